@@ -1,0 +1,47 @@
+# A layer is an object library; a binary takes the layers it needs, in order.
+set(EPIFUSE_LAYERS "")
+set_property(GLOBAL PROPERTY EPIFUSE_LAYERS "")
+
+function(epifuse_layer name)
+  if(name STREQUAL "compile")
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
+  else()
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  endif()
+  if(NOT sources)
+    return()
+  endif()
+  add_library(epifuse_${name} OBJECT ${sources})
+  target_include_directories(epifuse_${name} PUBLIC "${PROJECT_SOURCE_DIR}/include"
+                             PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(epifuse_${name} PRIVATE FMT_HEADER_ONLY)
+  target_link_libraries(epifuse_${name} PRIVATE epifuse_flags fmt::fmt-header-only)
+  set_property(GLOBAL APPEND PROPERTY EPIFUSE_LAYERS ${name})
+endfunction()
+
+# The objects of all layers up to `last`, for unit tests of one layer.
+function(epifuse_objects_up_to last out)
+  get_property(layers GLOBAL PROPERTY EPIFUSE_LAYERS)
+  set(objects "")
+  foreach(layer ${layers})
+    list(APPEND objects $<TARGET_OBJECTS:epifuse_${layer}>)
+    if(layer STREQUAL last)
+      break()
+    endif()
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
+# What a binary with our objects links, beside them.
+set(EPIFUSE_LINK_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} DNNL::dnnl)
+
+function(epifuse_library)
+  epifuse_objects_up_to(compile objects)
+  add_library(epifuse ${objects})
+  add_library(epifuse::epifuse ALIAS epifuse)
+  target_include_directories(epifuse PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(epifuse PUBLIC cxx_std_20)
+  target_link_libraries(epifuse PRIVATE ${EPIFUSE_LINK_LIBRARIES})
+  include(cmake/Install.cmake)
+endfunction()

@@ -1,0 +1,24 @@
+// Element types of tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace epifuse {
+
+/// Element type of a tensor. `e4m3` and `e5m2` are the two OCP 8-bit floats (e4m3 has no infinity);
+/// `boolean` is what a comparison yields: one byte, 0 or 1.
+enum class DType : std::uint8_t { f32, bf16, f16, e4m3, e5m2, boolean };
+
+/// Name as written in `.epi` text: "f32", "bf16", "f16", "e4m3", "e5m2", "bool".
+std::string_view name(DType dtype);
+/// Inverse of name(); empty when the word names no dtype.
+std::optional<DType> dtype_from_name(std::string_view word);
+/// Bytes of one element: 4, 2, 2, 1, 1, 1.
+std::size_t size_bytes(DType dtype);
+/// True for every dtype but `boolean`.
+bool is_float(DType dtype);
+
+}  // namespace epifuse

@@ -1,0 +1,9 @@
+// Everything a user of the library includes.
+#pragma once
+
+#include "epifuse/dim.h"
+#include "epifuse/dtype.h"
+#include "epifuse/error.h"
+#include "epifuse/graph.h"
+#include "epifuse/program.h"
+#include "epifuse/tensor.h"

@@ -1,0 +1,134 @@
+// Builds a graph in C++: the same graph, kernel and cache entry as the `.epi` text gives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "epifuse/dim.h"
+#include "epifuse/dtype.h"
+
+namespace epifuse {
+
+namespace ir {
+struct Graph;
+}
+
+class Graph;
+
+/// A value of a graph under construction. Cheap to copy; keeps its graph alive.
+class Value {
+ public:
+  DType dtype() const;
+  std::vector<Dim> shape() const;
+
+ private:
+  friend class Graph;
+  friend struct ValueAccess;
+  Value(std::shared_ptr<ir::Graph> graph, std::int32_t id) : graph_(std::move(graph)), id_(id) {}
+  std::shared_ptr<ir::Graph> graph_;
+  std::int32_t id_;
+};
+
+/// A graph: inputs, ops on them, outputs. Every op checks its operands and throws GraphError saying
+/// what it expected and what came. Names are sanitised to identifiers and made unique.
+class Graph {
+ public:
+  explicit Graph(std::string_view name);
+  /// Reads `.epi` text (docs/epi.md). Throws ParseError.
+  static Graph parse(std::string_view text);
+
+  /// A tensor the caller binds at run time. `strides` in elements, one per dim; empty: row-major,
+  /// outer strides taken from the tensor at run time.
+  Value input(std::string_view name, DType dtype, const std::vector<Dim>& shape,
+              const std::vector<Dim>& strides = {});
+  /// A float32 number the caller passes by value at run time.
+  Value scalar(std::string_view name);
+  /// A float32 constant.
+  Value constant(double value);
+  /// Declares `value` an output called `name`. Order of calls is the order of outputs.
+  void output(std::string_view name, const Value& value);
+  /// The graph as `.epi` text; parse(str()) gives the same graph.
+  std::string str() const;
+
+  const ir::Graph& ir() const { return *graph_; }
+
+ private:
+  std::shared_ptr<ir::Graph> graph_;
+};
+
+/// Matrix product over the last two dims, [.., M, K] x [.., K, N] -> [.., M, N], float32
+/// accumulation. The result has the operands' dtype; the second form names another.
+Value matmul(const Value& a, const Value& b);
+Value matmul(const Value& a, const Value& b, DType result);
+/// Swaps the last two dims (a view).
+Value transpose(const Value& x);
+/// Permutes dims: result dim i is dim `permutation[i]` of x (a view).
+Value transpose(const Value& x, const std::vector<int>& permutation);
+/// Same elements in row-major order, another shape (a view where strides allow).
+Value reshape(const Value& x, const std::vector<Dim>& shape);
+/// Elements start, start+step, ... < stop of every dim (a view).
+struct Range {
+  Dim start, stop;
+  std::int64_t step = 1;
+};
+Value slice(const Value& x, const std::vector<Range>& ranges);
+/// Repeats size-1 and missing leading dims to `shape` (a stride-0 view).
+Value broadcast(const Value& x, const std::vector<Dim>& shape);
+/// Rounds to another dtype (to nearest even; saturating for e4m3). Never dropped.
+Value cast(const Value& x, DType dtype);
+/// Reductions of [.., M, N] over the last dim -> [.., M, 1], or the one before -> [.., 1, N].
+Value row_sum(const Value& x);
+Value row_max(const Value& x);
+Value col_sum(const Value& x);
+Value col_max(const Value& x);
+
+/// Any elementwise op of docs/epi.md by name, e.g. apply("gelu_erf", {x}).
+Value apply(std::string_view op, const std::vector<Value>& operands);
+
+Value operator+(const Value& a, const Value& b);
+Value operator-(const Value& a, const Value& b);
+Value operator*(const Value& a, const Value& b);
+Value operator/(const Value& a, const Value& b);
+Value operator-(const Value& a);
+Value operator+(const Value& a, double b);
+Value operator-(const Value& a, double b);
+Value operator*(const Value& a, double b);
+Value operator/(const Value& a, double b);
+Value operator+(double a, const Value& b);
+Value operator-(double a, const Value& b);
+Value operator*(double a, const Value& b);
+Value operator/(double a, const Value& b);
+
+Value min(const Value& a, const Value& b);
+Value max(const Value& a, const Value& b);
+Value pow(const Value& a, const Value& b);
+Value abs(const Value& x);
+Value sqrt(const Value& x);
+Value rsqrt(const Value& x);
+Value square(const Value& x);
+Value exp(const Value& x);
+Value log(const Value& x);
+Value tanh(const Value& x);
+Value erf(const Value& x);
+Value sigmoid(const Value& x);
+Value silu(const Value& x);
+Value gelu_erf(const Value& x);
+Value gelu_tanh(const Value& x);
+Value relu(const Value& x);
+Value leaky_relu(const Value& x, double slope = 0.01);
+Value softplus(const Value& x);
+Value hardswish(const Value& x);
+Value clamp(const Value& x, double low, double high);
+/// condition ? a : b, element by element; `condition` is a `bool` value such as lt(x, y).
+Value select(const Value& condition, const Value& a, const Value& b);
+Value lt(const Value& a, const Value& b);
+Value le(const Value& a, const Value& b);
+Value gt(const Value& a, const Value& b);
+Value ge(const Value& a, const Value& b);
+Value eq(const Value& a, const Value& b);
+Value ne(const Value& a, const Value& b);
+
+}  // namespace epifuse

@@ -1,0 +1,90 @@
+// Compiles a graph for a target and runs it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "epifuse/graph.h"
+#include "epifuse/tensor.h"
+
+namespace epifuse {
+
+/// How closely fused arithmetic follows the source graph (docs/numerics.md).
+/// fast: float32 from the accumulator to the store. exact: every rounding of the graph is kept.
+/// approx: fast, with cruder hardware functions inside the unfused chain's own error bound.
+enum class Numerics : std::uint8_t { fast, exact, approx };
+std::string_view name(Numerics numerics);
+
+/// What a program is compiled for.
+struct Target {
+  DeviceKind kind = DeviceKind::cpu;
+  std::string arch;  ///< a row of targets.def: "cpu", "sm_90a"
+
+  static Target cpu();
+  /// The current CUDA device's architecture; sm_90a where there is no GPU (compile, do not run).
+  static Target cuda();
+  /// The GPU when there is one that epifuse has kernels for, else the CPU.
+  static Target automatic();
+  /// "cpu", "cuda", "auto" or a row of targets.def. Throws ArgumentError naming the choices.
+  static Target parse(std::string_view text);
+};
+
+struct CompileOptions {
+  Numerics numerics = Numerics::fast;
+  bool fuse = true;  ///< false: one step per op, the baseline that `run` and `bench` divide by
+};
+
+/// A tensor or a run-time scalar bound to a name of the graph.
+struct Binding {
+  Binding(std::string name_, TensorView view_) : name(std::move(name_)), view(std::move(view_)) {}
+  Binding(std::string name_, double scalar_) : name(std::move(name_)), scalar(scalar_) {}
+  std::string name;
+  TensorView view;
+  double scalar = 0;
+};
+
+/// A cudaStream_t / CUstream; null is the default stream. Ignored on the CPU.
+using Stream = void*;
+
+/// A compiled graph. Serves every value of its size symbols. Copies share one state; all members
+/// may be called from any thread.
+class Program {
+ public:
+  /// Runs on the given inputs, scalars and outputs, in any order, matched by name. Sizes are read
+  /// off the tensors. On CUDA the work is queued on `stream` (also while it is being captured) and
+  /// the call returns at once. Throws ArgumentError when a tensor is missing or does not fit.
+  void run(std::span<const Binding> tensors, Stream stream = nullptr) const;
+  void run(std::initializer_list<Binding> tensors, Stream stream = nullptr) const {
+    run(std::span<const Binding>(tensors.begin(), tensors.size()), stream);
+  }
+  /// Text: what became one kernel, what did not and why, bytes saved, expected time.
+  /// `machine` is a row of machines.def; empty picks one that suits the target. With `sizes` the
+  /// numbers are given for those sizes.
+  std::string explain(const Sizes& sizes = {}, std::string_view machine = "") const;
+  /// The same as JSON.
+  std::string explain_json(const Sizes& sizes = {}, std::string_view machine = "") const;
+  /// Generated sources, one per kernel of the target (empty for the CPU), in plan order.
+  std::vector<std::pair<std::string, std::string>> sources() const;
+  /// Kernels that one run launches, or steps on the CPU.
+  int num_kernels() const;
+  const Target& target() const;
+
+  struct State;
+  explicit Program(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  const State& state() const { return *state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// Compiles `graph`. Without a GPU a CUDA target still compiles; only running it needs one.
+/// Throws GraphError for a graph without outputs, UnavailableError when NVRTC is needed and absent.
+Program compile(const Graph& graph, const Target& target = Target::automatic(),
+                const CompileOptions& options = {});
+
+}  // namespace epifuse

@@ -1,0 +1,52 @@
+// Parameter blocks of the generated kernels: the one header that host and device share.
+#pragma once
+
+namespace epifuse::abi {
+
+// Upper bounds of what one epilogue may use; the fusion pass cuts a region that needs more.
+constexpr int kMaxTiles = 4;     // full-size loads of a GEMM epilogue
+constexpr int kMaxStores = 4;    // full-size stores of a GEMM epilogue
+constexpr int kMaxVectors = 4;   // row loads, and as many column loads
+constexpr int kMaxScalars = 8;   // scalar loads, and as many parameters
+constexpr int kMaxTailLoads = 12;
+constexpr int kMaxTailStores = 4;
+constexpr int kMaxRank = 6;
+
+struct alignas(64) TensorMap {  // a CUtensorMap
+  unsigned char bytes[128];
+};
+
+struct Vector {  // x[i] = data[i * stride]
+  const void* data;
+  long long stride;
+};
+
+// D[m, n] = A[m, k] * B[n, k]^T and its epilogue. Arrays are in the order of the epilogue's loads of
+// that access, and of its stores.
+struct GemmParams {
+  TensorMap a, b;
+  TensorMap tiles[kMaxTiles];
+  TensorMap stores[kMaxStores];
+  int m, n, k;
+  int raster;  // tiles along m that are walked together, for reuse in L2
+  Vector rows[kMaxVectors];
+  Vector cols[kMaxVectors];
+  const void* scalars[kMaxScalars];
+  float parameters[kMaxScalars];
+};
+
+struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in elements
+  void* data;
+  long long strides[kMaxRank];
+};
+
+// Elementwise work over sizes[0] x .. x sizes[rank-1]; reductions run over one of the last two dims.
+struct TailParams {
+  int rank;
+  long long sizes[kMaxRank];
+  Strided loads[kMaxTailLoads];    // parameters have no entry
+  Strided stores[kMaxTailStores];
+  float parameters[kMaxScalars];
+};
+
+}  // namespace epifuse::abi

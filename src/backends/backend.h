@@ -1,0 +1,50 @@
+// What every backend offers. A row of backends.def.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codegen/kernel.h"
+#include "plan/plan.h"
+
+namespace epifuse::backends {
+
+// How a target runs one step, for `explain`.
+struct StepReport {
+  std::string how;                      // "sm90_dense, pingpong 128x192, 4 stages, cluster 1x1"
+  std::vector<plan::WhyNot> why_not;    // families that refused, in order
+};
+
+// A plan made ready for one target.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // The plan as this target runs it: steps no family takes are split into vendor GEMM and tail.
+  virtual const plan::Plan& plan() const = 0;
+  virtual std::vector<StepReport> report() const = 0;  // one per step of plan()
+  virtual std::vector<std::pair<std::string, std::string>> sources() const = 0;
+  // Runs on storage (inputs and outputs, by ValueId). Views are resolved here, temporaries owned
+  // here. `bound` may be reused by later calls with the same tensors: the executable may keep what it
+  // prepared for it alive as long as it lives.
+  virtual void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const = 0;
+};
+
+struct Backend {
+  std::string_view name;
+  DeviceKind kind;
+  std::unique_ptr<Executable> (*prepare)(const plan::Plan&, const codegen::TargetInfo&);
+};
+std::span<const Backend> all_backends();
+
+// Checks tensors against the graph's inputs and outputs, reads the sizes off them, and resolves the
+// views. Throws ArgumentError: what the graph declares, what came. `device` is where data must be.
+codegen::Bound bind(const plan::Plan& plan, std::span<const Binding> tensors, DeviceKind device);
+
+// Fills bound.tensors for every view of a value whose storage is bound (after temporaries are set).
+void resolve_views(const plan::Plan& plan, codegen::Bound& bound);
+
+}  // namespace epifuse::backends

@@ -1,0 +1,26 @@
+// Every environment variable epifuse reads, and the one place that reads them.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace epifuse {
+
+struct SettingInfo {
+  std::string_view variable, meaning;
+};
+std::span<const SettingInfo> all_settings();  // rows of settings.def, for --help and docs
+
+// Read afresh at each call; empty when unset.
+struct Settings {
+  std::string nvrtc;         // EPIFUSE_NVRTC: path of libnvrtc to use
+  std::string cublaslt;      // EPIFUSE_CUBLASLT: path of libcublasLt to use
+  std::string cuda_driver;   // EPIFUSE_CUDA_DRIVER: path of libcuda to use
+  std::string cache_folder;  // EPIFUSE_CACHE: folder of the cubin cache
+  std::string num_threads;   // EPIFUSE_THREADS: CPU threads
+  static Settings read();
+};
+
+}  // namespace epifuse

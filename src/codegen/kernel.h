@@ -1,0 +1,104 @@
+// Plain structs from a step to a launch: config -> source -> (jit) -> launch. No device is needed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/views.h"
+#include "plan/plan.h"
+
+namespace epifuse::codegen {
+
+// A row of targets.def.
+struct TargetInfo {
+  std::string_view name;  // "sm_90a"; "cpu"
+  DeviceKind kind;
+  int major, minor;             // compute capability
+  int smem_per_block_bytes;     // opt-in limit
+  bool has_wgmma, has_tma;
+};
+std::span<const TargetInfo> all_targets();
+const TargetInfo* find_target(std::string_view name);  // null when there is none
+
+// One point of a family's search space.
+struct GemmConfig {
+  int tile_m = 0, tile_n = 0, stages = 0, cluster_m = 1, cluster_n = 1;
+  bool pingpong = true;
+  bool operator==(const GemmConfig&) const = default;
+};
+std::string print(const GemmConfig& config);  // "pingpong 128x192, 4 stages, cluster 1x1"
+
+// What NVRTC is given. `entry` is the extern "C" name.
+struct KernelSource {
+  std::string entry;
+  std::string text;
+  std::string arch;  // "sm_90a"
+  bool operator==(const KernelSource&) const = default;
+};
+
+// A value of the plan bound to memory: layouts are in elements from `data`.
+struct BoundTensor {
+  void* data = nullptr;
+  ir::Layout layout;
+};
+
+// Everything known once tensors are bound, indexed by ValueId of Plan::graph: resolved views for all
+// values that steps load or store, and the run-time scalars.
+struct Bound {
+  Sizes sizes;
+  std::vector<BoundTensor> tensors;
+  std::vector<double> scalars;
+};
+
+// A tensor map to encode into the parameter block: a row-major matrix seen through boxes.
+struct TensorMapRequest {
+  std::size_t offset = 0;  // into Launch::params
+  const void* data = nullptr;
+  DType dtype = DType::bf16;
+  std::int64_t rows = 0, cols = 0, row_stride = 0;  // in elements
+  int box_rows = 0, box_cols = 0;                   // 128-byte swizzle, box_cols * size <= 128
+};
+
+struct Launch {
+  std::vector<unsigned char> params;  // the POD block of kernels/abi.h; maps are filled in later
+  std::vector<TensorMapRequest> maps;
+  unsigned grid = 1, block = 1, cluster = 1, smem_bytes = 0;
+};
+
+struct DeviceLimits {
+  int num_sms = 132;
+};
+
+// The host half of a GEMM kernel template. A row of families.def.
+struct KernelFamily {
+  std::string_view name;     // "sm90_dense"
+  std::string_view summary;  // one sentence for `explain` and docs
+  // Whether the family can take the step on the target, judged by what is known at compile time.
+  std::optional<plan::WhyNot> (*why_not)(const plan::Plan&, const plan::FusedGemm&,
+                                         const TargetInfo&);
+  // All configs worth compiling, best general choice first.
+  std::vector<GemmConfig> (*configs)(const plan::FusedGemm&, const TargetInfo&);
+  // Which of `configs` for this problem size.
+  std::size_t (*choose)(const plan::FusedGemm&, std::span<const GemmConfig>, std::int64_t m,
+                        std::int64_t n, std::int64_t k, const DeviceLimits&);
+  KernelSource (*source)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&,
+                         const TargetInfo&);
+  // Whether the bound tensors can be addressed (alignment, strides); the backend falls back if not.
+  std::optional<plan::WhyNot> (*why_not_bound)(const plan::Plan&, const plan::FusedGemm&,
+                                               const Bound&);
+  Launch (*launch)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&, const Bound&,
+                   const DeviceLimits&);
+};
+std::span<const KernelFamily> all_families();
+
+// Tails: one template takes every tail that abi.h has room for.
+KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target);
+Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound,
+                   const DeviceLimits& limits);
+
+}  // namespace epifuse::codegen

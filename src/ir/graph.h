@@ -1,0 +1,89 @@
+// The graph IR: what the user asked for, in SSA form. Plain data.
+//
+// Semantics. A graph is a list of nodes in topological order; each has one value. Elementwise ops
+// broadcast their operands as NumPy does (shapes aligned at the right, size 1 repeats). All
+// arithmetic is in float32 (float64 in the reference); the result is then rounded to the value's
+// dtype. With numerics `exact` every such rounding happens. With `fast` and `approx` a rounding of
+// an intermediate value may be skipped while it stays in registers; what reaches memory is rounded,
+// and a `cast` always rounds. Operands of an elementwise op share one dtype, except that a 0-d f32
+// value goes with any float dtype and does not change it. A size symbol means the same number
+// wherever it occurs. An input without strides is row-major: its last dim has stride 1 and the
+// outer strides are taken from the tensor bound at run time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "epifuse/dim.h"
+#include "epifuse/dtype.h"
+#include "ir/op.h"
+
+namespace epifuse::ir {
+
+using ValueId = std::int32_t;  // index into Graph::nodes
+
+using Shape = std::vector<Dim>;
+
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<Dim> strides;  // of an input, in elements; empty: row-major (see above)
+  bool operator==(const TensorType&) const = default;
+};
+
+struct SliceRange {
+  Dim start, stop;
+  std::int64_t step = 1;  // > 0
+  bool operator==(const SliceRange&) const = default;
+};
+
+struct Node {
+  Op op = Op::input;
+  std::string name;  // an identifier, unique in the graph
+  std::vector<ValueId> args;
+  TensorType type;                                  // of the result
+  double value = 0;                                 // constant
+  bool transpose_a = false, transpose_b = false;    // matmul
+  std::vector<int> permutation;                     // transpose
+  std::vector<SliceRange> ranges;                   // slice, one per dim
+  bool operator==(const Node&) const = default;
+};
+
+struct Output {
+  std::string name;  // an identifier; outputs have distinct names
+  ValueId value;
+  bool operator==(const Output&) const = default;
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Node> nodes;
+  std::vector<Output> outputs;
+
+  const Node& operator[](ValueId id) const { return nodes[static_cast<std::size_t>(id)]; }
+  bool operator==(const Graph&) const = default;
+};
+
+// The result type of `node` given its operands in `graph`; for reshape and broadcast node.type.shape,
+// for cast and matmul node.type.dtype is what was asked for. Throws GraphError with what the op
+// expects and what came (no position: the parser adds it).
+TensorType infer_type(const Graph& graph, const Node& node);
+
+// Appends a node: infers its type, makes its name unique ("t7" when empty). Throws GraphError.
+ValueId append(Graph& graph, Node node);
+
+// Throws InternalError when an invariant of this header does not hold.
+void verify(const Graph& graph);
+
+// Ids of the nodes that use each value, in order.
+std::vector<std::vector<ValueId>> users(const Graph& graph);
+
+bool is_identifier(std::string_view word);
+// Turns any text into an identifier that is not a word of the language.
+std::string sanitize(std::string_view text);
+
+// Shape that elementwise operands of these shapes broadcast to; GraphError naming both if none.
+Shape broadcast_shapes(const Shape& a, const Shape& b);
+
+}  // namespace epifuse::ir

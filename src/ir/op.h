@@ -1,0 +1,57 @@
+// The ops of the graph: the structural ones listed here, the elementwise ones of ops.def.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace epifuse::ir {
+
+enum class Op : std::uint8_t {
+  input,      // a tensor bound at run time
+  scalar,     // a float32 number passed by value at run time
+  constant,   // a float32 number known now
+  matmul,     // [.., M, K] x [.., K, N], either operand transposed
+  transpose,  // view: permutes dims
+  reshape,    // view: same elements in row-major order, another shape
+  slice,      // view: start:stop:step of every dim
+  broadcast,  // view: repeats size-1 and missing leading dims
+  cast,       // rounds to another dtype; never dropped
+  row_sum,    // [.., M, N] -> [.., M, 1]
+  row_max,
+  col_sum,  // [.., M, N] -> [.., 1, N]
+  col_max,
+#define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err) \
+  name,
+#include "ir/ops.def"
+#undef EPIFUSE_OP
+};
+
+enum class OpKind : std::uint8_t { source, matmul, view, cast, reduction, arith, compare, select };
+
+// One row of the op table. The error columns are explained in ops.def; structural ops have none.
+struct OpInfo {
+  Op op;
+  std::string_view name;
+  int arity;
+  OpKind kind;
+  bool commutes;
+  std::string_view expr;           // over x0, x1, x2 and T; empty for structural ops
+  std::string_view fast, approx;   // CUDA text of the level, already resolved when it is inherited
+  double in_eps, out_eps, approx_err;
+  double (*reference)(const double* x);  // expr in double; null for structural ops
+};
+
+std::span<const OpInfo> all_ops();
+const OpInfo& info(Op op);
+std::string_view name(Op op);
+std::optional<Op> op_from_name(std::string_view name);
+
+// One result element depends on the same element of each operand, after broadcasting.
+bool is_elementwise(Op op);  // arith, compare, select or cast
+bool is_view(Op op);
+bool is_reduction(Op op);
+bool is_source(Op op);  // input, scalar or constant
+
+}  // namespace epifuse::ir

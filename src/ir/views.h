@@ -1,0 +1,34 @@
+// What is known of a value's memory layout before any tensor is bound, and exactly once all are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace epifuse::ir {
+
+// The value whose memory `id` is a view of: follows transpose, reshape, slice and broadcast.
+ValueId storage(const Graph& graph, ValueId id);
+
+// For every dim of `id`: false when moving along it surely stays on the same element (size 1,
+// stride 0, broadcast), true otherwise.
+std::vector<bool> varies(const Graph& graph, ValueId id);
+
+// The dim of `id` along which memory is surely contiguous (stride 1), if one is known now.
+std::optional<int> unit_stride_dim(const Graph& graph, ValueId id);
+
+// Where a view starts and steps in its storage, in elements.
+struct Layout {
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> shape, strides;
+};
+// Layout of view `id`, given sizes and the layout of its storage. Empty when a reshape on the way
+// cannot be expressed by strides (the caller says so, or copies).
+std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& storage,
+                              const Sizes& sizes);
+
+std::vector<std::int64_t> eval(const Shape& shape, const Sizes& sizes);
+
+}  // namespace epifuse::ir

@@ -1,0 +1,89 @@
+// From source to cubin: memory, then disk, then NVRTC.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/kernel.h"
+
+namespace epifuse::jit {
+
+// What the compiler made of one source.
+struct Binary {
+  std::vector<char> cubin;
+  std::string log;
+  int registers = 0, spill_bytes = 0, stack_bytes = 0;
+  double compile_seconds = 0;  // 0 when it came from the cache
+  // Why a family must not use it ("spills 16 bytes", "wgmma serialised"); empty when it is good.
+  std::vector<std::string> problems;
+};
+
+// NVRTC, opened at run time. Looks in: the setting `nvrtc`, beside this library, the build tree's
+// wheel, the loader's path, /usr/local/cuda*/lib64, site-packages of python3.
+class Nvrtc {
+ public:
+  // Null when none is found; `looked_in` then lists every place tried.
+  static std::shared_ptr<const Nvrtc> open(std::vector<std::string>* looked_in = nullptr);
+  // Compiles; throws CompileError with source and log when refused.
+  Binary compile(const codegen::KernelSource& source) const;
+  std::string version() const;  // "13.0"
+  std::string path() const;
+  ~Nvrtc();
+
+ private:
+  struct Impl;
+  explicit Nvrtc(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Everything that can change a cubin: source, headers, options, architecture, toolchain, format.
+std::string cache_key(const codegen::KernelSource& source, std::string_view toolchain);
+
+// A folder of cubins named by key. Any number of processes may share it or be killed at any moment.
+class KernelCache {
+ public:
+  explicit KernelCache(std::filesystem::path folder);
+  static std::filesystem::path default_folder();  // the setting, else $XDG_CACHE_HOME/epifuse, ..
+
+  std::optional<Binary> load(const std::string& key) const;  // corrupt, truncated, absent: empty
+  void store(const std::string& key, const Binary& binary, std::string_view description) const;
+
+  struct Entry {
+    std::string key, description;
+    std::uintmax_t bytes;
+    bool valid;
+  };
+  std::vector<Entry> list() const;  // reads and checks every entry
+  std::size_t clear() const;        // number removed
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// The road of one process: shared, thread-safe. Compiles misses in parallel threads.
+class Jit {
+ public:
+  explicit Jit(KernelCache cache);
+  // One result per source, in order; a candidate that NVRTC refuses has its log in `problems`.
+  // Throws UnavailableError when something must be compiled and no NVRTC is found.
+  std::vector<std::shared_ptr<const Binary>> get(std::span<const codegen::KernelSource> sources);
+  const KernelCache& cache() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+// Names and texts of the device headers, embedded at build time: kernels/, the shims and CuTe atoms.
+struct Header {
+  std::string_view name, text;
+};
+std::span<const Header> embedded_headers();
+
+}  // namespace epifuse::jit

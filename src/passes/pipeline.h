@@ -1,0 +1,37 @@
+// The passes, in order: each is a `Graph f(const Graph&)`, verified before and after.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "epifuse/program.h"
+#include "ir/graph.h"
+
+namespace epifuse::passes {
+
+using PassFunction = ir::Graph (*)(const ir::Graph&);
+
+struct Pass {
+  std::string_view name;     // as in tests/text/passes/<name>/ and `explain --passes`
+  PassFunction run;
+  bool skips_roundings;      // merges ops whose roundings `exact` keeps: not run then
+  std::string_view summary;  // one sentence
+};
+
+std::span<const Pass> all();
+
+// Runs every pass in order (under `exact`, those that keep roundings). `log`, if given, is called
+// after each pass that changed the graph.
+ir::Graph run_all(const ir::Graph& graph, Numerics numerics,
+                  const std::function<void(const Pass&, const ir::Graph&)>& log = {});
+
+// The passes, each in a file of its own name.
+ir::Graph canonicalise(const ir::Graph& graph);      // one spelling for each meaning
+ir::Graph fold_activations(const ir::Graph& graph);  // rows of fold_rules.def
+ir::Graph common_subexpressions(const ir::Graph& graph);
+ir::Graph dead_code(const ir::Graph& graph);
+ir::Graph sink_reshapes(const ir::Graph& graph);  // f(reshape(a), b) = reshape(f(a, reshape(b)))
+
+}  // namespace epifuse::passes

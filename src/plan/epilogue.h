@@ -1,0 +1,83 @@
+// The epilogue: what happens to each element between the accumulator (or the loads, in a tail) and
+// the stores. A straight line of computes over float32 values; casts and roundings are explicit.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "epifuse/dtype.h"
+#include "ir/graph.h"
+
+namespace epifuse::plan {
+
+// How an operand is indexed by the output coordinate (batch.., m, n).
+enum class Access : std::uint8_t {
+  parameter,  // a run-time scalar passed by value
+  scalar,     // one value in memory
+  row,        // x[n]: one value per output column, the usual bias
+  col,        // x[m]: one value per output row, the usual per-token scale
+  tile,       // x[m, n]: a full matrix, the usual residual
+};
+std::string_view name(Access access);
+
+struct Load {
+  std::string name;      // of the graph value; an identifier
+  ir::ValueId value;     // in Plan::graph, usually a view; its storage is an input or temporary
+  DType dtype;
+  Access access;
+  bool batched = false;  // also varies along a batch dim
+  bool unit_stride = false;  // surely contiguous along the dim its access names (n for tile)
+  bool operator==(const Load&) const = default;
+};
+
+// Index of a value in an epilogue: the accumulator is 0 when there is one, then come the loads, then
+// one value per compute.
+using Slot = int;
+
+struct Compute {
+  ir::Op op;                           // elementwise, cast or constant
+  std::array<Slot, 3> args{-1, -1, -1};
+  double value = 0;                    // constant
+  DType dtype = DType::f32;            // of a cast: the dtype whose rounding is applied
+  bool operator==(const Compute&) const = default;
+};
+
+// What is stored of a value: all of it, or its reduction.
+enum class StoreKind : std::uint8_t { tile, row_sum, row_max, col_sum, col_max };
+std::string_view name(StoreKind kind);
+
+struct Store {
+  std::string name;
+  ir::ValueId value;  // in Plan::graph: an output or a temporary
+  DType dtype;        // rounding to it is part of the store
+  StoreKind kind;
+  Slot source;
+  bool operator==(const Store&) const = default;
+};
+
+struct Epilogue {
+  bool has_accumulator = false;
+  std::vector<Load> loads;
+  std::vector<Compute> computes;
+  std::vector<Store> stores;
+
+  Slot first_load() const { return has_accumulator ? 1 : 0; }
+  Slot first_compute() const { return first_load() + static_cast<Slot>(loads.size()); }
+  Slot num_slots() const { return first_compute() + static_cast<Slot>(computes.size()); }
+  bool operator==(const Epilogue&) const = default;
+};
+
+// Text for goldens, `explain` and comments of generated code:
+//   load b: row bf16
+//   t0 = add acc, b
+//   store y: bf16 = t0
+std::string print(const Epilogue& epilogue);
+// "acc", the load's name or "t3".
+std::string slot_name(const Epilogue& epilogue, Slot slot);
+void verify(const Epilogue& epilogue);  // throws InternalError
+
+// Ops in order, e.g. "bias+silu+residual": how results name an epilogue (DESIGN section 7).
+std::string label(const Epilogue& epilogue);
+
+}  // namespace epifuse::plan

@@ -1,0 +1,100 @@
+// The plan: the ordered steps a graph became, and what was left out of fusion and why.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "epifuse/program.h"
+#include "ir/graph.h"
+#include "plan/epilogue.h"
+
+namespace epifuse::plan {
+
+// "No", with a reason: a stable code for programs and one plain sentence for people.
+struct WhyNot {
+  std::string code;      // e.g. "b_not_k_major"
+  std::string sentence;  // e.g. "w is stored N-major; this kernel reads K-major operands."
+  bool operator==(const WhyNot&) const = default;
+};
+
+enum class Major : std::uint8_t { k, mn, unknown };  // which dim of an operand is contiguous
+
+struct Operand {
+  ir::ValueId value;       // a [.., rows, cols] value of Plan::graph, before `transposed` is applied
+  bool transposed = false;
+  DType dtype = DType::bf16;
+  Major major = Major::unknown;
+  bool batched = false;  // varies along a batch dim
+  bool operator==(const Operand&) const = default;
+};
+
+// D[batch.., m, n] = A[batch.., m, k] * B[batch.., k, n]
+struct GemmDesc {
+  ir::ValueId matmul;  // the node in Plan::graph
+  Operand a, b;
+  ir::Shape batch;  // empty: one 2-D product
+  Dim m, n, k;
+  DType result = DType::bf16;  // dtype of the matmul's value in the graph
+  // True when leading dims of `a` were folded into m (b and the epilogue do not vary along them):
+  // `batch` is empty and m is their product with the rows.
+  bool flattened = false;
+  bool operator==(const GemmDesc&) const = default;
+};
+
+// A matrix product and the work on its result: one kernel where a family takes it.
+struct FusedGemm {
+  GemmDesc gemm;
+  Epilogue epilogue;
+  bool operator==(const FusedGemm&) const = default;
+};
+
+// Elementwise work over `shape`, and the reductions that end it: one kernel.
+struct Tail {
+  ir::Shape shape;
+  Epilogue epilogue;
+  bool operator==(const Tail&) const = default;
+};
+
+using Step = std::variant<FusedGemm, Tail>;
+
+struct LeftOut {
+  ir::ValueId value;
+  WhyNot why;
+  bool operator==(const LeftOut&) const = default;
+};
+
+struct Plan {
+  ir::Graph graph;  // after the passes
+  Numerics numerics = Numerics::fast;
+  std::vector<Step> steps;
+  std::vector<LeftOut> left_out;
+
+  const Epilogue& epilogue(std::size_t step) const;
+  // Values that steps write and that are no outputs: the workspace, in order of first write.
+  std::vector<ir::ValueId> temporaries() const;
+  bool operator==(const Plan&) const = default;
+};
+
+// Fuses: grows a region from each matmul through its elementwise users; the rest becomes tails.
+// With options.fuse false every op is a step of its own.
+Plan make_plan(const ir::Graph& graph, const CompileOptions& options);
+
+// A bare product that writes its result, and the tail that does the epilogue on it: what a target
+// runs when no family takes the fused step.
+struct Split {
+  FusedGemm gemm;
+  std::optional<Tail> tail;
+  ir::ValueId temporary = -1;  // the matmul value when it is not an output
+};
+Split split(const Plan& plan, const FusedGemm& step);
+
+// Values of the graph that are certainly rounded to their dtype by this plan, beside explicit casts
+// and outputs: everything under `exact`, else the temporaries that later steps read.
+std::vector<bool> rounded_values(const Plan& plan);
+
+std::string print(const Plan& plan);  // for goldens
+void verify(const Plan& plan);        // throws InternalError
+
+}  // namespace epifuse::plan
