@@ -1,25 +1,43 @@
-// Prints an epilogue as a straight-line CUDA device function of float values.
+// Prints an epilogue as CUDA: a struct of operand types and one straight-line function of floats.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "plan/plan.h"
 
 namespace epifuse::codegen {
 
-// The function `epilogue(...)` that every kernel template calls, one statement per compute:
+// The text of `struct Epilogue`, which every kernel template is instantiated with:
 //
-//   struct Operands { float row[R], col[C], tile[T], scalar[S], parameter[P]; };   (in kernels/)
-//   __device__ __forceinline__ void epilogue(float acc, const Operands& x, float (&out)[num_stores])
+//   struct Epilogue {
+//     using Rows = Types<Bf16>;       // b[n]            loads of each access, in order of the loads
+//     using Cols = Types<>;
+//     using Tiles = Types<Bf16>;      // r[m, n]
+//     using Scalars = Types<F32>;     // s[]
+//     using Stores = Types<Bf16>;     // y[m, n]
+//     static constexpr int kNumParameters = 1;  // alpha
 //
-// Loads of each access are numbered in order of Epilogue::loads. With has_accumulator false there is
-// no `acc`. `numerics` picks the column of ops.def that gives each op's text.
+//     // acc: the product at (m, n), in f32
+//     static __device__ __forceinline__ void apply(float acc, const Operands<Epilogue>& x,
+//                                                  float (&out)[1]) {
+//       const float b = x.row[0];
+//       ...
+//       out[0] = t2;  // y
+//     }
+//   };
+//
+// Without an accumulator (a tail) there is no `acc`. Types, Operands and the element types are in
+// kernels/operands.cuh and kernels/element.cuh. `numerics` picks the column of ops.def.
 std::string epilogue_cuda(const plan::Epilogue& epilogue, Numerics numerics);
 
-// "__nv_bfloat16"-free spelling used in kernels/: element type tags of kernels/element.cuh.
-std::string_view element_cuda(DType dtype);  // "Bf16", "F16", "F32", "E4m3", "E5m2", "Bool"
+// The element type's name in kernels/element.cuh: "Bf16", "F16", "F32", "E4m3", "E5m2", "Bool".
+std::string_view element_cuda(DType dtype);
 
-// Number of loads of one access.
-int count(const plan::Epilogue& epilogue, plan::Access access);
+// The loads of one access, as indices into Epilogue::loads.
+std::vector<int> loads_of(const plan::Epilogue& epilogue, plan::Access access);
+
+// The epilogue's lines as a block of `//` comments.
+std::string comment(std::string_view text);
 
 }  // namespace epifuse::codegen
