@@ -18,8 +18,8 @@ namespace epifuse::codegen {
 struct TargetInfo {
   std::string_view name;  // "sm_90a"; "cpu"
   DeviceKind kind;
-  int major, minor;             // compute capability
-  int smem_per_block_bytes;     // opt-in limit
+  int major, minor;          // compute capability
+  int smem_per_block_bytes;  // opt-in limit
   bool has_wgmma, has_tma;
 };
 std::span<const TargetInfo> all_targets();
@@ -47,8 +47,8 @@ struct BoundTensor {
   ir::Layout layout;
 };
 
-// Everything known once tensors are bound, indexed by ValueId of Plan::graph: resolved views for all
-// values that steps load or store, and the run-time scalars.
+// Everything known once tensors are bound, indexed by ValueId of Plan::graph: resolved views for
+// all values that steps load or store, and the run-time scalars.
 struct Bound {
   Sizes sizes;
   std::vector<BoundTensor> tensors;

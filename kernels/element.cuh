@@ -1,0 +1,114 @@
+// Element types in memory: how each is read as, and rounded from, a float.
+#pragma once
+
+#include "cuda/std/cstdint"
+
+namespace epifuse {
+
+struct F32 {
+  using Storage = float;
+  static __device__ __forceinline__ float load(Storage x) { return x; }
+  static __device__ __forceinline__ Storage store(float x) { return x; }
+};
+
+struct Bf16 {
+  using Storage = uint16_t;
+  static __device__ __forceinline__ float load(Storage x) {
+    return __uint_as_float(static_cast<uint32_t>(x) << 16);
+  }
+  static __device__ __forceinline__ Storage store(float x) {
+    Storage y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+  }
+};
+
+struct F16 {
+  using Storage = uint16_t;
+  static __device__ __forceinline__ float load(Storage x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+  }
+  static __device__ __forceinline__ Storage store(float x) {
+    Storage y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+  }
+};
+
+// The two 8-bit floats go through f16, which holds every value of both. Stores saturate for e4m3,
+// which has no infinity; e5m2 keeps infinity as the reference does.
+struct E4m3 {
+  using Storage = uint8_t;
+  static __device__ __forceinline__ float load(Storage x) {
+    uint32_t pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(x)));
+    return F16::load(static_cast<uint16_t>(pair & 0xffffu));
+  }
+  static __device__ __forceinline__ Storage store(float x) {
+    uint16_t pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    return static_cast<Storage>(pair & 0xffu);
+  }
+};
+
+struct E5m2 {
+  using Storage = uint8_t;
+  static __device__ __forceinline__ float load(Storage x) {
+    return F16::load(static_cast<uint16_t>(static_cast<uint16_t>(x) << 8));
+  }
+  // By hand: the hardware's conversion saturates. Rounds the low 8 bits of the f16 pattern's
+  // source to nearest even directly from f32, so that there is one rounding.
+  static __device__ __forceinline__ Storage store(float x) {
+    const uint32_t bits = __float_as_uint(x), sign = (bits >> 24) & 0x80u;
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return static_cast<Storage>(sign | 0x7fu);   // NaN
+    if (magnitude >= 0x47700000u) return static_cast<Storage>(sign | 0x7cu);  // >= 61440: infinity
+    if (magnitude < 0x38800000u) {  // below 2^-14: multiples of 2^-16
+      const float steps = rintf(__uint_as_float(magnitude) * 65536.0f);
+      return static_cast<Storage>(sign | static_cast<uint32_t>(steps));
+    }
+    const uint32_t rounded = magnitude + 0xfffffu + ((magnitude >> 21) & 1u);
+    return static_cast<Storage>(sign | ((rounded - 0x38000000u) >> 21));
+  }
+};
+
+struct Bool {
+  using Storage = uint8_t;
+  static __device__ __forceinline__ float load(Storage x) { return x != 0 ? 1.0f : 0.0f; }
+  static __device__ __forceinline__ Storage store(float x) { return x != 0.0f ? 1 : 0; }
+};
+
+// `x` rounded to an element type, as a float: a cast of the graph.
+template <class Element>
+__device__ __forceinline__ float round_to(float x) {
+  return Element::load(Element::store(x));
+}
+
+// Two values rounded to a 16-bit type, the first in the low half.
+template <class Element>
+__device__ __forceinline__ uint32_t pack(float low, float high) {
+  return Element::store(low) | static_cast<uint32_t>(Element::store(high)) << 16;
+}
+template <>
+__device__ __forceinline__ uint32_t pack<Bf16>(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+template <>
+__device__ __forceinline__ uint32_t pack<F16>(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// Both halves of a pair of 16-bit elements as floats.
+template <class Element>
+__device__ __forceinline__ float2 unpack(uint32_t pair) {
+  return make_float2(Element::load(static_cast<uint16_t>(pair & 0xffffu)),
+                     Element::load(static_cast<uint16_t>(pair >> 16)));
+}
+
+}  // namespace epifuse

@@ -1,0 +1,215 @@
+#include "codegen/epilogue_cuda.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <set>
+
+#include "base/check.h"
+#include "ir/op.h"
+
+namespace epifuse::codegen {
+namespace {
+
+using plan::Access;
+using plan::Compute;
+using plan::Epilogue;
+using plan::Slot;
+
+// An operator between one or two operands reads better in place than as a call.
+constexpr std::size_t kLongestInlineText = 7;
+
+std::string_view op_text(ir::Op op, Numerics numerics) {
+  const ir::OpInfo& row = ir::info(op);
+  if (numerics == Numerics::approx) return row.approx;
+  return row.fast;
+}
+
+// `text` with x0, x1, x2 replaced by names.
+std::string substitute(std::string_view text, const std::vector<std::string>& names) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool operand = text[i] == 'x' && i + 1 < text.size() && text[i + 1] >= '0' &&
+                         text[i + 1] <= '2' && (i == 0 || !std::isalnum(text[i - 1]));
+    if (operand) {
+      out += names[static_cast<std::size_t>(text[++i] - '0')];
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string_view array_of(Access access) {
+  switch (access) {
+    case Access::parameter: return "parameter";
+    case Access::scalar: return "scalar";
+    case Access::row: return "row";
+    case Access::col: return "col";
+    case Access::tile: return "tile";
+  }
+  return "";
+}
+
+std::string_view index_of(Access access) {
+  switch (access) {
+    case Access::row: return "[n]";
+    case Access::col: return "[m]";
+    case Access::tile: return "[m, n]";
+    default: return "";
+  }
+}
+
+// Positional names, so that kernels that differ in tensor names only are the same kernel.
+std::vector<std::string> slot_names(const Epilogue& epilogue) {
+  std::vector<std::string> names;
+  if (epilogue.has_accumulator) names.push_back("acc");
+  int counts[5] = {};
+  for (const plan::Load& load : epilogue.loads) {
+    names.push_back(
+        fmt::format("{}{}", array_of(load.access), counts[static_cast<int>(load.access)]++));
+  }
+  for (std::size_t i = 0; i < epilogue.computes.size(); ++i) names.push_back(fmt::format("t{}", i));
+  return names;
+}
+
+std::string literal(double value) {
+  if (value != value) return "__int_as_float(0x7fffffff)";
+  if (value > 3.4028235677973366e38) return "__int_as_float(0x7f800000)";
+  if (value < -3.4028235677973366e38) return "__int_as_float(0xff800000)";
+  std::string text = fmt::format("{}", static_cast<float>(value));
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text + "f";
+}
+
+std::string statement(const Compute& compute, const std::vector<std::string>& names,
+                      Numerics numerics) {
+  if (compute.op == ir::Op::constant) return literal(compute.value);
+  std::vector<std::string> args;
+  for (int a = 0; a < ir::info(compute.op).arity; ++a) {
+    args.push_back(names[static_cast<std::size_t>(compute.args[static_cast<std::size_t>(a)])]);
+  }
+  if (compute.op == ir::Op::cast) {
+    return fmt::format("round_to<{}>({})", element_cuda(compute.dtype), args[0]);
+  }
+  const std::string_view text = op_text(compute.op, numerics);
+  if (text.size() <= kLongestInlineText) return substitute(text, args);
+  return fmt::format("op_{}({})", ir::name(compute.op), fmt::join(args, ", "));
+}
+
+// The ops that are called by name, each as a function above the struct.
+std::string op_functions(const Epilogue& epilogue, Numerics numerics) {
+  std::string out;
+  std::set<ir::Op> done;
+  for (const Compute& compute : epilogue.computes) {
+    if (compute.op == ir::Op::constant || compute.op == ir::Op::cast) continue;
+    const std::string_view text = op_text(compute.op, numerics);
+    if (text.size() <= kLongestInlineText || !done.insert(compute.op).second) continue;
+    std::string parameters;
+    for (int a = 0; a < ir::info(compute.op).arity; ++a) {
+      parameters += fmt::format("{}float x{}", a ? ", " : "", a);
+    }
+    out += fmt::format(
+        "__device__ __forceinline__ float op_{}({}) {{\n  using T = float;\n  return {};\n}}\n\n",
+        ir::name(compute.op), parameters, text);
+  }
+  return out;
+}
+
+std::string types_line(const Epilogue& epilogue, std::string_view alias, Access access) {
+  std::vector<std::string> types, names;
+  for (int i : loads_of(epilogue, access)) {
+    const plan::Load& load = epilogue.loads[static_cast<std::size_t>(i)];
+    types.emplace_back(element_cuda(load.dtype));
+    names.push_back(load.name + std::string(index_of(access)));
+  }
+  const std::string line = fmt::format("  using {} = Types<{}>;", alias, fmt::join(types, ", "));
+  return names.empty() ? line + "\n" : fmt::format("{}  // {}\n", line, fmt::join(names, ", "));
+}
+
+std::string stores_line(const Epilogue& epilogue) {
+  std::vector<std::string> types, names;
+  for (const plan::Store& store : epilogue.stores) {
+    types.emplace_back(element_cuda(store.dtype));
+    names.push_back(store.name);
+  }
+  return fmt::format("  using Stores = Types<{}>;  // {}\n", fmt::join(types, ", "),
+                     fmt::join(names, ", "));
+}
+
+std::string body(const Epilogue& epilogue, Numerics numerics) {
+  const std::vector<std::string> names = slot_names(epilogue);
+  std::string out;
+  int counts[5] = {};
+  for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
+    const plan::Load& load = epilogue.loads[i];
+    const std::size_t slot = static_cast<std::size_t>(epilogue.first_load()) + i;
+    out +=
+        fmt::format("    const float {} = x.{}[{}];  // {}{}\n", names[slot], array_of(load.access),
+                    counts[static_cast<int>(load.access)]++, load.name, index_of(load.access));
+  }
+  for (std::size_t i = 0; i < epilogue.computes.size(); ++i) {
+    const std::size_t slot = static_cast<std::size_t>(epilogue.first_compute()) + i;
+    out += fmt::format("    const float {} = {};\n", names[slot],
+                       statement(epilogue.computes[i], names, numerics));
+  }
+  for (std::size_t i = 0; i < epilogue.stores.size(); ++i) {
+    const plan::Store& store = epilogue.stores[i];
+    out += fmt::format("    out[{}] = {};  // {}\n", i,
+                       names[static_cast<std::size_t>(store.source)], store.name);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view element_cuda(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "F32";
+    case DType::bf16: return "Bf16";
+    case DType::f16: return "F16";
+    case DType::e4m3: return "E4m3";
+    case DType::e5m2: return "E5m2";
+    case DType::boolean: return "Bool";
+  }
+  return "";
+}
+
+std::vector<int> loads_of(const Epilogue& epilogue, Access access) {
+  std::vector<int> indices;
+  for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
+    if (epilogue.loads[i].access == access) indices.push_back(static_cast<int>(i));
+  }
+  return indices;
+}
+
+std::string comment(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    out += end == 0 ? "//\n" : fmt::format("// {}\n", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string epilogue_cuda(const Epilogue& epilogue, Numerics numerics) {
+  std::string out = op_functions(epilogue, numerics);
+  out += "struct Epilogue {\n";
+  out += types_line(epilogue, "Rows", Access::row);
+  out += types_line(epilogue, "Cols", Access::col);
+  out += types_line(epilogue, "Tiles", Access::tile);
+  out += types_line(epilogue, "Scalars", Access::scalar);
+  out += stores_line(epilogue);
+  out += fmt::format("  static constexpr int kNumParameters = {};\n\n",
+                     loads_of(epilogue, Access::parameter).size());
+  out += fmt::format(
+      "  static __device__ __forceinline__ void apply({}const Operands<Epilogue>& x,\n"
+      "                                               float (&out)[{}]) {{\n",
+      epilogue.has_accumulator ? "float acc, " : "", epilogue.stores.size());
+  out += body(epilogue, numerics);
+  out += "  }\n};\n";
+  return out;
+}
+
+}  // namespace epifuse::codegen
