@@ -20,6 +20,10 @@ struct Settings {
   std::string cuda_driver;   // EPIFUSE_CUDA_DRIVER: path of libcuda to use
   std::string cache_folder;  // EPIFUSE_CACHE: folder of the cubin cache
   std::string num_threads;   // EPIFUSE_THREADS: CPU threads
+  // Not ours, but read: where caches and Python packages are.
+  std::string xdg_cache_home;  // XDG_CACHE_HOME
+  std::string home;            // HOME
+  std::string virtual_env;     // VIRTUAL_ENV
   static Settings read();
 };
 
