@@ -1,0 +1,99 @@
+// Whole files, written so that no reader ever sees half of one.
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "epifuse/error.h"
+
+namespace epifuse {
+namespace {
+
+[[noreturn]] void fail(std::string_view what, const std::filesystem::path& path, int error) {
+  throw ArgumentError(
+      fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));
+}
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Returns 0 or the error number.
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return ::fsync(fd) == 0 ? 0 : errno;
+}
+
+// Makes the rename itself durable. File systems that cannot sync a folder are left to their own.
+void sync_folder(const std::filesystem::path& folder) {
+  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() >= 0) ::fsync(fd.get());
+}
+
+}  // namespace
+
+std::optional<std::string> read_file(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return std::nullopt;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return std::nullopt;
+  std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (stream.bad()) return std::nullopt;
+  return bytes;
+}
+
+void make_private_folder(const std::filesystem::path& folder) {
+  std::filesystem::path partial;
+  for (const std::filesystem::path& part : folder) {
+    partial /= part;
+    if (::mkdir(partial.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    const int error = errno;
+    std::error_code ignored;  // a parent may exist although it may not be made (EACCES, EROFS)
+    if (!std::filesystem::is_directory(partial, ignored)) fail("make folder", partial, error);
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) fail("make folder", folder, ENOTDIR);
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::string temporary =
+      (folder / fmt::format(".{}.XXXXXX{}", path.filename().string(), kTemporarySuffix)).string();
+  const Descriptor fd(
+      ::mkostemps(temporary.data(), static_cast<int>(kTemporarySuffix.size()), O_CLOEXEC));
+  if (fd.get() < 0) fail("write in folder", folder, errno);
+  int error = write_all(fd.get(), bytes);
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    fail("write", path, error);
+  }
+  sync_folder(folder);
+}
+
+}  // namespace epifuse

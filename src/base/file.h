@@ -1,0 +1,25 @@
+// Whole files, written so that no reader ever sees half of one.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace epifuse {
+
+// All bytes of a file; empty when it cannot be opened or read.
+std::optional<std::string> read_file(const std::filesystem::path& path);
+
+// Makes the folder and its missing parents, readable by this user only (0700). Throws
+// ArgumentError.
+void make_private_folder(const std::filesystem::path& folder);
+
+// Writes to a temporary name beside `path`, syncs, then renames: other processes see the old file
+// or the whole new one, also after a crash. Permissions are 0600. Throws ArgumentError.
+void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+// Temporary files that writers killed midway leave behind have names ending in this.
+inline constexpr std::string_view kTemporarySuffix = ".tmp";
+
+}  // namespace epifuse
