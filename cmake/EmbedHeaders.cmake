@@ -1,0 +1,28 @@
+# The device headers as text inside the library: our own, the shims, and those of CUTLASS that
+# kernels/cutlass_headers.txt names. Generated into the build tree, never into the repository.
+file(GLOB_RECURSE embed_own CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/*")
+file(STRINGS "${PROJECT_SOURCE_DIR}/kernels/cutlass_headers.txt" embed_rows REGEX "^[a-z]")
+set(embed_cutlass "${EPIFUSE_CUTLASS_INCLUDE}/cute/arch/mma_sm90_gmma.hpp")
+foreach(row ${embed_rows})
+  string(REGEX REPLACE "^slice +[^ ]+ +([^ ]+) .*" "\\1" path "${row}")
+  list(APPEND embed_cutlass "${EPIFUSE_CUTLASS_INCLUDE}/${path}")
+endforeach()
+list(REMOVE_DUPLICATES embed_cutlass)
+
+set(embed_output "${PROJECT_BINARY_DIR}/generated/embedded_headers.cpp")
+add_custom_command(
+  OUTPUT "${embed_output}"
+  COMMAND ${CMAKE_COMMAND} -E make_directory "${PROJECT_BINARY_DIR}/generated"
+  COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/cmake/embed_headers.py"
+          --kernels "${PROJECT_SOURCE_DIR}/kernels" --cutlass "${EPIFUSE_CUTLASS_INCLUDE}"
+          --output "${embed_output}"
+  DEPENDS "${PROJECT_SOURCE_DIR}/cmake/embed_headers.py" ${embed_own} ${embed_cutlass}
+          "${PROJECT_SOURCE_DIR}/kernels/cutlass_headers.txt"
+  COMMENT "Embedding the device headers"
+  VERBATIM)
+
+if(TARGET epifuse_jit)
+  target_sources(epifuse_jit PRIVATE "${embed_output}")
+  target_compile_definitions(epifuse_jit PRIVATE EPIFUSE_NVRTC_HINT="${EPIFUSE_NVRTC_HINT}"
+                             EPIFUSE_VERSION="${PROJECT_VERSION}")
+endif()

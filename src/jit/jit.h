@@ -23,15 +23,17 @@ struct Binary {
   std::vector<std::string> problems;
 };
 
-// NVRTC, opened at run time. Looks in: the setting `nvrtc`, beside this library, the build tree's
-// wheel, the loader's path, /usr/local/cuda*/lib64, site-packages of python3.
+// NVRTC, opened at run time. Looks in: the setting `nvrtc` (and nowhere else when it is given),
+// beside this library, the build tree's wheel, the loader's path, /usr/local/cuda*, packages of
+// python3. Any number of threads may compile at once.
 class Nvrtc {
  public:
   // Null when none is found; `looked_in` then lists every place tried.
   static std::shared_ptr<const Nvrtc> open(std::vector<std::string>* looked_in = nullptr);
   // Compiles; throws CompileError with source and log when refused.
   Binary compile(const codegen::KernelSource& source) const;
-  std::string version() const;  // "13.0"
+  std::string version() const;    // "13.0"
+  std::string toolchain() const;  // "nvrtc 13.0 V13.0.88": for keys; says nothing of the machine
   std::string path() const;
   ~Nvrtc();
 
@@ -80,7 +82,8 @@ class Jit {
   std::shared_ptr<Impl> impl_;
 };
 
-// Names and texts of the device headers, embedded at build time: kernels/, the shims and CuTe atoms.
+// Names and texts of the device headers, embedded at build time: kernels/, the shims and CuTe
+// atoms.
 struct Header {
   std::string_view name, text;
 };
