@@ -1,0 +1,228 @@
+// Typing rules: the result type of every op, or a GraphError that says what it expects.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "epifuse/error.h"
+#include "ir/graph.h"
+#include "ir/infer_views.h"
+#include "ir/text.h"
+#include "kernels/abi.h"
+
+namespace epifuse::ir {
+namespace {
+
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+
+bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+
+// The dtypes that arithmetic is done on.
+bool is_computable(DType dtype) { return is_float(dtype) && !is_fp8(dtype); }
+
+// "x: bf16[M, 768] and y: f32[768]"
+std::string describe_operands(const Graph& graph, const Node& node) {
+  std::string text;
+  for (ValueId arg : node.args) {
+    if (!text.empty()) text += " and ";
+    text += describe_value(graph[arg]);
+  }
+  return text;
+}
+
+[[noreturn]] void fail(const Graph& graph, const Node& node, std::string_view expected) {
+  throw GraphError(fmt::format("{} expects {}, got {}", name(node.op), expected,
+                               describe_operands(graph, node)));
+}
+
+void check_arity(const Graph& graph, const Node& node) {
+  const int arity = info(node.op).arity;
+  if (static_cast<int>(node.args.size()) != arity) {
+    throw GraphError(fmt::format("{} expects {} operand{}, got {}", name(node.op), arity,
+                                 arity == 1 ? "" : "s", node.args.size()));
+  }
+  for (ValueId arg : node.args) {
+    EPIFUSE_CHECK(arg >= 0 && arg < static_cast<ValueId>(graph.nodes.size()),
+                  "operand is no earlier value of the graph");
+  }
+}
+
+// Every size is in 0..2^40, the number of elements too, and the rank in bounds.
+void check_shape(const Node& node, const Shape& shape) {
+  if (shape.size() > static_cast<std::size_t>(abi::kMaxRank)) {
+    throw GraphError(fmt::format("{} expects a shape of at most {} dims, got {}", name(node.op),
+                                 abi::kMaxRank, print(shape)));
+  }
+  Dim num_elements = 1;
+  for (const Dim& dim : shape) {
+    const std::optional<std::int64_t> size = dim.constant();
+    if (size && (*size < 0 || *size > kMaxSize)) {
+      throw GraphError(
+          fmt::format("{} expects sizes from 0 to 2^40, got {}", name(node.op), print(shape)));
+    }
+    if (!size || num_elements.is(0)) continue;
+    num_elements = num_elements * dim;
+    if (*num_elements.constant() > kMaxSize) {
+      throw GraphError(fmt::format("{} expects a shape of at most 2^40 elements, got {}",
+                                   name(node.op), print(shape)));
+    }
+  }
+}
+
+TensorType infer_input(const Node& node) {
+  const TensorType& type = node.type;
+  if (!type.strides.empty() && type.strides.size() != type.shape.size()) {
+    throw GraphError(fmt::format("input {} expects one stride per dim of {}, got {} strides",
+                                 node.name, print(type.shape), type.strides.size()));
+  }
+  for (const Dim& stride : type.strides) {
+    const std::optional<std::int64_t> value = stride.constant();
+    if (value && (*value < 0 || *value > kMaxSize)) {
+      throw GraphError(
+          fmt::format("input {} expects strides from 0 to 2^40, got {}", node.name, stride.str()));
+    }
+  }
+  return type;
+}
+
+TensorType infer_constant(const Node& node) {
+  if (node.value != node.value) throw GraphError("constant expects a number, got nan");
+  return {DType::f32, {}, {}};
+}
+
+Shape broadcast_operands(const Graph& graph, const Node& node) {
+  Shape shape;
+  for (ValueId arg : node.args) {
+    try {
+      shape = broadcast_shapes(shape, graph[arg].type.shape);
+    } catch (const GraphError&) {
+      fail(graph, node, "shapes that broadcast (equal sizes, or 1, aligned at the right)");
+    }
+  }
+  return shape;
+}
+
+// The one dtype of the operands from `first` on; 0-d f32 values go with any.
+DType common_dtype(const Graph& graph, const Node& node, std::size_t first) {
+  std::optional<DType> common;
+  for (std::size_t i = first; i < node.args.size(); ++i) {
+    const TensorType& type = graph[node.args[i]].type;
+    if (!is_computable(type.dtype)) {
+      fail(graph, node, "bf16, f16 or f32 operands (cast other floats first)");
+    }
+    if (type.dtype == DType::f32 && type.shape.empty()) continue;
+    if (common && *common != type.dtype) {
+      fail(graph, node, "operands of one dtype (only 0-d f32 values go with any)");
+    }
+    common = type.dtype;
+  }
+  return common.value_or(DType::f32);
+}
+
+TensorType infer_elementwise(const Graph& graph, const Node& node) {
+  const Shape shape = broadcast_operands(graph, node);
+  switch (info(node.op).kind) {
+    case OpKind::compare: common_dtype(graph, node, 0); return {DType::boolean, shape, {}};
+    case OpKind::select:
+      if (graph[node.args[0]].type.dtype != DType::boolean) {
+        fail(graph, node, "a bool condition and two float values");
+      }
+      return {common_dtype(graph, node, 1), shape, {}};
+    default: return {common_dtype(graph, node, 0), shape, {}};
+  }
+}
+
+TensorType infer_cast(const Graph& graph, const Node& node) {
+  if (!is_float(node.type.dtype)) {
+    fail(graph, node, "a float dtype to round to (compare with ne for bool)");
+  }
+  return {node.type.dtype, graph[node.args[0]].type.shape, {}};
+}
+
+TensorType infer_reduction(const Graph& graph, const Node& node) {
+  const TensorType& operand = graph[node.args[0]].type;
+  const std::size_t rank = operand.shape.size();
+  if (rank < 2 || !is_computable(operand.dtype)) {
+    fail(graph, node, "a bf16, f16 or f32 value of at least 2 dims");
+  }
+  const bool over_row = node.op == Op::row_sum || node.op == Op::row_max;
+  TensorType type{operand.dtype, operand.shape, {}};
+  type.shape[rank - (over_row ? 1 : 2)] = 1;
+  return type;
+}
+
+[[noreturn]] void fail_matmul(const Graph& graph, const Node& node, std::string_view problem) {
+  const Node& a = graph[node.args[0]];
+  const Node& b = graph[node.args[1]];
+  throw GraphError(fmt::format("matmul expects [.., M, K] x [.., K, N], got {}{} x {}{}: {}",
+                               describe_value(a), node.transpose_a ? " (transposed)" : "",
+                               describe_value(b), node.transpose_b ? " (transposed)" : "",
+                               problem));
+}
+
+void check_matmul_dtypes(const Graph& graph, const Node& node) {
+  const DType a = graph[node.args[0]].type.dtype, b = graph[node.args[1]].type.dtype;
+  if (a != b || !is_computable(a)) {
+    fail_matmul(graph, node, "both must have the same dtype among bf16, f16, f32");
+  }
+  if (node.type.dtype != a && node.type.dtype != DType::f32) {
+    fail_matmul(
+        graph, node,
+        fmt::format("the result must be {} or f32, not {}", name(a), name(node.type.dtype)));
+  }
+}
+
+TensorType infer_matmul(const Graph& graph, const Node& node) {
+  check_matmul_dtypes(graph, node);
+  const Shape& a = graph[node.args[0]].type.shape;
+  const Shape& b = graph[node.args[1]].type.shape;
+  constexpr std::size_t kMinRank = 2, kMaxRank = 5;
+  if (std::min(a.size(), b.size()) < kMinRank || std::max(a.size(), b.size()) > kMaxRank) {
+    fail_matmul(graph, node, "both must have 2 to 5 dims");
+  }
+  const Dim& m = a[a.size() - (node.transpose_a ? 1 : 2)];
+  const Dim& k_of_a = a[a.size() - (node.transpose_a ? 2 : 1)];
+  const Dim& k_of_b = b[b.size() - (node.transpose_b ? 1 : 2)];
+  const Dim& n = b[b.size() - (node.transpose_b ? 2 : 1)];
+  if (k_of_a != k_of_b) {
+    fail_matmul(graph, node, fmt::format("K is {} and {}", k_of_a.str(), k_of_b.str()));
+  }
+  TensorType type{node.type.dtype, {}, {}};
+  try {
+    type.shape = broadcast_shapes({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  } catch (const GraphError&) {
+    fail_matmul(graph, node, "their batch dims do not broadcast");
+  }
+  type.shape.push_back(m);
+  type.shape.push_back(n);
+  return type;
+}
+
+TensorType infer_unchecked(const Graph& graph, const Node& node) {
+  switch (info(node.op).kind) {
+    case OpKind::matmul: return infer_matmul(graph, node);
+    case OpKind::view: return infer_view(graph, node);
+    case OpKind::cast: return infer_cast(graph, node);
+    case OpKind::reduction: return infer_reduction(graph, node);
+    case OpKind::source: break;
+    default: return infer_elementwise(graph, node);
+  }
+  switch (node.op) {
+    case Op::input: return infer_input(node);
+    case Op::constant: return infer_constant(node);
+    default: return {DType::f32, {}, {}};
+  }
+}
+
+}  // namespace
+
+TensorType infer_type(const Graph& graph, const Node& node) {
+  check_arity(graph, node);
+  // What was asked for is checked first, so that sums and products of it stay small.
+  check_shape(node, node.type.shape);
+  TensorType type = infer_unchecked(graph, node);
+  check_shape(node, type.shape);
+  return type;
+}
+
+}  // namespace epifuse::ir

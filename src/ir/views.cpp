@@ -1,0 +1,199 @@
+// What is known of a value's memory layout before any tensor is bound, and exactly once all are.
+#include "ir/views.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "epifuse/error.h"
+#include "ir/reshape.h"
+
+namespace epifuse::ir {
+namespace {
+
+// The views between storage and `id`, the outermost (that of the storage) first.
+std::vector<ValueId> view_chain(const Graph& graph, ValueId id) {
+  std::vector<ValueId> chain;
+  for (; is_view(graph[id].op); id = graph[id].args[0]) chain.push_back(id);
+  std::reverse(chain.begin(), chain.end());
+  return chain;
+}
+
+const Shape& operand_shape(const Graph& graph, const Node& view) {
+  return graph[view.args[0]].type.shape;
+}
+
+std::vector<bool> storage_varies(const TensorType& type) {
+  std::vector<bool> result;
+  for (std::size_t d = 0; d < type.shape.size(); ++d) {
+    const bool still = type.shape[d].is(1) || (!type.strides.empty() && type.strides[d].is(0));
+    result.push_back(!still);
+  }
+  return result;
+}
+
+std::vector<bool> reshape_varies(const Shape& from, const Shape& to,
+                                 const std::vector<bool>& varies_from) {
+  std::vector<bool> result(to.size(), false);
+  for (const ReshapeGroup& group : reshape_groups(from, to)) {
+    const bool any = std::any_of(group.from.begin(), group.from.end(),
+                                 [&](std::size_t d) { return varies_from[d]; });
+    for (std::size_t d : group.to) result[d] = any;
+  }
+  return result;
+}
+
+std::vector<bool> view_varies(const Node& view, const Shape& from,
+                              const std::vector<bool>& varies_from) {
+  const Shape& to = view.type.shape;
+  if (view.op == Op::reshape) return reshape_varies(from, to, varies_from);
+  std::vector<bool> result(to.size(), false);
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    if (to[d].is(1)) continue;
+    if (view.op == Op::transpose) {
+      result[d] = varies_from[static_cast<std::size_t>(view.permutation[d])];
+    } else if (const std::size_t lead = to.size() - from.size(); d >= lead) {
+      result[d] = varies_from[d - lead];  // of a slice lead is 0; a repeated dim has size 1 before
+    }
+  }
+  return result;
+}
+
+std::optional<std::size_t> storage_unit_dim(const TensorType& type) {
+  if (type.shape.empty()) return std::nullopt;
+  if (type.strides.empty()) return type.shape.size() - 1;
+  for (std::size_t d = type.strides.size(); d-- > 0;) {
+    if (type.strides[d].is(1)) return d;
+  }
+  return std::nullopt;
+}
+
+// Where the unit-stride dim `unit` of the operand is in the view.
+std::optional<std::size_t> view_unit_dim(const Node& view, const Shape& from, std::size_t unit) {
+  const Shape& to = view.type.shape;
+  switch (view.op) {
+    case Op::transpose: {
+      const auto place =
+          std::find(view.permutation.begin(), view.permutation.end(), static_cast<int>(unit));
+      return static_cast<std::size_t>(place - view.permutation.begin());
+    }
+    case Op::slice:
+      if (view.ranges[unit].step == 1) return unit;
+      return std::nullopt;
+    case Op::broadcast: {
+      const std::size_t d = to.size() - from.size() + unit;
+      if (from[unit] == to[d]) return d;
+      return std::nullopt;
+    }
+    default:
+      for (const ReshapeGroup& group : reshape_groups(from, to)) {
+        if (group.from.back() == unit) return group.to.back();
+      }
+      return std::nullopt;
+  }
+}
+
+Layout resolve_transpose(const Node& view, const Layout& from) {
+  Layout to{from.offset, {}, {}};
+  for (int d : view.permutation) {
+    to.shape.push_back(from.shape[static_cast<std::size_t>(d)]);
+    to.strides.push_back(from.strides[static_cast<std::size_t>(d)]);
+  }
+  return to;
+}
+
+Layout resolve_slice(const Node& view, const Layout& from, const Sizes& sizes) {
+  Layout to{from.offset, {}, {}};
+  for (std::size_t d = 0; d < from.shape.size(); ++d) {
+    const SliceRange& range = view.ranges[d];
+    const std::int64_t start = range.start.eval(sizes), stop = range.stop.eval(sizes);
+    if (start < 0 || stop < start || stop > from.shape[d]) {
+      throw ArgumentError(fmt::format("slice '{}' takes {}:{} of dim {}, which has size {}",
+                                      view.name, start, stop, d, from.shape[d]));
+    }
+    to.shape.push_back((stop - start + range.step - 1) / range.step);
+    to.strides.push_back(from.strides[d] * range.step);
+    if (start < from.shape[d]) to.offset += start * from.strides[d];
+  }
+  return to;
+}
+
+Layout resolve_broadcast(const Node& view, const Shape& from_shape, const Layout& from,
+                         const Sizes& sizes) {
+  Layout to{from.offset, eval(view.type.shape, sizes), {}};
+  const std::size_t lead = to.shape.size() - from.shape.size();
+  to.strides.assign(lead, 0);
+  for (std::size_t d = 0; d < from.shape.size(); ++d) {
+    const bool repeats = from_shape[d] != view.type.shape[lead + d];
+    to.strides.push_back(repeats ? 0 : from.strides[d]);
+  }
+  return to;
+}
+
+std::optional<Layout> resolve_reshape(const Node& view, const Layout& from, const Sizes& sizes) {
+  Layout to{from.offset, eval(view.type.shape, sizes), {}};
+  std::optional<std::vector<std::int64_t>> strides =
+      reshape_strides(from.shape, from.strides, to.shape);
+  if (!strides) return std::nullopt;
+  to.strides = std::move(*strides);
+  return to;
+}
+
+}  // namespace
+
+ValueId storage(const Graph& graph, ValueId id) {
+  while (is_view(graph[id].op)) id = graph[id].args[0];
+  return id;
+}
+
+std::vector<bool> varies(const Graph& graph, ValueId id) {
+  std::vector<bool> result = storage_varies(graph[storage(graph, id)].type);
+  for (ValueId view : view_chain(graph, id)) {
+    result = view_varies(graph[view], operand_shape(graph, graph[view]), result);
+  }
+  return result;
+}
+
+std::optional<int> unit_stride_dim(const Graph& graph, ValueId id) {
+  std::optional<std::size_t> unit = storage_unit_dim(graph[storage(graph, id)].type);
+  for (ValueId view : view_chain(graph, id)) {
+    if (!unit) return std::nullopt;
+    unit = view_unit_dim(graph[view], operand_shape(graph, graph[view]), *unit);
+  }
+  return unit ? std::optional(static_cast<int>(*unit)) : std::nullopt;
+}
+
+std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& storage_layout,
+                              const Sizes& sizes) {
+  std::optional<Layout> layout = storage_layout;
+  EPIFUSE_CHECK(layout->shape.size() == graph[storage(graph, id)].type.shape.size() &&
+                    layout->strides.size() == layout->shape.size(),
+                "the layout bound to a value has another rank");
+  for (ValueId view_id : view_chain(graph, id)) {
+    const Node& view = graph[view_id];
+    switch (view.op) {
+      case Op::transpose: layout = resolve_transpose(view, *layout); break;
+      case Op::slice: layout = resolve_slice(view, *layout, sizes); break;
+      case Op::broadcast:
+        layout = resolve_broadcast(view, operand_shape(graph, view), *layout, sizes);
+        break;
+      default: layout = resolve_reshape(view, *layout, sizes); break;
+    }
+    if (!layout) return std::nullopt;
+  }
+  return layout;
+}
+
+std::vector<std::int64_t> eval(const Shape& shape, const Sizes& sizes) {
+  std::vector<std::int64_t> result;
+  for (const Dim& dim : shape) {
+    result.push_back(dim.eval(sizes));
+    if (result.back() < 0) {
+      throw ArgumentError(fmt::format("size {} is negative: {}", dim.str(), result.back()));
+    }
+  }
+  return result;
+}
+
+}  // namespace epifuse::ir
