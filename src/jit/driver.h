@@ -19,7 +19,7 @@ using CuStream = struct CuStreamTag*;
 using CuEvent = struct CuEventTag*;
 using CuDevicePtr = unsigned long long;
 
-// The table of entry points is private to driver.def / driver.cpp; see Driver::api().
+// The table of entry points: jit/driver_api.h, from the rows of driver.def.
 struct DriverApi;
 
 class Driver {

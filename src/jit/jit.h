@@ -34,7 +34,8 @@ class Nvrtc {
   Binary compile(const codegen::KernelSource& source) const;
   std::string version() const;    // "13.0"
   std::string toolchain() const;  // "nvrtc 13.0 V13.0.88": for keys; says nothing of the machine
-  std::string path() const;
+  std::string path() const;       // of the file
+  std::string place() const;      // the name it was opened by: that path, or a bare name
   ~Nvrtc();
 
  private:
@@ -47,10 +48,13 @@ class Nvrtc {
 std::string cache_key(const codegen::KernelSource& source, std::string_view toolchain);
 
 // A folder of cubins named by key. Any number of processes may share it or be killed at any moment.
+// Where it cannot be read or written there is simply no cache; an empty path asks for that.
 class KernelCache {
  public:
   explicit KernelCache(std::filesystem::path folder);
-  static std::filesystem::path default_folder();  // the setting, else $XDG_CACHE_HOME/epifuse, ..
+  // The setting `cache_folder`, else $XDG_CACHE_HOME/epifuse, $HOME/.cache/epifuse,
+  // /tmp/epifuse-UID (the last only if it is this user's own).
+  static std::filesystem::path default_folder();
 
   std::optional<Binary> load(const std::string& key) const;  // corrupt, truncated, absent: empty
   void store(const std::string& key, const Binary& binary, std::string_view description) const;

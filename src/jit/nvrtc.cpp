@@ -129,7 +129,7 @@ std::vector<std::string> compile_options(const std::string& arch) {
 struct Nvrtc::Impl {
   DynamicLibrary library;
   Api api;
-  std::string path, version, toolchain;
+  std::string path, place, version, toolchain;
 };
 
 Nvrtc::Nvrtc(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -137,6 +137,7 @@ Nvrtc::~Nvrtc() = default;
 std::string Nvrtc::version() const { return impl_->version; }
 std::string Nvrtc::toolchain() const { return impl_->toolchain; }
 std::string Nvrtc::path() const { return impl_->path; }
+std::string Nvrtc::place() const { return impl_->place; }
 
 std::shared_ptr<const Nvrtc> Nvrtc::open(std::vector<std::string>* looked_in) {
   for (const std::string& place : nvrtc_places(Settings::read(), looked_in)) {
@@ -150,6 +151,7 @@ std::shared_ptr<const Nvrtc> Nvrtc::open(std::vector<std::string>* looked_in) {
       }
       continue;
     }
+    impl->place = place;
     impl->path = file_of(reinterpret_cast<const void*>(impl->api.version));
     preload_builtins(impl->path);
     int major = 0, minor = 0;
