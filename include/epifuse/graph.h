@@ -1,10 +1,12 @@
 // Builds a graph in C++: the same graph, kernel and cache entry as the `.epi` text gives.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "epifuse/dim.h"
@@ -17,6 +19,7 @@ struct Graph;
 }
 
 class Graph;
+struct GraphState;
 
 /// A value of a graph under construction. Cheap to copy; keeps its graph alive.
 class Value {
@@ -27,13 +30,14 @@ class Value {
  private:
   friend class Graph;
   friend struct ValueAccess;
-  Value(std::shared_ptr<ir::Graph> graph, std::int32_t id) : graph_(std::move(graph)), id_(id) {}
-  std::shared_ptr<ir::Graph> graph_;
-  std::int32_t id_;
+  Value(std::shared_ptr<GraphState> state, std::size_t id) : state_(std::move(state)), id_(id) {}
+  std::shared_ptr<GraphState> state_;
+  std::size_t id_;  // values of a graph are numbered in order of their making
 };
 
 /// A graph: inputs, ops on them, outputs. Every op checks its operands and throws GraphError saying
-/// what it expected and what came. Names are sanitised to identifiers and made unique.
+/// what it expected and what came; values of different graphs do not mix (ArgumentError). Names are
+/// sanitised to identifiers and made unique. A size symbol is declared by the input that uses it.
 class Graph {
  public:
   explicit Graph(std::string_view name);
@@ -53,10 +57,13 @@ class Graph {
   /// The graph as `.epi` text; parse(str()) gives the same graph.
   std::string str() const;
 
-  const ir::Graph& ir() const { return *graph_; }
+  /// The graph in the form that the compiler reads: inputs first, then the ops in order.
+  const ir::Graph& ir() const;
 
  private:
-  std::shared_ptr<ir::Graph> graph_;
+  friend struct ValueAccess;
+  explicit Graph(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+  std::shared_ptr<GraphState> state_;
 };
 
 /// Matrix product over the last two dims, [.., M, K] x [.., K, N] -> [.., M, N], float32
