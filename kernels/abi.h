@@ -40,13 +40,19 @@ struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in element
   long long strides[kMaxRank];
 };
 
-// Elementwise work over sizes[0] x .. x sizes[rank-1]; reductions run over one of the last two dims.
+constexpr int kTailThreads = 256;  // of every block of a tail kernel
+
+// Elementwise work over sizes[0] x .. x sizes[kMaxRank - 1], of which the leading ones may be 1;
+// reductions run over one of the last two dims.
 struct TailParams {
-  int rank;
   long long sizes[kMaxRank];
-  Strided loads[kMaxTailLoads];    // parameters have no entry
+  Strided loads[kMaxTailLoads];  // rows, columns, tiles, scalars; parameters have no entry
   Strided stores[kMaxTailStores];
   float parameters[kMaxScalars];
+  unsigned vector_loads;   // bit i: loads[i] can be read in whole vectors along the last dim
+  unsigned vector_stores;  // bit i: stores[i] can be written so
+  int inner_blocks;        // blocks that share the work on one index of the leading dims
+  int lanes;               // of a reduction: threads side by side along the last dim
 };
 
 }  // namespace epifuse::abi

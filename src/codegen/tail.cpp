@@ -1,0 +1,145 @@
+// Prints tail kernels: elementwise work and the reductions that end it.
+#include "codegen/tail.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "codegen/epilogue_cuda.h"
+#include "codegen/kernel.h"
+#include "ir/text.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen {
+namespace {
+
+using plan::Access;
+using plan::Epilogue;
+using plan::StoreKind;
+
+constexpr int kBytesInFlight = 32;  // per thread: enough to cover memory latency at low occupancy
+constexpr int kMaxChunks = 2;
+constexpr int kMaxVector = 8, kMinVector = 4;
+constexpr int kVectorBytes = 16;  // the widest load
+
+bool any(const Epilogue& epilogue, bool (*reduces)(StoreKind)) {
+  return std::any_of(epilogue.stores.begin(), epilogue.stores.end(),
+                     [&](const plan::Store& store) { return reduces(store.kind); });
+}
+
+// Sizes of the elements that move once per element of the tail.
+std::vector<int> moved_bytes(const Epilogue& epilogue, bool loads_only) {
+  std::vector<int> bytes;
+  for (const plan::Load& load : epilogue.loads) {
+    if (load.access == Access::tile) bytes.push_back(static_cast<int>(size_bytes(load.dtype)));
+  }
+  for (const plan::Store& store : epilogue.stores) {
+    if (store.kind == StoreKind::tile && !loads_only) {
+      bytes.push_back(static_cast<int>(size_bytes(store.dtype)));
+    }
+  }
+  return bytes;
+}
+
+std::string_view reduce_cuda(StoreKind kind) {
+  switch (kind) {
+    case StoreKind::tile: return "tail::Reduce::none";
+    case StoreKind::row_sum:
+    case StoreKind::col_sum: return "tail::Reduce::sum";
+    case StoreKind::row_max:
+    case StoreKind::col_max: return "tail::Reduce::max";
+  }
+  return "";
+}
+
+std::string_view function_cuda(TailKind kind) {
+  switch (kind) {
+    case TailKind::elementwise: return "elementwise";
+    case TailKind::row_reduction: return "row_reduction";
+    case TailKind::column_reduction: return "column_reduction";
+  }
+  return "";
+}
+
+std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
+  std::vector<std::string_view> reductions;
+  for (const plan::Store& store : epilogue.stores) reductions.push_back(reduce_cuda(store.kind));
+  return fmt::format(
+      "struct Tail {{\n"
+      "  using Epilogue = generated::Epilogue;\n"
+      "  static constexpr int kVector = {};  // consecutive elements that a thread takes at once\n"
+      "  static constexpr int kChunks = {};  // such vectors that it has in flight\n"
+      "  static constexpr tail::Reduce kReduce[] = {{{}}};  // of each store\n"
+      "}};\n",
+      shape.vector, shape.chunks, fmt::join(reductions, ", "));
+}
+
+}  // namespace
+
+bool reduces_rows(StoreKind kind) {
+  return kind == StoreKind::row_sum || kind == StoreKind::row_max;
+}
+
+bool reduces_columns(StoreKind kind) {
+  return kind == StoreKind::col_sum || kind == StoreKind::col_max;
+}
+
+std::vector<int> tail_load_order(const Epilogue& epilogue) {
+  std::vector<int> order;
+  for (Access access : {Access::row, Access::col, Access::tile, Access::scalar}) {
+    const std::vector<int> loads = loads_of(epilogue, access);
+    order.insert(order.end(), loads.begin(), loads.end());
+  }
+  return order;
+}
+
+TailShape tail_shape(const Epilogue& epilogue) {
+  EPIFUSE_CHECK(!epilogue.has_accumulator, "a tail has no accumulator");
+  EPIFUSE_CHECK(tail_load_order(epilogue).size() <= std::size_t{abi::kMaxTailLoads},
+                "more loads than a tail kernel has room for");
+  EPIFUSE_CHECK(epilogue.stores.size() <= std::size_t{abi::kMaxTailStores},
+                "more stores than a tail kernel has room for");
+  EPIFUSE_CHECK(loads_of(epilogue, Access::parameter).size() <= std::size_t{abi::kMaxScalars},
+                "more run-time scalars than a tail kernel has room for");
+  const bool rows = any(epilogue, reduces_rows), columns = any(epilogue, reduces_columns);
+  EPIFUSE_CHECK(!rows || !columns, "a tail kernel reduces along one dim");
+
+  TailShape shape;
+  if (rows) shape.kind = TailKind::row_reduction;
+  if (columns) shape.kind = TailKind::column_reduction;
+  int narrowest = kVectorBytes / kMinVector;
+  for (int bytes : moved_bytes(epilogue, false)) narrowest = std::min(narrowest, bytes);
+  shape.vector = std::min(kVectorBytes / narrowest, kMaxVector);
+  int load_bytes = 0;
+  for (int bytes : moved_bytes(epilogue, true)) load_bytes += bytes * shape.vector;
+  if (load_bytes > 0) shape.chunks = std::clamp(kBytesInFlight / load_bytes, 1, kMaxChunks);
+  return shape;
+}
+
+KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
+  const Epilogue& epilogue = tail.epilogue;
+  const TailShape shape = tail_shape(epilogue);
+  KernelSource source;
+  source.entry = "epifuse_tail";
+  source.arch = target.name;
+  source.text = fmt::format(
+      "{header}"
+      "#include \"kernels/tail.cuh\"\n\n"
+      "namespace epifuse::generated {{\n\n"
+      "{epilogue}\n"
+      "{tail}\n"
+      "}}  // namespace epifuse::generated\n\n"
+      "extern \"C\" __global__ void __launch_bounds__(epifuse::abi::kTailThreads)\n"
+      "    {entry}(const __grid_constant__ epifuse::abi::TailParams p) {{\n"
+      "  epifuse::tail::{function}<epifuse::generated::Tail>(p);\n"
+      "}}\n",
+      fmt::arg("header", comment(fmt::format("Tail over {}:\n{}", ir::print(tail.shape),
+                                             plan::print(epilogue)))),
+      fmt::arg("epilogue", epilogue_cuda(epilogue, plan.numerics)),
+      fmt::arg("tail", tail_struct(epilogue, shape)), fmt::arg("entry", source.entry),
+      fmt::arg("function", function_cuda(shape.kind)));
+  return source;
+}
+
+}  // namespace epifuse::codegen

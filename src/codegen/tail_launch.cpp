@@ -1,0 +1,239 @@
+// Fills the parameter block of a tail kernel: merges dims that lie jointly contiguous, picks the
+// order of the rest, and shares the work among blocks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/check.h"
+#include "codegen/epilogue_cuda.h"
+#include "codegen/kernel.h"
+#include "codegen/tail.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen {
+namespace {
+
+using plan::Access;
+using plan::StoreKind;
+
+constexpr std::int64_t kBlocksPerSm = 64;  // beyond these a block takes several turns
+constexpr std::int64_t kMaxGrid = 0x7fffffff;
+constexpr int kWarp = 32;
+constexpr std::int64_t kVectorsForWarp = 4 * kWarp;  // a row this short is a warp's work
+
+// One load or store: where it begins and how it steps along each dim.
+struct Operand {
+  char* data = nullptr;
+  int element_bytes = 1;
+  std::vector<std::int64_t> strides;
+};
+
+// The tail as loops: sizes outermost first, loads in the order of TailParams, then stores.
+struct Loops {
+  std::vector<std::int64_t> sizes;
+  std::vector<Operand> operands;
+
+  std::size_t rank() const { return sizes.size(); }
+  std::int64_t count() const {
+    return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+  }
+  void erase(std::size_t dim) {
+    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dim));
+    for (Operand& operand : operands) {
+      operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(dim));
+    }
+  }
+  void insert_front() {
+    sizes.insert(sizes.begin(), 1);
+    for (Operand& operand : operands) operand.strides.insert(operand.strides.begin(), 0);
+  }
+};
+
+// Strides of a bound value along the tail's dims, aligned at the right; 0 where it repeats.
+Operand operand_of(const BoundTensor& tensor, DType dtype, const std::vector<std::int64_t>& sizes) {
+  const ir::Layout& layout = tensor.layout;
+  EPIFUSE_CHECK(layout.shape.size() <= sizes.size(), "an operand of a tail has more dims than it");
+  Operand operand;
+  operand.element_bytes = static_cast<int>(size_bytes(dtype));
+  operand.data = static_cast<char*>(tensor.data) + layout.offset * operand.element_bytes;
+  operand.strides.assign(sizes.size(), 0);
+  const std::size_t missing = sizes.size() - layout.shape.size();
+  for (std::size_t d = 0; d < layout.shape.size(); ++d) {
+    if (layout.shape[d] == 1) continue;
+    EPIFUSE_CHECK(layout.shape[d] == sizes[missing + d],
+                  fmt::format("dim {} of a tail's operand is {}, the tail's is {}", d,
+                              layout.shape[d], sizes[missing + d]));
+    operand.strides[missing + d] = layout.strides[d];
+  }
+  return operand;
+}
+
+Loops loops_of(const plan::Tail& tail, const Bound& bound) {
+  Loops loops;
+  loops.sizes = ir::eval(tail.shape, bound.sizes);
+  const auto add = [&](ir::ValueId value, DType dtype) -> Operand& {
+    loops.operands.push_back(
+        operand_of(bound.tensors[static_cast<std::size_t>(value)], dtype, loops.sizes));
+    return loops.operands.back();
+  };
+  for (int i : tail_load_order(tail.epilogue)) {
+    const plan::Load& load = tail.epilogue.loads[static_cast<std::size_t>(i)];
+    add(load.value, load.dtype);
+  }
+  for (const plan::Store& store : tail.epilogue.stores) {
+    Operand& operand = add(store.value, store.dtype);
+    const std::size_t rank = loops.rank();
+    if (reduces_rows(store.kind)) operand.strides[rank - 1] = 0;
+    if (reduces_columns(store.kind)) operand.strides[rank - 2] = 0;
+  }
+  return loops;
+}
+
+// Elementwise work may go in any order: the largest steps of the first store outermost.
+void sort_dims(Loops& loops, std::size_t first_store) {
+  const std::vector<std::int64_t> key = loops.operands[first_store].strides;
+  std::vector<std::size_t> order(loops.rank());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return key[a] > key[b]; });
+  const auto permute = [&](std::vector<std::int64_t>& values) {
+    std::vector<std::int64_t> sorted;
+    for (std::size_t d : order) sorted.push_back(values[d]);
+    values = std::move(sorted);
+  };
+  permute(loops.sizes);
+  for (Operand& operand : loops.operands) permute(operand.strides);
+}
+
+bool jointly_contiguous(const Loops& loops, std::size_t dim) {
+  return std::all_of(loops.operands.begin(), loops.operands.end(), [&](const Operand& operand) {
+    return operand.strides[dim] == operand.strides[dim + 1] * loops.sizes[dim + 1];
+  });
+}
+
+// x[i, j] with stride[i] = size[j] * stride[j] is x[i * size[j] + j]. The last `fixed` dims keep
+// their meaning: the kernel reduces along one of them.
+void merge_dims(Loops& loops, std::size_t fixed) {
+  for (std::size_t d = loops.rank() - fixed; d-- > 0;) {
+    if (loops.sizes[d] == 1) loops.erase(d);
+  }
+  for (std::size_t d = loops.rank() - fixed; d-- > 1;) {
+    if (!jointly_contiguous(loops, d - 1)) continue;
+    loops.sizes[d] *= loops.sizes[d - 1];
+    loops.erase(d - 1);
+  }
+  while (loops.rank() < 2) loops.insert_front();
+  if (loops.rank() > std::size_t{abi::kMaxRank}) {
+    throw ArgumentError(fmt::format(
+        "elementwise work over {} dims that cannot be merged; a kernel takes at most {}",
+        loops.rank(), abi::kMaxRank));
+  }
+}
+
+bool moves_in_vectors(const Operand& operand, const std::vector<std::int64_t>& sizes, int vector) {
+  if (operand.strides.back() != 1) return false;
+  const std::int64_t bytes = std::min(16, vector * operand.element_bytes);
+  if (reinterpret_cast<std::uintptr_t>(operand.data) % static_cast<std::uintptr_t>(bytes) != 0) {
+    return false;
+  }
+  for (std::size_t d = 0; d + 1 < sizes.size(); ++d) {
+    if (operand.strides[d] * operand.element_bytes % bytes != 0) return false;
+  }
+  return true;
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Blocks for the matrix of the last two dims, and the threads side by side in it.
+void share_matrix(abi::TailParams& p, const TailShape& shape, std::int64_t num_outer,
+                  const DeviceLimits& limits) {
+  const std::int64_t rows = p.sizes[abi::kMaxRank - 2], cols = p.sizes[abi::kMaxRank - 1];
+  const std::int64_t vectors = ceil_div(cols, shape.vector);
+  const std::int64_t most = std::max<std::int64_t>(1, limits.num_sms * kBlocksPerSm / num_outer);
+  std::int64_t blocks = 1;
+  p.lanes = kWarp;
+  switch (shape.kind) {
+    case TailKind::elementwise:
+      blocks = ceil_div(rows * vectors, std::int64_t{abi::kTailThreads} * shape.chunks);
+      break;
+    case TailKind::row_reduction:
+      if (vectors > kVectorsForWarp) p.lanes = abi::kTailThreads;
+      blocks = ceil_div(rows, abi::kTailThreads / p.lanes);
+      break;
+    case TailKind::column_reduction:
+      // Narrower strips until there is one for every multiprocessor, but no narrower than a sector
+      // of memory (two lanes).
+      while (p.lanes > 2 && ceil_div(vectors, p.lanes) * num_outer < limits.num_sms) p.lanes /= 2;
+      blocks = ceil_div(vectors, p.lanes);
+      break;
+  }
+  p.inner_blocks = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, most));
+}
+
+void copy_operand(abi::Strided& to, const Operand& from) {
+  const std::size_t missing = std::size_t{abi::kMaxRank} - from.strides.size();
+  to.data = from.data;
+  for (std::size_t d = 0; d < from.strides.size(); ++d) to.strides[missing + d] = from.strides[d];
+}
+
+// Whether there is anything to write: a reduction along a dim of size 0 still writes its identity.
+bool writes_nothing(const Loops& loops, TailKind kind) {
+  for (std::size_t d = 0; d < loops.rank(); ++d) {
+    const bool reduced = (kind == TailKind::row_reduction && d + 1 == loops.rank()) ||
+                         (kind == TailKind::column_reduction && d + 2 == loops.rank());
+    if (loops.sizes[d] == 0 && !reduced) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Launch tail_launch(const plan::Plan&, const plan::Tail& tail, const Bound& bound,
+                   const DeviceLimits& limits) {
+  const TailShape shape = tail_shape(tail.epilogue);
+  Loops loops = loops_of(tail, bound);
+  Launch launch;
+  launch.block = abi::kTailThreads;
+  launch.grid = 0;
+  launch.params.resize(sizeof(abi::TailParams));
+  if (writes_nothing(loops, shape.kind)) return launch;
+
+  const std::size_t num_stores = tail.epilogue.stores.size();
+  const std::size_t num_loads = loops.operands.size() - num_stores;
+  const std::size_t fixed = shape.kind == TailKind::elementwise     ? 0
+                            : shape.kind == TailKind::row_reduction ? 1
+                                                                    : 2;
+  if (shape.kind == TailKind::elementwise) sort_dims(loops, num_loads);
+  merge_dims(loops, fixed);
+
+  abi::TailParams p{};
+  std::fill(std::begin(p.sizes), std::end(p.sizes), 1);
+  std::copy(loops.sizes.begin(), loops.sizes.end(), std::end(p.sizes) - loops.rank());
+  for (std::size_t i = 0; i < loops.operands.size(); ++i) {
+    const bool vector = moves_in_vectors(loops.operands[i], loops.sizes, shape.vector);
+    if (i < num_loads) {
+      copy_operand(p.loads[i], loops.operands[i]);
+      p.vector_loads |= static_cast<unsigned>(vector) << i;
+    } else {
+      copy_operand(p.stores[i - num_loads], loops.operands[i]);
+      p.vector_stores |= static_cast<unsigned>(vector) << (i - num_loads);
+    }
+  }
+  std::size_t num_parameters = 0;
+  for (int i : loads_of(tail.epilogue, Access::parameter)) {
+    const ir::ValueId value = tail.epilogue.loads[static_cast<std::size_t>(i)].value;
+    p.parameters[num_parameters++] =
+        static_cast<float>(bound.scalars[static_cast<std::size_t>(value)]);
+  }
+  std::int64_t num_outer = 1;
+  for (int d = 0; d < abi::kMaxRank - 2; ++d) num_outer *= p.sizes[d];
+  share_matrix(p, shape, num_outer, limits);
+  launch.grid =
+      static_cast<unsigned>(p.inner_blocks * std::min(num_outer, kMaxGrid / p.inner_blocks));
+  std::memcpy(launch.params.data(), &p, sizeof(p));
+  return launch;
+}
+
+}  // namespace epifuse::codegen
