@@ -39,6 +39,20 @@ enum class CuFunctionAttribute : int {
 enum class CuPointerAttribute : int { context = 1, memory_type = 2, device_ordinal = 9 };
 enum class CuMemoryType : unsigned { host = 1, device = 2, array = 3, unified = 4 };
 
+using CuMemoryPool = struct CuMemoryPoolTag*;
+enum class CuMemoryPoolAttribute : int { release_threshold_bytes = 4 };
+struct CuMemoryPoolProperties {  // CUmemPoolProps
+  int alloc_type = 1;            // pinned: ordinary device memory
+  int handle_types = 0;
+  int location_type = 1;  // a device
+  int location_id = 0;    // its ordinal
+  void* security_attributes = nullptr;
+  std::size_t max_bytes = 0;
+  unsigned short usage = 0;
+  unsigned char reserved[54] = {};
+};
+static_assert(sizeof(CuMemoryPoolProperties) == 88);
+
 enum class CuStreamCaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 enum class CuStreamCaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 inline constexpr unsigned kStreamNonBlocking = 1;
