@@ -21,7 +21,6 @@ class Dim {
   Dim(std::int64_t constant = 0);  // NOLINT: implicit, so that {M, 768} is a shape
   /// A named size. The name must be an identifier ([A-Za-z_][A-Za-z0-9_]*), else ArgumentError.
   explicit Dim(std::string_view symbol);
-  explicit Dim(const char* symbol) : Dim(std::string_view(symbol)) {}
 
   /// The value when there is no symbol in it.
   std::optional<std::int64_t> constant() const;
