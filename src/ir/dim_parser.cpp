@@ -104,7 +104,8 @@ std::vector<Dim> parse_dims(Lexer& lexer, Symbols& symbols) {
     if (!dims.empty()) lexer.expect(",", "',' or ']'");
     dims.push_back(parse_dim(lexer, symbols));
     if (dims.size() > kMaxRank) {
-      lexer.fail(open.text, fmt::format("a tensor has at most {} dims, this one more", kMaxRank));
+      lexer.fail(open.text,
+                 fmt::format("a tensor has at most {} dims, this one has more", kMaxRank));
     }
   }
   lexer.take();

@@ -1,8 +1,8 @@
 // Reads sizes: `768`, `M`, `2*M + 1`, and lists of them.
 #pragma once
 
-#include <string>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "epifuse/dim.h"

@@ -28,7 +28,9 @@ std::string describe(const Token& token) {
   switch (token.kind) {
     case TokenKind::newline: return "the end of the line";
     case TokenKind::end: return "the end of the text";
-    case TokenKind::unknown: return fmt::format("the character '{}'", escape(token.text));
+    case TokenKind::unknown:
+      if (token.text.size() == 1) return fmt::format("the character '{}'", escape(token.text));
+      [[fallthrough]];
     default: return fmt::format("'{}'", escape(token.text));
   }
 }

@@ -21,8 +21,8 @@ struct Token {
 // "'add'", "the end of the line", ...: how errors name what came.
 std::string describe(const Token& token);
 
-// The tokens of a text with one token of lookahead. Spaces and comments are dropped; so are newlines
-// inside ( ) and [ ]. Throws ParseError for names and numbers beyond the limits.
+// The tokens of a text with one token of lookahead. Spaces and comments are dropped; so are
+// newlines inside ( ) and [ ]. Throws ParseError for names and numbers beyond the limits.
 class Lexer {
  public:
   explicit Lexer(std::string_view text);

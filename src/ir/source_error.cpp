@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t kContextBytes = 80;  // shown of a line on either side of the place
 constexpr std::size_t kMaxGuessLength = 40;
 
-// Insertions, deletions and substitutions from `a` to `b` (Levenshtein distance).
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Insertions, deletions and substitutions from `a` to `b`, case aside (Levenshtein distance).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -23,7 +25,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::size_t diagonal = row[0];
     row[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i] != b[j]);
+      const std::size_t substituted = diagonal + (lower(a[i]) != lower(b[j]));
       diagonal = row[j + 1];
       row[j + 1] = std::min({diagonal + 1, row[j] + 1, substituted});
     }
@@ -74,7 +76,7 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     const auto [shorter, longer] = std::minmax(word.size(), choice.size());
     if (longer - shorter >= best) continue;
     const std::size_t distance = edit_distance(word, choice);
-    if (distance < best && distance < word.size()) {
+    if (distance < std::min(best, word.size())) {
       best = distance;
       guess = choice;
     }

@@ -1,0 +1,48 @@
+// What each kind of golden test does with its input.
+#include "kinds.h"
+
+#include <array>
+#include <stdexcept>
+
+#include "epifuse/error.h"
+#include "ir/graph.h"
+#include "ir/text.h"
+
+namespace epifuse::text_tests {
+namespace {
+
+ir::Graph parse_verified(const Case& test) {
+  ir::Graph graph = ir::parse(test.input);
+  ir::verify(graph);
+  return graph;
+}
+
+// What is printed must read back as the same graph and print as the same text.
+std::string print_checked(const ir::Graph& graph) {
+  const std::string text = ir::print(graph);
+  const ir::Graph again = ir::parse(text);
+  if (again != graph) throw std::logic_error("parse(print(graph)) is another graph:\n" + text);
+  if (ir::print(again) != text) throw std::logic_error("it prints differently again:\n" + text);
+  return text;
+}
+
+std::string run_roundtrip(const Case& test) { return print_checked(parse_verified(test)); }
+
+std::string run_errors(const Case& test) {
+  try {
+    return "no error; it reads as\n" + ir::print(ir::parse(test.input));
+  } catch (const ParseError& error) {
+    return std::string(error.what()) + "\n";
+  }
+}
+
+constexpr auto kKinds = std::to_array<Kind>({
+    {"roundtrip", run_roundtrip},
+    {"errors", run_errors},
+});
+
+}  // namespace
+
+std::span<const Kind> all_kinds() { return kKinds; }
+
+}  // namespace epifuse::text_tests
