@@ -27,11 +27,12 @@ const TargetInfo* find_target(std::string_view name);  // null when there is non
 
 // One point of a family's search space.
 struct GemmConfig {
-  int tile_m = 0, tile_n = 0, stages = 0, cluster_m = 1, cluster_n = 1;
-  bool pingpong = true;
+  int tile_m = 0, tile_n = 0, stages = 0;
+  int load_depth = 1, store_depth = 1;  // chunks of full-size loads and stores in flight, a warp
+  int math_columns = 64;  // columns whose epilogue is computed before any of them is staged
   bool operator==(const GemmConfig&) const = default;
 };
-std::string print(const GemmConfig& config);  // "pingpong 128x192, 4 stages, cluster 1x1"
+std::string print(const GemmConfig& config);  // "ping-pong 128x192, 4 stages"
 
 // What NVRTC is given. `entry` is the extern "C" name.
 struct KernelSource {

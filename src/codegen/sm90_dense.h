@@ -1,0 +1,23 @@
+// Host half of kernels/sm90_dense.cuh; see KernelFamily for what each function promises.
+#pragma once
+
+#include "codegen/kernel.h"
+
+namespace epifuse::codegen::sm90_dense {
+
+std::optional<plan::WhyNot> why_not(const plan::Plan& plan, const plan::FusedGemm& step,
+                                    const TargetInfo& target);
+std::vector<GemmConfig> configs(const plan::FusedGemm& step, const TargetInfo& target);
+std::size_t choose(const plan::FusedGemm& step, std::span<const GemmConfig> configs, std::int64_t m,
+                   std::int64_t n, std::int64_t k, const DeviceLimits& limits);
+KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
+                    const TargetInfo& target);
+std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,
+                                          const Bound& bound);
+Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
+              const Bound& bound, const DeviceLimits& limits);
+
+// Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
+int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config);
+
+}  // namespace epifuse::codegen::sm90_dense
