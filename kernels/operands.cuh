@@ -7,6 +7,14 @@ namespace epifuse {
 template <class... T>
 struct Types {
   static constexpr int kCount = sizeof...(T);
+  static constexpr int kBytes = (0 + ... + static_cast<int>(sizeof(typename T::Storage)));
+
+  // Calls f(T{}, i) for each type in order; unrolled, so that `i` indexes registers.
+  template <class F>
+  static __device__ __forceinline__ void for_each(F f) {
+    [[maybe_unused]] int i = 0;
+    (f(T{}, i++), ...);
+  }
 };
 
 constexpr int at_least_one(int n) { return n > 0 ? n : 1; }
