@@ -37,6 +37,8 @@ struct Backend {
   std::string_view name;
   DeviceKind kind;
   std::unique_ptr<Executable> (*prepare)(const plan::Plan&, const codegen::TargetInfo&);
+  // The row of targets.def that this machine's device runs; empty when it has none. Never throws.
+  std::string (*detect)();
 };
 std::span<const Backend> all_backends();
 

@@ -1,0 +1,43 @@
+// The whole road: graph -> passes -> plan -> a backend's executable -> program.
+#include <fmt/format.h>
+
+#include "backends/backend.h"
+#include "epifuse/error.h"
+#include "passes/pipeline.h"
+#include "plan/plan.h"
+#include "program_state.h"
+#include "target.h"
+
+namespace epifuse {
+namespace {
+
+const backends::Backend& backend_of(DeviceKind kind) {
+  for (const backends::Backend& backend : backends::all_backends()) {
+    if (backend.kind == kind) return backend;
+  }
+  throw InternalError("no backend for this kind of device");
+}
+
+}  // namespace
+
+Program compile(const Graph& graph, const Target& target, const CompileOptions& options) {
+  const codegen::TargetInfo& info = target_info(target);
+  ir::verify(graph.ir());
+  if (graph.ir().outputs.empty()) {
+    throw GraphError(
+        fmt::format("graph {}: expected at least one output, got none; "
+                    "name one with Graph::output or `return`",
+                    graph.ir().name));
+  }
+  const ir::Graph simplified = passes::run_all(graph.ir(), options.numerics);
+  const plan::Plan plan = plan::make_plan(simplified, options);
+  plan::verify(plan);
+  auto state = std::make_shared<Program::State>();
+  state->target = target;
+  state->options = options;
+  state->source_graph = graph.ir();
+  state->executable = backend_of(info.kind).prepare(plan, info);
+  return Program(std::move(state));
+}
+
+}  // namespace epifuse
