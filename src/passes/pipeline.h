@@ -14,7 +14,7 @@ namespace epifuse::passes {
 using PassFunction = ir::Graph (*)(const ir::Graph&);
 
 struct Pass {
-  std::string_view name;     // as in tests/text/passes/<name>/ and `explain --passes`
+  std::string_view name;  // as in tests/text/passes/<name>/ and `explain --passes`
   PassFunction run;
   bool skips_roundings;      // merges ops whose roundings `exact` keeps: not run then
   std::string_view summary;  // one sentence

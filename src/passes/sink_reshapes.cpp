@@ -1,0 +1,132 @@
+// sink_reshapes: moves reshapes of matmul results behind the elementwise work on them.
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "passes/pipeline.h"
+#include "passes/rewriter.h"
+
+namespace epifuse::passes {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::Shape;
+using ir::ValueId;
+
+// Whether reshaping `from` to `to` only splits or merges dims before the last one.
+bool keeps_last_dim(const Shape& from, const Shape& to) {
+  return !from.empty() && !to.empty() && from.back() == to.back() && !from.back().is(0);
+}
+
+bool is_row_reduction(Op op) { return op == Op::row_sum || op == Op::row_max; }
+
+// `lead` without its last dim, then `last`.
+Shape with_last(const Shape& lead, const Dim& last) {
+  Shape shape = lead;
+  shape.back() = last;
+  return shape;
+}
+
+// The shape that an operand of this shape takes when the result goes from shape `to` back to
+// `from`: the same elements meet. Empty when no reshape can do that.
+std::optional<Shape> unsplit(const Shape& operand, const Shape& from, const Shape& to) {
+  if (operand.size() <= 1) return operand;  // a row or a single value meets every row
+  if (operand.size() == to.size() && std::equal(operand.begin(), operand.end() - 1, to.begin())) {
+    return with_last(from, operand.back());
+  }
+  const auto is_one = [](const Dim& dim) { return dim.is(1); };
+  if (std::all_of(operand.begin(), operand.end() - 1, is_one)) return Shape{operand.back()};
+  return std::nullopt;
+}
+
+class ReshapeSinker {
+ public:
+  explicit ReshapeSinker(const ir::Graph& graph) : graph_(graph), rewriter_(graph) {}
+
+  ir::Graph run() {
+    for (const Node& source : graph_.nodes) {
+      const Node node = rewriter_.moved(source);
+      rewriter_.keep(sink(node).value_or(node));
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // `node` as a reshape of the same work on what its operands are reshapes of.
+  std::optional<Node> sink(const Node& node) {
+    if (!ir::is_elementwise(node.op) && !is_row_reduction(node.op)) return std::nullopt;
+    for (const ValueId arg : node.args) {
+      if (std::optional<Node> sunk = sink_past(node, arg)) return sunk;
+    }
+    return std::nullopt;
+  }
+
+  // The same, taking the shape before the reshape `view`, one of the operands.
+  std::optional<Node> sink_past(const Node& node, ValueId view) {
+    if (rewriter_[view].op != Op::reshape || !is_from_matmul(rewriter_[view].args[0])) {
+      return std::nullopt;
+    }
+    const Shape from = rewriter_[rewriter_[view].args[0]].type.shape;
+    const Shape to = rewriter_[view].type.shape;
+    const Dim last = is_row_reduction(node.op) ? Dim{1} : to.back();
+    if (!keeps_last_dim(from, to) || node.type.shape != with_last(to, last)) return std::nullopt;
+    if (is_row_reduction(node.op) && from.size() < 2) return std::nullopt;
+    std::vector<Shape> shapes;
+    for (const ValueId arg : node.args) {
+      const std::optional<Shape> shape = unsplit(rewriter_[arg].type.shape, from, to);
+      if (!shape) return std::nullopt;
+      shapes.push_back(*shape);
+    }
+    return reshape_after(node, shapes, with_last(from, last));
+  }
+
+  // reshape(f(operands in these shapes)); f then has the shape `inner_shape`.
+  Node reshape_after(const Node& node, const std::vector<Shape>& shapes, const Shape& inner_shape) {
+    Node inner = node;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      inner.args[i] = reshaped(node.args[i], shapes[i], node);
+    }
+    inner.type.shape.clear();
+    const ValueId id = rewriter_.add(std::move(inner), node);
+    EPIFUSE_CHECK(rewriter_[id].type.shape == inner_shape, "sunk op has another shape");
+    return with_op(node, Op::reshape, {id});
+  }
+
+  ValueId reshaped(ValueId id, const Shape& shape, const Node& root) {
+    if (rewriter_[id].type.shape == shape) return id;
+    if (rewriter_[id].op == Op::reshape) id = rewriter_[id].args[0];
+    if (rewriter_[id].type.shape == shape) return id;
+    Node view{.op = Op::reshape, .args = {id}};
+    view.type.shape = shape;
+    return rewriter_.add(std::move(view), root);
+  }
+
+  // Whether `id` is a matmul or elementwise work on one. Answers are kept: the graph only grows.
+  bool is_from_matmul(ValueId id) {
+    for (auto next = from_matmul_.size(); next <= static_cast<std::size_t>(id); ++next) {
+      const Node& node = rewriter_[static_cast<ValueId>(next)];
+      const auto any = [this](ValueId arg) { return from_matmul_[static_cast<std::size_t>(arg)]; };
+      from_matmul_.push_back(
+          node.op == Op::matmul ||
+          (ir::is_elementwise(node.op) && std::any_of(node.args.begin(), node.args.end(), any)));
+    }
+    return from_matmul_[static_cast<std::size_t>(id)];
+  }
+
+  const ir::Graph& graph_;
+  Rewriter rewriter_;
+  std::vector<bool> from_matmul_;  // by ValueId of the graph being built
+};
+
+}  // namespace
+
+// f(reshape(a), b, ..) = reshape(f(a, reshape(b), ..)), where a comes from a matmul and the reshape
+// splits or merges dims before the last one; b is a full tensor, one value a row, a row vector or a
+// single value. So [B*S, N] results viewed as [B, S, N] fuse with [B, S, N] residuals.
+ir::Graph sink_reshapes(const ir::Graph& graph) { return ReshapeSinker(graph).run(); }
+
+}  // namespace epifuse::passes
