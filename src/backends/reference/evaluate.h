@@ -18,8 +18,8 @@ struct Interval {
 
 struct Options {
   Numerics numerics = Numerics::fast;
-  // Names of values that the program certainly rounds in memory under `fast` (plan::rounded_values);
-  // ignored under `exact`, where all are.
+  // Names of values that the program certainly rounds in memory under `fast`
+  // (plan::rounded_values); ignored under `exact`, where all are.
   std::vector<std::string> rounded;
   // Elements checked per output: all of them up to this many, else whole rows picked by `seed`.
   std::int64_t max_elements = std::int64_t{1} << 22;
@@ -33,10 +33,10 @@ std::vector<std::vector<double>> evaluate(const ir::Graph& graph, std::span<cons
 struct Verdict {
   std::string output;
   std::int64_t checked = 0, failed = 0;
-  double max_error = 0;          // largest |result - reference|
-  double max_ratio = 0;          // largest error / allowed; <= 1 is right
-  double relative_error = 0;     // ||result - reference|| / ||reference|| over finite elements
-  std::string first_failure;     // "y[3, 17]: got 1.25, expected 1.5 within [1.49, 1.51]"
+  double max_error = 0;       // largest |result - reference|
+  double max_ratio = 0;       // largest error / allowed; <= 1 is right
+  double relative_error = 0;  // ||result - reference|| / ||reference|| over finite elements
+  std::string first_failure;  // "y[3, 17]: got 1.25, expected 1.5 within [1.49, 1.51]"
   bool ok() const { return failed == 0 && checked > 0; }
 };
 

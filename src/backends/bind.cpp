@@ -1,0 +1,89 @@
+// Binds the tensors of a call to the values of a plan, and resolves the views on them.
+#include "backends/bind.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "backends/backend.h"
+#include "base/check.h"
+#include "epifuse/error.h"
+#include "ir/text.h"
+
+namespace epifuse::backends {
+namespace {
+
+codegen::BoundTensor bound_tensor(const TensorView& view) {
+  return {view.data, {0, view.shape, view.strides_or_dense()}};
+}
+
+// Values that the steps of a plan read or write.
+std::vector<bool> used_values(const plan::Plan& plan) {
+  std::vector<bool> used(plan.graph.nodes.size(), false);
+  const auto use = [&](ir::ValueId id) { used[static_cast<std::size_t>(id)] = true; };
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (const auto* step = std::get_if<plan::FusedGemm>(&plan.steps[i])) {
+      use(step->gemm.a.value);
+      use(step->gemm.b.value);
+    }
+    for (const plan::Load& load : plan.epilogue(i).loads) use(load.value);
+    for (const plan::Store& store : plan.epilogue(i).stores) use(store.value);
+  }
+  return used;
+}
+
+}  // namespace
+
+codegen::Bound bind_sources(const ir::Graph& graph, const Matched& matched) {
+  codegen::Bound bound;
+  bound.sizes = matched.sizes;
+  bound.tensors.resize(graph.nodes.size());
+  bound.scalars.assign(graph.nodes.size(), 0.0);
+  for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
+    const Binding* binding = matched.sources[id];
+    if (binding == nullptr) continue;
+    bound.scalars[id] = binding->scalar;
+    if (graph.nodes[id].op == ir::Op::input) bound.tensors[id] = bound_tensor(binding->view);
+  }
+  return bound;
+}
+
+codegen::Bound bind(const plan::Plan& plan, std::span<const Binding> tensors, DeviceKind device) {
+  const ir::Graph& graph = plan.graph;
+  const Matched matched = match(graph, tensors, device, true);
+  codegen::Bound bound = bind_sources(graph, matched);
+  std::vector<bool> is_written(graph.nodes.size(), false);
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const auto id = static_cast<std::size_t>(graph.outputs[i].value);
+    EPIFUSE_CHECK(!ir::is_source(graph.nodes[id].op) && !is_written[id],
+                  "the outputs of a plan are values of their own");
+    is_written[id] = true;
+    bound.tensors[id] = bound_tensor(matched.outputs[i]->view);
+  }
+  resolve_views(plan, bound);
+  return bound;
+}
+
+void resolve_views(const plan::Plan& plan, codegen::Bound& bound) {
+  const ir::Graph& graph = plan.graph;
+  const std::vector<bool> used = used_values(plan);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto id = static_cast<ir::ValueId>(i);
+    codegen::BoundTensor& tensor = bound.tensors[i];
+    if (!ir::is_view(graph[id].op) || tensor.data != nullptr) continue;
+    const ir::ValueId root = ir::storage(graph, id);
+    const codegen::BoundTensor& memory = bound.tensors[static_cast<std::size_t>(root)];
+    if (memory.layout.shape.size() != graph[root].type.shape.size()) continue;  // not bound yet
+    const std::optional<ir::Layout> layout = ir::resolve(graph, id, memory.layout, bound.sizes);
+    if (layout) {
+      tensor = {memory.data, *layout};
+    } else if (used[i]) {
+      throw ArgumentError(fmt::format(
+          "'{}' ({}) needs a copy with the strides that '{}' came with: make it contiguous",
+          graph[id].name, ir::print(graph[id].type.shape), graph[root].name));
+    }
+  }
+}
+
+}  // namespace epifuse::backends

@@ -1,0 +1,119 @@
+// Sums of products and the bound on their float32 accumulation (derived in docs/numerics.md).
+#include "backends/reference/accumulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+// The inner loops are compiled twice where the loader can choose by the processor.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define EPIFUSE_WIDE_VECTORS __attribute__((target_clones("default", "avx2")))
+#else
+#define EPIFUSE_WIDE_VECTORS
+#endif
+
+namespace epifuse::reference {
+namespace {
+
+constexpr double kEps = 0x1p-24;
+constexpr double kSmallestNormal = 0x1p-126;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Partial sums of any order stay within the range of the walk plus this many standard deviations.
+constexpr double kOrderDeviations = 2;
+// Errors of different operand elements add up like this many standard deviations of independent
+// ones, on top of one bias common to all.
+constexpr double kSpreadDeviations = 4;
+
+double spread_bound(const Spread& spread, std::size_t lane) {
+  const double bias_a = std::max(std::abs(spread.shift_a[lane]), std::abs(spread.scale_a[lane]));
+  const double bias_b = std::max(std::abs(spread.shift_b[lane]), std::abs(spread.scale_b[lane]));
+  const double likely = bias_a + bias_b + kSpreadDeviations * std::sqrt(spread.squares[lane]);
+  return std::min(spread.linear[lane], likely);
+}
+
+}  // namespace
+
+EPIFUSE_WIDE_VECTORS
+void accumulate(const double* a, const double* b, std::int64_t count, Sums& sums) {
+  Sums s = sums;
+  for (std::int64_t k = 0; k < count; ++k) {
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      const double product = a[k] * b[k * kLanes + static_cast<std::int64_t>(j)];
+      s.value[j] += product;
+      s.lowest[j] = s.value[j] < s.lowest[j] ? s.value[j] : s.lowest[j];
+      s.highest[j] = s.value[j] > s.highest[j] ? s.value[j] : s.highest[j];
+      s.squares[j] += product * product;
+    }
+  }
+  sums = s;
+}
+
+EPIFUSE_WIDE_VECTORS
+void accumulate_spread(const double* a, const double* a_radius, const double* b,
+                       const double* b_radius, std::int64_t count, Spread& spread) {
+  Spread s = spread;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const double sign_a = a[k] < 0 ? -1 : 1;
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      const double bj = b[k * kLanes + static_cast<std::int64_t>(j)];
+      const double rb = b_radius[k * kLanes + static_cast<std::int64_t>(j)];
+      const double change = std::abs(a[k]) * rb + a_radius[k] * (std::abs(bj) + rb);
+      s.linear[j] += change;
+      s.squares[j] += change * change;
+      s.shift_a[j] += a_radius[k] * bj;
+      s.scale_a[j] += sign_a * a_radius[k] * bj;
+      s.shift_b[j] += a[k] * rb;
+      s.scale_b[j] += a[k] * (bj < 0 ? -rb : rb);
+    }
+  }
+  spread = s;
+}
+
+Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,
+                     std::int64_t num_terms) {
+  const double value = sums.value[lane];
+  const double deviation = std::sqrt(sums.squares[lane]);
+  const double n = static_cast<double>(num_terms);
+  const double partial =
+      sums.highest[lane] - sums.lowest[lane] + (num_terms > 1 ? kOrderDeviations * deviation : 0);
+  const double gamma = n * kEps / (1 - n * kEps);
+  double error = gamma * partial + kEps * std::sqrt(n) * deviation + n * kSmallestNormal;
+  if (num_terms == 0) error = 0;
+  if (spread != nullptr) error += spread_bound(*spread, lane);
+  // Partial sums that may leave float32's range can become infinities of either sign, or NaN.
+  if (partial + error > static_cast<double>(std::numeric_limits<float>::max())) {
+    return anything(value);
+  }
+  return limit_to_float32({value - error, value, value + error});
+}
+
+bool is_bounded(const Sums& sums, const Spread* spread, std::size_t lane) {
+  return std::isfinite(sums.squares[lane]) && std::isfinite(sums.value[lane]) &&
+         (spread == nullptr || std::isfinite(spread->squares[lane]));
+}
+
+void UnboundedSum::add(const Interval& term) {
+  value_ += term.value;
+  if (must_be_nan(term)) {
+    certain_nan_ = true;
+  } else if (may_be_nan(term)) {
+    uncertain_ = true;
+  } else {
+    certain_inf_[0] = certain_inf_[0] || term.high == -kInfinity;
+    certain_inf_[1] = certain_inf_[1] || term.low == kInfinity;
+    possible_inf_[0] = possible_inf_[0] || term.low == -kInfinity;
+    possible_inf_[1] = possible_inf_[1] || term.high == kInfinity;
+  }
+}
+
+Interval UnboundedSum::result() const {
+  if (certain_nan_ || (certain_inf_[0] && certain_inf_[1])) return exactly(kNaN);
+  if (!uncertain_ && certain_inf_[0] && !possible_inf_[1]) return exactly(-kInfinity);
+  if (!uncertain_ && certain_inf_[1] && !possible_inf_[0]) return exactly(kInfinity);
+  return anything(value_);
+}
+
+}  // namespace epifuse::reference

@@ -1,0 +1,55 @@
+// Sums of products in float64, with what is needed to bound every float32 way of adding them up.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "backends/reference/interval.h"
+
+namespace epifuse::reference {
+
+// Columns that one pass of the dot products handles side by side.
+constexpr std::int64_t kLanes = 8;
+using Lanes = std::array<double, kLanes>;
+
+// Sums s = p[0] + p[1] + .. of eight columns, and the range that each walk s covers.
+struct Sums {
+  Lanes value{};    // sum of p
+  Lanes lowest{};   // least partial sum, at most 0
+  Lanes highest{};  // greatest partial sum, at least 0
+  Lanes squares{};  // sum of p^2
+};
+
+// How uncertain operands spread: c = |a| rb + ra |b| + ra rb bounds the change of one product.
+struct Spread {
+  Lanes linear{};   // sum of c: everything conspires
+  Lanes squares{};  // sum of c^2: independent errors
+  Lanes shift_a{};  // sum of ra b: all a too large
+  Lanes scale_a{};  // sum of sign(a) ra b: all a too large in magnitude
+  Lanes shift_b{}, scale_b{};
+};
+
+// Adds the products of one row of A with eight columns of B, [count][kLanes].
+void accumulate(const double* a, const double* b, std::int64_t count, Sums& sums);
+void accumulate_spread(const double* a, const double* a_radius, const double* b,
+                       const double* b_radius, std::int64_t count, Spread& spread);
+
+// The bounded sum of lane `lane` over `num_terms` products; `spread` is null for exact operands.
+// The caller handles sums with a non-finite value or spread (see sum_of_unbounded).
+Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,
+                     std::int64_t num_terms);
+bool is_bounded(const Sums& sums, const Spread* spread, std::size_t lane);
+
+// Adds up terms among which infinities and NaN occur, in interval arithmetic.
+class UnboundedSum {
+ public:
+  void add(const Interval& term);
+  Interval result() const;
+
+ private:
+  double value_ = 0;
+  bool certain_nan_ = false, uncertain_ = false;
+  bool certain_inf_[2] = {false, false}, possible_inf_[2] = {false, false};  // minus, plus
+};
+
+}  // namespace epifuse::reference

@@ -1,0 +1,126 @@
+// Which rows of its operands each op reads.
+#include "backends/reference/evaluator.h"
+#include "base/check.h"
+
+namespace epifuse::reference {
+namespace {
+
+void require_elementwise(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  for (ir::ValueId arg : node.args) {
+    Table& operand = evaluation[arg];
+    if (operand.in_memory()) continue;
+    for (std::int64_t row : result.required()) {
+      operand.require(broadcast_row(result.shape(), row, operand.shape()));
+    }
+  }
+}
+
+// All rows of the batch that `row` of the result belongs to; of a plain A only the one of `row`.
+void require_matmul(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  const std::size_t rank = result.shape().size();
+  const std::int64_t m = result.shape()[rank - 2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    Table& operand = evaluation[node.args[i]];
+    if (operand.in_memory()) continue;
+    const std::int64_t rows_per_batch = operand.shape()[operand.shape().size() - 2];
+    for (std::int64_t row : result.required()) {
+      const std::int64_t batch = broadcast_batch(result.shape(), row / m, operand.shape());
+      if (i == 0 && !node.transpose_a) {
+        operand.require(batch * rows_per_batch + row % m);
+        continue;
+      }
+      for (std::int64_t r = 0; r < rows_per_batch; ++r) {
+        operand.require(batch * rows_per_batch + r);
+      }
+    }
+  }
+}
+
+void require_reduction(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  Table& operand = evaluation[node.args[0]];
+  const bool over_row = node.op == ir::Op::row_sum || node.op == ir::Op::row_max;
+  const std::int64_t m = operand.shape()[operand.shape().size() - 2];
+  for (std::int64_t row : result.required()) {
+    if (over_row) {
+      operand.require(row);
+    } else {
+      for (std::int64_t r = 0; r < m; ++r) operand.require(row * m + r);
+    }
+  }
+}
+
+void require_view(Evaluation& evaluation, ir::ValueId id, Table& result) {
+  Table& operand = evaluation[evaluation.graph[id].args[0]];
+  if (operand.in_memory() || operand.num_cols() == 0) return;
+  const ViewMap map = view_map(evaluation, id);
+  const std::int64_t step = map.strides.empty() ? 0 : map.strides.back();
+  for (std::int64_t row : result.required()) {
+    const std::int64_t start = row_start(result.shape(), row, map);
+    for (std::int64_t col = 0; col < result.num_cols(); ++col) {
+      operand.require((start + col * step) / operand.num_cols());
+    }
+  }
+}
+
+}  // namespace
+
+ViewMap view_map(const Evaluation& evaluation, ir::ValueId view) {
+  const ir::Node& node = evaluation.graph[view];
+  const auto& from = evaluation.tables[static_cast<std::size_t>(node.args[0])].shape();
+  const auto& to = evaluation.tables[static_cast<std::size_t>(view)].shape();
+  const std::vector<std::int64_t> strides = TensorView::dense_strides(from);
+  ViewMap map{0, std::vector<std::int64_t>(to.size(), 0)};
+  switch (node.op) {
+    case ir::Op::transpose:
+      for (std::size_t d = 0; d < to.size(); ++d) {
+        map.strides[d] = strides[static_cast<std::size_t>(node.permutation[d])];
+      }
+      break;
+    case ir::Op::reshape: map.strides = TensorView::dense_strides(to); break;
+    case ir::Op::slice:
+      for (std::size_t d = 0; d < to.size(); ++d) {
+        map.offset += node.ranges[d].start.eval(evaluation.bound.sizes) * strides[d];
+        map.strides[d] = node.ranges[d].step * strides[d];
+      }
+      break;
+    default:
+      EPIFUSE_CHECK(node.op == ir::Op::broadcast, "not a view");
+      for (std::size_t d = 0; d < from.size(); ++d) {
+        const std::size_t at = to.size() - from.size() + d;
+        map.strides[at] = from[d] == to[at] ? strides[d] : 0;
+      }
+  }
+  return map;
+}
+
+std::int64_t row_start(const std::vector<std::int64_t>& shape, std::int64_t row,
+                       const ViewMap& map) {
+  std::int64_t start = map.offset;
+  for (std::size_t d = shape.size(); d-- > 1;) {
+    start += row % shape[d - 1] * map.strides[d - 1];
+    row /= shape[d - 1];
+  }
+  return start;
+}
+
+std::int64_t broadcast_batch(const std::vector<std::int64_t>& result, std::int64_t batch,
+                             const std::vector<std::int64_t>& operand) {
+  // Batch numbers are the row numbers of a shape whose last two dims count as one.
+  return broadcast_row({result.begin(), result.end() - 1}, batch,
+                       {operand.begin(), operand.end() - 1});
+}
+
+void require_operands(Evaluation& evaluation, ir::ValueId id) {
+  const ir::Node& node = evaluation.graph[id];
+  Table& result = evaluation[id];
+  if (result.in_memory() || result.required().empty()) return;
+  switch (ir::info(node.op).kind) {
+    case ir::OpKind::source: break;
+    case ir::OpKind::matmul: require_matmul(evaluation, node, result); break;
+    case ir::OpKind::view: require_view(evaluation, id, result); break;
+    case ir::OpKind::reduction: require_reduction(evaluation, node, result); break;
+    default: require_elementwise(evaluation, node, result); break;
+  }
+}
+
+}  // namespace epifuse::reference

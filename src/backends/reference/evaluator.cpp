@@ -1,0 +1,147 @@
+// Runs an evaluation: binds memory, spreads demand, and computes values in order.
+#include "backends/reference/evaluator.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/check.h"
+#include "base/parallel.h"
+
+namespace epifuse::reference {
+namespace {
+
+constexpr std::int64_t kBlockCols = 4096;  // elements of a row that one thread takes at a time
+
+Table make_table(const ir::Graph& graph, ir::ValueId id, const codegen::Bound& bound) {
+  const ir::ValueId root = ir::storage(graph, id);
+  if (graph[root].op == ir::Op::input) {
+    const codegen::BoundTensor& tensor = bound.tensors[static_cast<std::size_t>(root)];
+    if (std::optional<ir::Layout> layout = ir::resolve(graph, id, tensor.layout, bound.sizes)) {
+      return Table(tensor.data, graph[root].type.dtype, std::move(*layout));
+    }
+  }
+  return Table(ir::eval(graph[id].type.shape, bound.sizes));
+}
+
+// Whether the result of a node is rounded to its dtype (docs/numerics.md).
+bool rounds(const ir::Node& node, const Options& options) {
+  if (node.op == ir::Op::cast) return true;
+  if (ir::is_source(node.op) || ir::is_view(node.op)) return false;
+  if (options.numerics == Numerics::exact) return true;
+  return std::find(options.rounded.begin(), options.rounded.end(), node.name) !=
+         options.rounded.end();
+}
+
+// When each table is last read, so that it can be released then.
+std::vector<ir::ValueId> last_uses(const ir::Graph& graph, const std::vector<ir::ValueId>& keep) {
+  const auto num_nodes = static_cast<ir::ValueId>(graph.nodes.size());
+  std::vector<ir::ValueId> last(graph.nodes.size(), -1);
+  for (ir::ValueId id = 0; id < num_nodes; ++id) {
+    for (ir::ValueId arg : graph[id].args) last[static_cast<std::size_t>(arg)] = id;
+  }
+  for (ir::ValueId id : keep) last[static_cast<std::size_t>(id)] = num_nodes;
+  return last;
+}
+
+void evaluate_node(Evaluation& evaluation, ir::ValueId id) {
+  const ir::Node& node = evaluation.graph[id];
+  switch (ir::info(node.op).kind) {
+    case ir::OpKind::source: {
+      const bool constant = node.op == ir::Op::constant;
+      const double x =
+          constant ? node.value : evaluation.bound.scalars[static_cast<std::size_t>(id)];
+      *evaluation[id].cells(0) = exactly(epifuse::round_to(x, DType::f32));
+      break;
+    }
+    case ir::OpKind::matmul: evaluate_matmul(evaluation, id); break;
+    case ir::OpKind::view: evaluate_view(evaluation, id); break;
+    case ir::OpKind::reduction: evaluate_reduction(evaluation, id); break;
+    default: evaluate_elementwise(evaluation, id); break;
+  }
+}
+
+void evaluate_elementwise_block(Evaluation& evaluation, ir::ValueId id, std::int64_t row,
+                                std::int64_t first_col, std::int64_t end_col) {
+  const ir::Node& node = evaluation.graph[id];
+  const ir::OpInfo& op = ir::info(node.op);
+  Table& result = evaluation[id];
+  std::vector<Row> operands;
+  std::vector<std::int64_t> steps;
+  for (ir::ValueId arg : node.args) {
+    const Table& operand = evaluation[arg];
+    operands.push_back(operand.row(broadcast_row(result.shape(), row, operand.shape())));
+    steps.push_back(operand.num_cols() == 1 ? 0 : 1);
+  }
+  std::array<Interval, 3> x{};
+  Interval* cells = result.cells(row);
+  for (std::int64_t col = first_col; col < end_col; ++col) {
+    for (std::size_t i = 0; i < operands.size(); ++i) x[i] = operands[i][col * steps[i]];
+    const bool is_cast = op.kind == ir::OpKind::cast;
+    const Interval y =
+        is_cast ? x[0] : apply(op, std::span(x.data(), operands.size()), evaluation.numerics);
+    cells[col] = finish(evaluation, id, y);
+  }
+}
+
+}  // namespace
+
+Interval finish(const Evaluation& evaluation, ir::ValueId id, const Interval& x) {
+  if (!evaluation.rounds[static_cast<std::size_t>(id)]) return x;
+  return round_to(x, evaluation.graph[id].type.dtype);
+}
+
+void evaluate_elementwise(Evaluation& evaluation, ir::ValueId id) {
+  Table& result = evaluation[id];
+  const std::vector<std::int64_t>& rows = result.required();
+  const std::int64_t blocks_per_row = (result.num_cols() + kBlockCols - 1) / kBlockCols;
+  const auto num_blocks = static_cast<std::int64_t>(rows.size()) * blocks_per_row;
+  parallel_for(num_blocks, [&](std::int64_t i, int) {
+    const std::int64_t first = i % blocks_per_row * kBlockCols;
+    const std::int64_t end = std::min(first + kBlockCols, result.num_cols());
+    evaluate_elementwise_block(evaluation, id, rows[static_cast<std::size_t>(i / blocks_per_row)],
+                               first, end);
+  });
+}
+
+void evaluate_view(Evaluation& evaluation, ir::ValueId id) {
+  Table& result = evaluation[id];
+  const Table& operand = evaluation[evaluation.graph[id].args[0]];
+  if (operand.num_cols() == 0 || result.num_cols() == 0) return;
+  const ViewMap map = view_map(evaluation, id);
+  const std::int64_t step = map.strides.empty() ? 0 : map.strides.back();
+  for (std::int64_t row : result.required()) {
+    const std::int64_t start = row_start(result.shape(), row, map);
+    Interval* cells = result.cells(row);
+    for (std::int64_t col = 0; col < result.num_cols(); ++col) {
+      const std::int64_t at = start + col * step;
+      cells[col] = operand.row(at / operand.num_cols())[at % operand.num_cols()];
+    }
+  }
+}
+
+Evaluator::Evaluator(const ir::Graph& graph, const codegen::Bound& bound, const Options& options)
+    : evaluation_{graph, bound, options.numerics, {}, {}} {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    evaluation_.rounds.push_back(rounds(graph.nodes[i], options));
+    evaluation_.tables.push_back(make_table(graph, static_cast<ir::ValueId>(i), bound));
+  }
+}
+
+void Evaluator::run(const std::vector<ir::ValueId>& results) {
+  const ir::Graph& graph = evaluation_.graph;
+  const auto num_nodes = static_cast<ir::ValueId>(graph.nodes.size());
+  for (ir::ValueId id = num_nodes; id-- > 0;) require_operands(evaluation_, id);
+  const std::vector<ir::ValueId> last = last_uses(graph, results);
+  for (ir::ValueId id = 0; id < num_nodes; ++id) {
+    Table& table = evaluation_[id];
+    if (table.in_memory() || table.required().empty()) continue;
+    table.allocate();
+    evaluate_node(evaluation_, id);
+    for (ir::ValueId arg : graph[id].args) {
+      if (last[static_cast<std::size_t>(arg)] == id) evaluation_[arg].release();
+    }
+  }
+}
+
+}  // namespace epifuse::reference

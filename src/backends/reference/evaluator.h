@@ -1,0 +1,64 @@
+// Evaluates the rows of a graph that are asked for: demand backwards, values forwards.
+#pragma once
+
+#include <vector>
+
+#include "backends/reference/table.h"
+#include "ir/graph.h"
+
+namespace epifuse::reference {
+
+// What the steps of one evaluation share.
+struct Evaluation {
+  const ir::Graph& graph;
+  const codegen::Bound& bound;
+  Numerics numerics;
+  std::vector<bool> rounds;   // by ValueId: whether the result is rounded to its dtype
+  std::vector<Table> tables;  // by ValueId
+  Table& operator[](ir::ValueId id) { return tables[static_cast<std::size_t>(id)]; }
+};
+
+// Where the elements of a view are in its operand: an affine map of the index, in elements of the
+// operand in row-major order.
+struct ViewMap {
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> strides;
+};
+ViewMap view_map(const Evaluation& evaluation, ir::ValueId view);
+// Where a row of a view of this shape starts in the operand.
+std::int64_t row_start(const std::vector<std::int64_t>& shape, std::int64_t row,
+                       const ViewMap& map);
+
+// The batch of a matmul operand that batch `batch` of the result reads.
+std::int64_t broadcast_batch(const std::vector<std::int64_t>& result, std::int64_t batch,
+                             const std::vector<std::int64_t>& operand);
+
+class Evaluator {
+ public:
+  Evaluator(const ir::Graph& graph, const codegen::Bound& bound, const Options& options);
+
+  void require(ir::ValueId id, std::int64_t row) { evaluation_[id].require(row); }
+  void require_all(ir::ValueId id) { evaluation_[id].require_all(); }
+  // Computes the required rows of `results` and what they need; the rest is released on the way.
+  void run(const std::vector<ir::ValueId>& results);
+  const Table& operator[](ir::ValueId id) const {
+    return evaluation_.tables[static_cast<std::size_t>(id)];
+  }
+
+ private:
+  Evaluation evaluation_;
+};
+
+// Marks the operand rows that the required rows of `id` are computed from.
+void require_operands(Evaluation& evaluation, ir::ValueId id);
+
+// Fill the required rows of `id`; its operands' rows are there.
+void evaluate_matmul(Evaluation& evaluation, ir::ValueId id);
+void evaluate_reduction(Evaluation& evaluation, ir::ValueId id);
+void evaluate_elementwise(Evaluation& evaluation, ir::ValueId id);
+void evaluate_view(Evaluation& evaluation, ir::ValueId id);
+
+// The rounding that `id` ends with, where it has one.
+Interval finish(const Evaluation& evaluation, ir::ValueId id, const Interval& x);
+
+}  // namespace epifuse::reference

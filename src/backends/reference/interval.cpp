@@ -1,0 +1,222 @@
+// Intervals through the elementwise ops: images of boxes, widened by each op's error bound.
+#include "backends/reference/interval.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/float_types.h"
+
+namespace epifuse::reference {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kEps = 0x1p-24;              // half an ulp of float32
+constexpr double kSmallestNormal = 0x1p-126;  // below it a result may be flushed to zero
+constexpr double kSmallestSubnormal = 0x1p-149;
+constexpr double kOverflow = 0x1.ffffffp127;  // rounds to infinity in float32
+
+// Points inside an interval where an op turns or jumps, beside its ends: a row per op and operand.
+struct CriticalPoint {
+  ir::Op op;
+  int operand;
+  double at;
+};
+constexpr CriticalPoint kCriticalPoints[] = {
+    {ir::Op::mul, 0, 0.0},
+    {ir::Op::mul, 1, 0.0},
+    {ir::Op::div, 0, 0.0},
+    {ir::Op::div, 1, 0.0},
+    {ir::Op::div, 1, -0.0},
+    {ir::Op::pow, 0, 0.0},
+    {ir::Op::pow, 0, -0.0},
+    {ir::Op::abs, 0, 0.0},
+    {ir::Op::square, 0, 0.0},
+    {ir::Op::rsqrt, 0, 0.0},
+    {ir::Op::log, 0, 0.0},
+    {ir::Op::leaky_relu, 0, 0.0},
+    {ir::Op::silu, 0, -1.278464542761074},
+    {ir::Op::gelu_erf, 0, -0.7517915246935645},
+    {ir::Op::gelu_tanh, 0, -0.7524614220710163},
+    {ir::Op::hardswish, 0, -1.5},
+    {ir::Op::hardswish, 0, -3.0},
+};
+
+// The values of one operand that decide the image of a box.
+struct Candidates {
+  std::array<double, 8> at;
+  int num = 0;
+  void add(double x) { at[static_cast<std::size_t>(num++)] = x; }
+};
+
+double outward(double x, double by) { return std::isfinite(x) ? x + by : x; }
+
+Interval widen_operand(const Interval& x, double in_eps) {
+  Interval wide = x;
+  if (in_eps > 0) {
+    wide.low = outward(x.low, -in_eps * kEps * std::abs(x.low));
+    wide.high = outward(x.high, in_eps * kEps * std::abs(x.high));
+  }
+  // A subnormal operand may be read as zero.
+  if (wide.low > 0 && wide.low < kSmallestNormal) wide.low = 0;
+  if (wide.high < 0 && wide.high > -kSmallestNormal) wide.high = 0;
+  return wide;
+}
+
+Candidates candidates(ir::Op op, int operand, const Interval& x) {
+  Candidates result;
+  result.add(x.value);
+  if (is_exact(x)) return result;
+  result.add(x.low);
+  result.add(x.high);
+  for (const CriticalPoint& point : kCriticalPoints) {
+    if (point.op == op && point.operand == operand && x.low <= point.at && point.at <= x.high) {
+      result.add(point.at);
+    }
+  }
+  return result;
+}
+
+// Least and greatest result over the candidates of all operands.
+struct Image {
+  double low = kInfinity, high = -kInfinity;
+  int num_numbers = 0, num_nans = 0;
+  void add(double y) {
+    if (std::isnan(y)) {
+      ++num_nans;
+      return;
+    }
+    ++num_numbers;
+    low = std::min(low, y);
+    high = std::max(high, y);
+  }
+};
+
+Image image_of_box(const ir::OpInfo& op, const std::array<Candidates, 3>& operands) {
+  Image image;
+  std::array<double, 3> x{};
+  for (int i = 0; i < operands[0].num; ++i) {
+    x[0] = operands[0].at[static_cast<std::size_t>(i)];
+    for (int j = 0; j < std::max(operands[1].num, 1); ++j) {
+      x[1] = operands[1].at[static_cast<std::size_t>(j)];
+      for (int k = 0; k < std::max(operands[2].num, 1); ++k) {
+        x[2] = operands[2].at[static_cast<std::size_t>(k)];
+        image.add(op.reference(x.data()));
+      }
+    }
+  }
+  return image;
+}
+
+// How far a computed result may lie from `end`, which is the op's exact value at one end.
+double error_at(const ir::OpInfo& op, double end, double magnitude_x0, Numerics numerics) {
+  if (!std::isfinite(end)) return 0;
+  double error = 0;
+  // A correctly rounded op gives a float32 number exactly.
+  if (op.out_eps > 1 || (op.out_eps > 0 && epifuse::round_to(end, DType::f32) != end)) {
+    error = op.out_eps * kEps * std::abs(end);
+    if (std::abs(end) < kSmallestNormal) error += kSmallestSubnormal;
+  }
+  // Inside a composed function of one operand a factor may be flushed to zero.
+  if (op.arity == 1 && op.out_eps > 1) error += kSmallestNormal * (1 + magnitude_x0);
+  if (numerics == Numerics::approx) error += op.approx_err * (1 + magnitude_x0);
+  return error;
+}
+
+Interval apply_select(std::span<const Interval> x) {
+  const Interval& condition = x[0];
+  const bool value = condition.value != 0;
+  if (is_exact(condition)) return value ? x[1] : x[2];
+  return hull(x[1], x[2], value ? x[1].value : x[2].value);
+}
+
+Interval apply_compare(const ir::OpInfo& op, std::span<const Interval> x, double value) {
+  if (may_be_nan(x[0]) && !must_be_nan(x[0])) return {0, value, 1};
+  if (may_be_nan(x[1]) && !must_be_nan(x[1])) return {0, value, 1};
+  const Interval a = widen_operand(x[0], 0), b = widen_operand(x[1], 0);
+  if (must_be_nan(a) || must_be_nan(b)) return exactly(value);
+  const bool overlap = a.low <= b.high && b.low <= a.high;
+  const bool decided = !overlap || (a.low == a.high && b.low == b.high);
+  if (decided) return exactly(value);
+  // lt, le, gt and ge are monotone: still certain where only an end is shared and decides nothing.
+  const std::array<Candidates, 3> corners{candidates(op.op, 0, a), candidates(op.op, 1, b)};
+  const Image image = image_of_box(op, corners);
+  const bool equality = op.op == ir::Op::eq || op.op == ir::Op::ne;
+  if (!equality && image.low == image.high) return exactly(value);
+  return {0, value, 1};
+}
+
+}  // namespace
+
+Interval anything(double value) {
+  if (std::isnan(value)) return {-kInfinity, value, kInfinity};
+  return {kNaN, value, kNaN};
+}
+
+bool is_exact(const Interval& x) { return x.low == x.high || must_be_nan(x); }
+double radius_of(const Interval& x) {
+  if (is_exact(x)) return 0;
+  return std::max(x.high - x.value, x.value - x.low);
+}
+bool may_be_nan(const Interval& x) { return std::isnan(x.low) || std::isnan(x.value); }
+bool must_be_nan(const Interval& x) { return std::isnan(x.low) && std::isnan(x.value); }
+
+Interval round_to(const Interval& x, DType dtype) {
+  return {epifuse::round_to(x.low, dtype), epifuse::round_to(x.value, dtype),
+          epifuse::round_to(x.high, dtype)};
+}
+
+Interval limit_to_float32(const Interval& x) {
+  const auto overflow = [](double v) {
+    return std::abs(v) >= kOverflow ? std::copysign(kInfinity, v) : v;
+  };
+  Interval result{overflow(x.low), overflow(x.value), overflow(x.high)};
+  if (result.low > 0 && result.low < kSmallestNormal) result.low = 0;
+  if (result.high < 0 && result.high > -kSmallestNormal) result.high = 0;
+  return result;
+}
+
+Interval hull(const Interval& a, const Interval& b, double value) {
+  if (must_be_nan(a) && must_be_nan(b)) return a;
+  if (may_be_nan(a) || may_be_nan(b)) return anything(value);
+  return {std::min(a.low, b.low), value, std::max(a.high, b.high)};
+}
+
+bool accepts(const Interval& allowed, double result) {
+  if (std::isnan(result)) return may_be_nan(allowed);
+  if (must_be_nan(allowed)) return false;
+  if (std::isnan(allowed.low)) return true;
+  return allowed.low <= result && result <= allowed.high;
+}
+
+Interval apply(const ir::OpInfo& op, std::span<const Interval> operands, Numerics numerics) {
+  if (op.kind == ir::OpKind::select) return apply_select(operands);
+  std::array<double, 3> values{};
+  bool uncertain = false;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    values[i] = operands[i].value;
+    uncertain = uncertain || (may_be_nan(operands[i]) && !must_be_nan(operands[i]));
+  }
+  const double value = op.reference(values.data());
+  if (op.kind == ir::OpKind::compare) return apply_compare(op, operands, value);
+  if (uncertain) return anything(value);
+
+  std::array<Candidates, 3> points;
+  double magnitude_x0 = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Interval x = widen_operand(operands[i], op.in_eps);
+    points[i] = candidates(op.op, static_cast<int>(i), x);
+    if (i == 0) magnitude_x0 = std::max(std::abs(x.low), std::abs(x.high));
+  }
+  const Image image = image_of_box(op, points);
+  if (image.num_numbers == 0) return exactly(kNaN);
+  if (image.num_nans > 0) return anything(value);
+  if (!std::isfinite(magnitude_x0)) magnitude_x0 = 0;
+  const double below = error_at(op, image.low, magnitude_x0, numerics);
+  const double above = error_at(op, image.high, magnitude_x0, numerics);
+  return limit_to_float32({image.low - below, value, image.high + above});
+}
+
+}  // namespace epifuse::reference

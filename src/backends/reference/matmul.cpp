@@ -1,0 +1,169 @@
+// Matrix products in float64, a panel of eight columns at a time.
+#include <algorithm>
+#include <functional>
+
+#include "backends/reference/accumulate.h"
+#include "backends/reference/evaluator.h"
+#include "base/parallel.h"
+
+namespace epifuse::reference {
+namespace {
+
+constexpr std::int64_t kChunk = 512;  // of K: a packed panel of B then stays in the L1 cache
+
+using Visit = std::function<void(std::int64_t row, std::int64_t col, const Interval& element)>;
+
+// One matrix of a batch, seen as plain [rows, K] (A) or [K, columns] (B).
+class Matrix {
+ public:
+  Matrix(const Table& table, std::int64_t batch, bool transposed)
+      : table_(table), transposed_(transposed) {
+    num_rows_ = table.shape()[table.shape().size() - 2];
+    first_row_ = batch * num_rows_;
+  }
+  std::int64_t num_rows() const { return transposed_ ? table_.num_cols() : num_rows_; }
+  std::int64_t num_cols() const { return transposed_ ? num_rows_ : table_.num_cols(); }
+  Interval at(std::int64_t row, std::int64_t col) const {
+    return transposed_ ? table_.row(first_row_ + col)[row] : table_.row(first_row_ + row)[col];
+  }
+  // Calls visit(row, col, element) for a block, along the rows of the table.
+  void visit(std::int64_t row0, std::int64_t row1, std::int64_t col0, std::int64_t col1,
+             const Visit& visit_element) const {
+    const std::int64_t outer0 = transposed_ ? col0 : row0, outer1 = transposed_ ? col1 : row1;
+    const std::int64_t inner0 = transposed_ ? row0 : col0, inner1 = transposed_ ? row1 : col1;
+    for (std::int64_t outer = outer0; outer < outer1; ++outer) {
+      const Row row = table_.row(first_row_ + outer);
+      for (std::int64_t inner = inner0; inner < inner1; ++inner) {
+        visit_element(transposed_ ? inner : outer, transposed_ ? outer : inner, row[inner]);
+      }
+    }
+  }
+
+ private:
+  const Table& table_;
+  bool transposed_;
+  std::int64_t num_rows_ = 0, first_row_ = 0;
+};
+
+// Elements as numbers and radii.
+struct Panel {
+  explicit Panel(std::int64_t size)
+      : value(static_cast<std::size_t>(size)), radius(static_cast<std::size_t>(size)) {}
+  void set(std::int64_t at, const Interval& x) {
+    value[static_cast<std::size_t>(at)] = x.value;
+    radius[static_cast<std::size_t>(at)] = radius_of(x);
+    exact = exact && is_exact(x);
+  }
+  std::vector<double> value, radius;
+  bool exact = true;
+};
+
+// The products of some rows of A with all of B.
+class Product {
+ public:
+  Product(Evaluation& evaluation, ir::ValueId id, const Matrix& a, const Matrix& b,
+          const std::vector<std::int64_t>& rows, std::int64_t first_result_row)
+      : evaluation_(evaluation),
+        id_(id),
+        a_(a),
+        b_(b),
+        rows_(rows),
+        first_result_row_(first_result_row),
+        k_(a.num_cols()),
+        a_panel_(static_cast<std::int64_t>(rows.size()) * a.num_cols()) {}
+
+  void run() {
+    gather_a();
+    parallel_for((b_.num_cols() + kLanes - 1) / kLanes,
+                 [this](std::int64_t i, int) { run_columns(i * kLanes); });
+  }
+
+ private:
+  void gather_a() {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const auto start = static_cast<std::int64_t>(i) * k_;
+      a_.visit(rows_[i], rows_[i] + 1, 0, k_, [&](std::int64_t, std::int64_t k, const Interval& x) {
+        a_panel_.set(start + k, x);
+      });
+    }
+  }
+
+  void run_columns(std::int64_t first_col) {
+    const std::int64_t end_col = std::min(first_col + kLanes, b_.num_cols());
+    std::vector<Sums> sums(rows_.size());
+    std::vector<Spread> spreads(rows_.size());
+    bool exact = a_panel_.exact;
+    for (std::int64_t k0 = 0; k0 < k_; k0 += kChunk) {
+      const std::int64_t k1 = std::min(k0 + kChunk, k_);
+      Panel b_panel((k1 - k0) * kLanes);
+      b_.visit(k0, k1, first_col, end_col,
+               [&](std::int64_t k, std::int64_t col, const Interval& x) {
+                 b_panel.set((k - k0) * kLanes + col - first_col, x);
+               });
+      exact = exact && b_panel.exact;
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        const std::size_t at = i * static_cast<std::size_t>(k_) + static_cast<std::size_t>(k0);
+        const double* a = a_panel_.value.data() + at;
+        accumulate(a, b_panel.value.data(), k1 - k0, sums[i]);
+        if (!a_panel_.exact || !b_panel.exact) {
+          accumulate_spread(a, a_panel_.radius.data() + at, b_panel.value.data(),
+                            b_panel.radius.data(), k1 - k0, spreads[i]);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      store(i, first_col, end_col, sums[i], exact ? nullptr : &spreads[i]);
+    }
+  }
+
+  void store(std::size_t i, std::int64_t first_col, std::int64_t end_col, const Sums& sums,
+             const Spread* spread) {
+    Interval* cells = evaluation_[id_].cells(first_result_row_ + rows_[i]);
+    for (std::int64_t col = first_col; col < end_col; ++col) {
+      const auto lane = static_cast<std::size_t>(col - first_col);
+      const Interval y = is_bounded(sums, spread, lane) ? bounded_sum(sums, spread, lane, k_)
+                                                        : unbounded_sum(rows_[i], col);
+      cells[col] = finish(evaluation_, id_, y);
+    }
+  }
+
+  Interval unbounded_sum(std::int64_t row, std::int64_t col) const {
+    UnboundedSum sum;
+    for (std::int64_t k = 0; k < k_; ++k) {
+      const Interval factors[] = {a_.at(row, k), b_.at(k, col)};
+      sum.add(apply(ir::info(ir::Op::mul), factors, evaluation_.numerics));
+    }
+    return sum.result();
+  }
+
+  Evaluation& evaluation_;
+  ir::ValueId id_;
+  const Matrix &a_, &b_;
+  const std::vector<std::int64_t>& rows_;
+  std::int64_t first_result_row_, k_;
+  Panel a_panel_;
+};
+
+}  // namespace
+
+void evaluate_matmul(Evaluation& evaluation, ir::ValueId id) {
+  const ir::Node& node = evaluation.graph[id];
+  Table& result = evaluation[id];
+  const Table &a = evaluation[node.args[0]], &b = evaluation[node.args[1]];
+  const std::int64_t m = result.shape()[result.shape().size() - 2];
+  const std::vector<std::int64_t>& rows = result.required();
+  for (std::size_t first = 0; first < rows.size();) {
+    const std::int64_t batch = rows[first] / m;
+    std::vector<std::int64_t> batch_rows;
+    std::size_t end = first;
+    for (; end < rows.size() && rows[end] / m == batch; ++end) {
+      batch_rows.push_back(rows[end] % m);
+    }
+    const Matrix matrix_a(a, broadcast_batch(result.shape(), batch, a.shape()), node.transpose_a);
+    const Matrix matrix_b(b, broadcast_batch(result.shape(), batch, b.shape()), node.transpose_b);
+    Product(evaluation, id, matrix_a, matrix_b, batch_rows, batch * m).run();
+    first = end;
+  }
+}
+
+}  // namespace epifuse::reference
