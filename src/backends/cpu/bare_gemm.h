@@ -1,0 +1,16 @@
+// Products whose result is only stored: the plain oneDNN call.
+#pragma once
+
+#include "backends/cpu/gemm_operands.h"
+
+namespace epifuse::cpu {
+
+// True for a product that is only stored: one oneDNN call does all of it, as a user would call it.
+bool is_bare(const plan::FusedGemm& step);
+
+// Runs the whole product as one multi-threaded oneDNN call when operands and result allow; false
+// when they do not (then nothing was done).
+bool run_bare_gemm(const GemmProblem& problem, const plan::FusedGemm& step,
+                   const codegen::Bound& bound, MatmulCache& matmuls, BufferPool& pool);
+
+}  // namespace epifuse::cpu

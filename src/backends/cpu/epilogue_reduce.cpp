@@ -1,0 +1,114 @@
+// Reductions of an epilogue: a partial result for each tile, then all of them in a fixed order, so
+// that the bits do not depend on which thread did what.
+#include <algorithm>
+#include <limits>
+
+#include "backends/cpu/epilogue_run.h"
+
+namespace epifuse::cpu {
+namespace {
+
+bool is_row(plan::StoreKind kind) {
+  return kind == plan::StoreKind::row_sum || kind == plan::StoreKind::row_max;
+}
+
+bool is_max(plan::StoreKind kind) {
+  return kind == plan::StoreKind::row_max || kind == plan::StoreKind::col_max;
+}
+
+double identity(plan::StoreKind kind) {
+  return is_max(kind) ? -std::numeric_limits<double>::infinity() : 0.0;
+}
+
+double combine(plan::StoreKind kind, double x, double y) {
+  if (!is_max(kind)) return x + y;
+  return y > x || y != y ? y : x;
+}
+
+}  // namespace
+
+void EpilogueRun::set_tiling(std::int64_t row_blocks_per_batch, std::int64_t columns_per_chunk,
+                             BufferPool& pool) {
+  row_blocks_per_batch_ = row_blocks_per_batch;
+  columns_per_chunk_ = std::max<std::int64_t>(columns_per_chunk, 1);
+  num_chunks_ = (grid_.n + columns_per_chunk_ - 1) / columns_per_chunk_;
+  for (Reduction& reduction : reductions_) {
+    const std::int64_t num_partials = is_row(epilogue_.stores[reduction.store].kind)
+                                          ? grid_.num_rows() * num_chunks_
+                                          : grid_.num_batches * row_blocks_per_batch_ * grid_.n;
+    reduction.partials = pool.borrow(static_cast<std::size_t>(num_partials) * sizeof(double));
+  }
+}
+
+// Column reductions are gathered in place over the rows of the tile.
+void EpilogueRun::start_reductions(const Tile& tile) const {
+  for (const Reduction& reduction : reductions_) {
+    const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
+    if (is_row(kind)) continue;
+    double* partials = reduction.values() + tile.row_block * grid_.n + tile.first_column;
+    std::fill_n(partials, tile.num_columns, identity(kind));
+  }
+}
+
+void EpilogueRun::reduce_strip(const Reduction& reduction, const float* in,
+                               const Chunk& chunk) const {
+  const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
+  const std::int64_t n = chunk.num_columns;
+  if (is_row(kind)) {
+    const auto reduce = is_max(kind) ? strips_.max : strips_.sum;
+    const std::int64_t index = chunk.first_column / columns_per_chunk_;
+    for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
+      const std::int64_t grid_row = chunk.tile.first_row + chunk.row + row;
+      reduction.values()[grid_row * num_chunks_ + index] = reduce(in + row * n, n);
+    }
+    return;
+  }
+  const auto gather = is_max(kind) ? strips_.max_to : strips_.add_to;
+  double* partials = reduction.values() + chunk.tile.row_block * grid_.n + chunk.first_column;
+  for (std::int64_t row = 0; row < chunk.num_rows; ++row) gather(partials, in + row * n, n);
+}
+
+void EpilogueRun::finish() const {
+  for (const Reduction& reduction : reductions_) {
+    if (is_row(epilogue_.stores[reduction.store].kind)) {
+      finish_rows(reduction);
+    } else {
+      finish_columns(reduction);
+    }
+  }
+}
+
+void EpilogueRun::finish_rows(const Reduction& reduction) const {
+  const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
+  const Operand& operand = stores_[reduction.store];
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(grid_.num_rows()));
+  row_offsets(grid_, operand, 0, offsets);
+  const double* partials = reduction.values();
+  for (const std::int64_t offset : offsets) {
+    double total = identity(kind);
+    for (std::int64_t i = 0; i < num_chunks_; ++i) total = combine(kind, total, *partials++);
+    const auto rounded = static_cast<float>(total);
+    strips_.store[static_cast<std::size_t>(operand.dtype)](operand.at(offset), 1, &rounded, 1);
+  }
+}
+
+void EpilogueRun::finish_columns(const Reduction& reduction) const {
+  const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
+  const Operand& operand = stores_[reduction.store];
+  const auto store = strips_.store[static_cast<std::size_t>(operand.dtype)];
+  for (std::int64_t batch = 0; batch < grid_.num_batches; ++batch) {
+    std::int64_t offset = 0;
+    row_offsets(grid_, operand, batch * grid_.m, std::span(&offset, 1));
+    const double* partials = reduction.values() + batch * row_blocks_per_batch_ * grid_.n;
+    for (std::int64_t column = 0; column < grid_.n; ++column) {
+      double total = identity(kind);
+      for (std::int64_t block = 0; block < row_blocks_per_batch_; ++block) {
+        total = combine(kind, total, partials[block * grid_.n + column]);
+      }
+      const auto rounded = static_cast<float>(total);
+      store(operand.at(offset + column * operand.column_stride), 1, &rounded, 1);
+    }
+  }
+}
+
+}  // namespace epifuse::cpu

@@ -1,0 +1,187 @@
+// The block interpreter: loads, ops and stores over strips.
+#include "backends/cpu/epilogue_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace epifuse::cpu {
+
+EpilogueRun::EpilogueRun(const plan::Epilogue& epilogue, const EpilogueProgram& program,
+                         const codegen::Bound& bound, const std::vector<std::int64_t>& shape,
+                         Merge merge)
+    : epilogue_(epilogue), program_(program), strips_(best_strips()), grid_(make_grid(shape)) {
+  const auto tensor = [&bound](ir::ValueId value) {
+    return bound.tensors[static_cast<std::size_t>(value)];
+  };
+  for (const plan::Load& load : epilogue.loads) {
+    const bool is_parameter = load.access == plan::Access::parameter;
+    const auto value = static_cast<std::size_t>(load.value);
+    parameters_.push_back(is_parameter ? static_cast<float>(bound.scalars[value]) : 0.0f);
+    const codegen::BoundTensor number{nullptr, {}};
+    loads_.push_back(make_operand(is_parameter ? number : tensor(load.value), load.dtype, shape));
+  }
+  for (const plan::Store& store : epilogue.stores) {
+    stores_.push_back(make_operand(tensor(store.value), store.dtype, shape));
+    const bool reduces = store.kind != plan::StoreKind::tile;
+    reduction_index_.push_back(reduces ? static_cast<int>(reductions_.size()) : -1);
+    if (reduces) reductions_.push_back({stores_.size() - 1, {}});
+    has_reductions_ = has_reductions_ || reduces;
+  }
+  std::vector<Operand*> operands;
+  for (Operand& operand : loads_) operands.push_back(&operand);
+  for (Operand& operand : stores_) operands.push_back(&operand);
+  coalesce_rows(grid_, operands);
+  if (merge != Merge::none) {
+    grid_.m = grid_.num_rows();
+    grid_.num_batches = 1;
+  }
+  if (merge == Merge::all) coalesce_columns(grid_, operands);
+}
+
+void EpilogueRun::run(const Tile& tile, Worker& worker, BufferPool& pool) const {
+  start_worker(worker, pool);
+  const auto num_rows = static_cast<std::size_t>(tile.num_rows);
+  worker.load_offsets.resize(loads_.size() * num_rows);
+  worker.store_offsets.resize(stores_.size() * num_rows);
+  for (std::size_t i = 0; i < loads_.size(); ++i) {
+    row_offsets(grid_, loads_[i], tile.first_row,
+                std::span(worker.load_offsets).subspan(i * num_rows, num_rows));
+  }
+  for (std::size_t i = 0; i < stores_.size(); ++i) {
+    row_offsets(grid_, stores_[i], tile.first_row,
+                std::span(worker.store_offsets).subspan(i * num_rows, num_rows));
+  }
+  start_reductions(tile);
+  EPIFUSE_CHECK(tile.accumulator == nullptr || tile.num_columns <= kStripFloats,
+                "an accumulator tile is wider than a strip");
+  for (std::int64_t column = 0; column < tile.num_columns; column += kStripFloats) {
+    const std::int64_t num_columns = std::min(kStripFloats, tile.num_columns - column);
+    Chunk chunk{tile, tile.first_column + column, num_columns, kStripFloats / num_columns};
+    run_chunk(tile, worker, chunk);
+  }
+}
+
+void EpilogueRun::start_worker(Worker& worker, BufferPool& pool) const {
+  if (worker.is_ready) return;
+  const auto num_floats = static_cast<std::size_t>(program_.num_buffers * kStripFloats);
+  worker.memory = pool.borrow(num_floats * sizeof(float));
+  std::memset(worker.memory.data(), 0, num_floats * sizeof(float));
+  const Tile none;
+  Chunk chunk{none, 0, kStripFloats, 1, 0, 1};
+  for (const Instruction& instruction : program_.once) {
+    if (instruction.kind == Instruction::Kind::load) {
+      load_once(instruction, worker);
+    } else {
+      execute(instruction, worker, chunk);
+    }
+  }
+  worker.is_ready = true;
+}
+
+void EpilogueRun::run_chunk(const Tile& tile, const Worker& worker, Chunk& chunk) const {
+  chunk.num_rows = std::min(chunk.rows_per_strip, tile.num_rows);
+  for (const Instruction& instruction : program_.per_columns) {
+    if (instruction.kind == Instruction::Kind::load) {
+      load_columns(instruction, worker, chunk);
+    } else {
+      execute(instruction, worker, chunk);
+    }
+  }
+  for (chunk.row = 0; chunk.row < tile.num_rows; chunk.row += chunk.rows_per_strip) {
+    chunk.num_rows = std::min(chunk.rows_per_strip, tile.num_rows - chunk.row);
+    for (const Instruction& instruction : program_.per_strip) {
+      if (instruction.kind == Instruction::Kind::load) {
+        load_strip(instruction, worker, chunk);
+      } else if (instruction.kind == Instruction::Kind::store) {
+        store_strip(instruction, worker, chunk);
+      } else {
+        execute(instruction, worker, chunk);
+      }
+    }
+  }
+}
+
+float* EpilogueRun::buffer(const Worker& worker, int index) const {
+  return worker.memory.floats() + index * kStripFloats;
+}
+
+const float* EpilogueRun::source(const Worker& worker, const Chunk& chunk, int index) const {
+  if (index == kAccumulator) return chunk.tile.accumulator + chunk.row * chunk.num_columns;
+  return index == kNoBuffer ? nullptr : buffer(worker, index);
+}
+
+void EpilogueRun::execute(const Instruction& instruction, const Worker& worker,
+                          const Chunk& chunk) const {
+  const auto index = static_cast<std::size_t>(instruction.index);
+  float* out = buffer(worker, instruction.out);
+  const float* x0 = source(worker, chunk, instruction.in[0]);
+  const std::int64_t n = chunk.num_floats();
+  switch (instruction.kind) {
+    case Instruction::Kind::fill: return strips_.fill(out, instruction.value, n);
+    case Instruction::Kind::round: return strips_.round[index](out, x0, n);
+    case Instruction::Kind::op:
+      return strips_.op[index](out, x0, source(worker, chunk, instruction.in[1]),
+                               source(worker, chunk, instruction.in[2]), n);
+    default: EPIFUSE_CHECK(false, "a load or a store is not executed here");
+  }
+}
+
+void EpilogueRun::load_once(const Instruction& instruction, const Worker& worker) const {
+  const auto i = static_cast<std::size_t>(instruction.index);
+  float value = parameters_[i];
+  if (epilogue_.loads[i].access != plan::Access::parameter) {
+    strips_.load[static_cast<std::size_t>(loads_[i].dtype)](&value, loads_[i].data, 0, 1);
+  }
+  strips_.fill(buffer(worker, instruction.out), value, kStripFloats);
+}
+
+// The row, repeated for each row of the strip.
+void EpilogueRun::load_columns(const Instruction& instruction, const Worker& worker,
+                               const Chunk& chunk) const {
+  const Operand& operand = loads_[static_cast<std::size_t>(instruction.index)];
+  float* out = buffer(worker, instruction.out);
+  const std::int64_t stride = operand.column_stride;
+  strips_.load[static_cast<std::size_t>(operand.dtype)](
+      out, operand.at(chunk.first_column * stride), stride, chunk.num_columns);
+  const auto row_bytes = static_cast<std::size_t>(chunk.num_columns) * sizeof(float);
+  for (std::int64_t row = 1; row < chunk.num_rows; ++row) {
+    std::memcpy(out + row * chunk.num_columns, out, row_bytes);
+  }
+}
+
+void EpilogueRun::load_strip(const Instruction& instruction, const Worker& worker,
+                             const Chunk& chunk) const {
+  const auto i = static_cast<std::size_t>(instruction.index);
+  const Operand& operand = loads_[i];
+  const std::int64_t* offsets =
+      worker.load_offsets.data() + static_cast<std::int64_t>(i) * chunk.tile.num_rows + chunk.row;
+  const auto load = strips_.load[static_cast<std::size_t>(operand.dtype)];
+  const std::int64_t stride = operand.column_stride;
+  float* out = buffer(worker, instruction.out);
+  for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
+    load(out, operand.at(offsets[row] + chunk.first_column * stride), stride, chunk.num_columns);
+    out += chunk.num_columns;
+  }
+}
+
+void EpilogueRun::store_strip(const Instruction& instruction, const Worker& worker,
+                              const Chunk& chunk) const {
+  const auto i = static_cast<std::size_t>(instruction.index);
+  const float* in = source(worker, chunk, instruction.in[0]);
+  if (reduction_index_[i] >= 0) {
+    return reduce_strip(reductions_[static_cast<std::size_t>(reduction_index_[i])], in, chunk);
+  }
+  const Operand& operand = stores_[i];
+  const std::int64_t* offsets =
+      worker.store_offsets.data() + static_cast<std::int64_t>(i) * chunk.tile.num_rows + chunk.row;
+  const auto store = strips_.store[static_cast<std::size_t>(operand.dtype)];
+  const std::int64_t stride = operand.column_stride;
+  for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
+    store(operand.at(offsets[row] + chunk.first_column * stride), stride, in, chunk.num_columns);
+    in += chunk.num_columns;
+  }
+}
+
+}  // namespace epifuse::cpu

@@ -1,0 +1,100 @@
+// Runs an epilogue over tiles of a grid, strip by strip.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/buffers.h"
+#include "backends/cpu/epilogue_program.h"
+#include "backends/cpu/grid.h"
+#include "backends/cpu/strips.h"
+#include "codegen/kernel.h"
+
+namespace epifuse::cpu {
+
+constexpr std::int64_t kStripFloats = 1024;  // 4 KiB a buffer: the live ones fit the first cache
+
+// A block of the grid. Rows of a tile belong to one batch.
+struct Tile {
+  std::int64_t first_row = 0, num_rows = 0;
+  std::int64_t first_column = 0, num_columns = 0;
+  std::int64_t row_block = 0;  // which block of rows of the whole grid: for column reductions
+  const float* accumulator =
+      nullptr;  // dense num_rows x num_columns; needs num_columns <= kStripFloats
+};
+
+// How far the dims of a shape may be merged into fewer and longer rows.
+enum class Merge : std::uint8_t {
+  none,     // rows of a batch stay together, as reductions along them need
+  batches,  // all rows are one batch; columns stay, as the columns of a matrix product
+  all,      // columns as well, where operands allow
+};
+
+// One epilogue bound to the tensors of one run. Tiles may be run by several threads at once, each
+// with its own Worker; then finish() stores the reductions.
+class EpilogueRun {
+ public:
+  // Scratch of one thread.
+  struct Worker {
+    BufferPool::Buffer memory;
+    std::vector<std::int64_t> load_offsets, store_offsets;  // per operand and row of the tile
+    bool is_ready = false;                                  // once-instructions are done
+  };
+
+  // `shape` is that of the elements the epilogue works on. Without reductions, and when
+  // `merge_dims`, rows are merged as far as the operands allow.
+  EpilogueRun(const plan::Epilogue& epilogue, const EpilogueProgram& program,
+              const codegen::Bound& bound, const std::vector<std::int64_t>& shape, Merge merge);
+
+  const Grid& grid() const { return grid_; }
+  bool has_reductions() const { return has_reductions_; }
+  // How tiles cut the grid: reductions keep one partial result for each block of rows and for each
+  // chunk of columns.
+  void set_tiling(std::int64_t row_blocks_per_batch, std::int64_t columns_per_chunk,
+                  BufferPool& pool);
+  void run(const Tile& tile, Worker& worker, BufferPool& pool) const;
+  void finish() const;
+
+ private:
+  struct Reduction {
+    std::size_t store;
+    BufferPool::Buffer partials;  // doubles
+    double* values() const { return reinterpret_cast<double*>(partials.data()); }
+  };
+  // Columns of a tile that fit a strip, and the rows of it that make up the strip at hand.
+  struct Chunk {
+    const Tile& tile;
+    std::int64_t first_column, num_columns;
+    std::int64_t rows_per_strip;
+    std::int64_t row = 0, num_rows = 0;  // of the strip, counted from the tile's first row
+    std::int64_t num_floats() const { return num_rows * num_columns; }
+  };
+
+  float* buffer(const Worker& worker, int index) const;
+  const float* source(const Worker& worker, const Chunk& chunk, int index) const;
+  void start_worker(Worker& worker, BufferPool& pool) const;
+  void run_chunk(const Tile& tile, const Worker& worker, Chunk& chunk) const;
+  void start_reductions(const Tile& tile) const;
+  void execute(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
+  void load_once(const Instruction& instruction, const Worker& worker) const;
+  void load_columns(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
+  void load_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
+  void store_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
+  void reduce_strip(const Reduction& reduction, const float* in, const Chunk& chunk) const;
+  void finish_rows(const Reduction& reduction) const;
+  void finish_columns(const Reduction& reduction) const;
+
+  const plan::Epilogue& epilogue_;
+  const EpilogueProgram& program_;
+  const StripKernels& strips_;
+  Grid grid_;
+  std::vector<Operand> loads_, stores_;
+  std::vector<float> parameters_;     // by load
+  std::vector<int> reduction_index_;  // by store; -1: none
+  std::vector<Reduction> reductions_;
+  bool has_reductions_ = false;
+  std::int64_t row_blocks_per_batch_ = 0, columns_per_chunk_ = 0, num_chunks_ = 0;
+};
+
+}  // namespace epifuse::cpu

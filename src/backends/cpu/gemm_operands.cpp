@@ -1,0 +1,181 @@
+// Resolves, and packs where needed, the operands of a matrix product.
+#include "backends/cpu/gemm_operands.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "backends/cpu/threads.h"
+#include "base/check.h"
+
+namespace epifuse::cpu {
+namespace {
+
+// The operand with its last two dims swapped when `swap`.
+codegen::BoundTensor oriented(codegen::BoundTensor tensor, bool swap) {
+  const std::size_t rank = tensor.layout.shape.size();
+  EPIFUSE_CHECK(rank >= 2, "an operand of matmul has less than two dims");
+  if (swap) {
+    std::swap(tensor.layout.shape[rank - 1], tensor.layout.shape[rank - 2]);
+    std::swap(tensor.layout.strides[rank - 1], tensor.layout.strides[rank - 2]);
+  }
+  return tensor;
+}
+
+const codegen::BoundTensor& bound_tensor(const codegen::Bound& bound, ir::ValueId value) {
+  return bound.tensors[static_cast<std::size_t>(value)];
+}
+
+bool repeats_over_batches(const Operand& operand) {
+  return std::all_of(operand.row_strides.begin(), operand.row_strides.end() - 1,
+                     [](std::int64_t stride) { return stride == 0; });
+}
+
+// Offset of the first row of each batch.
+std::vector<std::int64_t> offsets_of_batches(const Grid& grid, const Operand& operand,
+                                             std::int64_t num_batches, std::int64_t rows) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(num_batches));
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    row_offsets(grid, operand, static_cast<std::int64_t>(i) * rows, std::span(&offsets[i], 1));
+  }
+  return offsets;
+}
+
+}  // namespace
+
+GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
+                         const codegen::Bound& bound, bool keeps_batches) {
+  GemmProblem problem;
+  problem.shape = ir::eval(plan.graph[gemm.matmul].type.shape, bound.sizes);
+  const codegen::BoundTensor a = oriented(bound_tensor(bound, gemm.a.value), gemm.a.transposed);
+  const codegen::BoundTensor b = oriented(bound_tensor(bound, gemm.b.value), !gemm.b.transposed);
+  const std::size_t rank = problem.shape.size();
+  problem.m = problem.shape[rank - 2];
+  problem.n = problem.shape[rank - 1];
+  problem.k = a.layout.shape.back();
+  std::vector<std::int64_t> a_shape = problem.shape, b_shape = problem.shape;
+  a_shape[rank - 1] = b_shape[rank - 1] = problem.k;
+  b_shape[rank - 2] = problem.n;
+  problem.a = make_operand(a, gemm.a.dtype, a_shape);
+  problem.b = make_operand(b, gemm.b.dtype, b_shape);
+  problem.a_grid = make_grid(a_shape);
+  problem.b_grid = make_grid(b_shape);
+  problem.num_batches = problem.a_grid.num_batches;
+  problem.merged = !keeps_batches && repeats_over_batches(problem.b);
+  if (problem.merged) problem.m *= std::exchange(problem.num_batches, 1);
+  return problem;
+}
+
+RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
+    : compute_(compute), k_(problem.k), grid_(problem.a_grid), a_(problem.a) {
+  const bool is_shared = !problem.merged && repeats_over_batches(problem.a);
+  if (problem.merged) {
+    Operand* const operand = &a_;
+    coalesce_rows(grid_, std::span(&operand, 1));
+  }
+  if (is_dense(problem)) {
+    data_ = a_.data;
+    batch_offsets_ = offsets_of_batches(grid_, a_, problem.num_batches, problem.m);
+    return;
+  }
+  for (std::int64_t batch = 0; batch < problem.num_batches; ++batch) {
+    batch_offsets_.push_back(is_shared ? 0 : batch * problem.m * k_);
+  }
+  const std::int64_t num_rows = problem.m * (is_shared ? 1 : problem.num_batches);
+  packed_ = pool.borrow(static_cast<std::size_t>(num_rows * k_) * size_bytes(compute_));
+  data_ = reinterpret_cast<const char*>(packed_.data());
+  if (num_rows * k_ > 0) pack_all(num_rows);
+}
+
+const char* RowsOfA::at(std::int64_t batch, std::int64_t row) const {
+  const std::int64_t offset = batch_offsets_[static_cast<std::size_t>(batch)] + row * k_;
+  return data_ + offset * static_cast<std::int64_t>(size_bytes(compute_));
+}
+
+bool RowsOfA::is_dense(const GemmProblem& problem) const {
+  if (a_.dtype != compute_ || (a_.column_stride != 1 && k_ != 1)) return false;
+  if (problem.m == 1 || grid_.row_dims.empty()) return true;
+  return (!problem.merged || grid_.row_dims.size() == 1) && a_.row_strides.back() == k_;
+}
+
+void RowsOfA::pack_all(std::int64_t num_rows) {
+  constexpr std::int64_t kRows = 64;  // of a unit
+  // Rows of the innermost dim are one stride apart.
+  const std::int64_t run = grid_.row_dims.empty() ? 1 : grid_.row_dims.back();
+  const std::int64_t row_stride = grid_.row_dims.empty() ? 0 : a_.row_strides.back();
+  const std::int64_t units_per_run = (run + kRows - 1) / kRows;
+  const double nanoseconds = 0.2 * static_cast<double>(num_rows) * static_cast<double>(k_);
+  auto* out = reinterpret_cast<char*>(packed_.data());
+  const std::int64_t row_bytes = k_ * static_cast<std::int64_t>(size_bytes(compute_));
+  run_units(num_rows / run * units_per_run, workers_for(nanoseconds), [&](std::int64_t unit, int) {
+    const std::int64_t row_in_run = unit % units_per_run * kRows;
+    const std::int64_t row = unit / units_per_run * run + row_in_run;
+    std::int64_t offset = 0;
+    row_offsets(grid_, a_, row, std::span(&offset, 1));
+    const std::int64_t count = std::min(kRows, run - row_in_run);
+    const Matrix rows{a_.at(offset), a_.dtype, count, k_, row_stride, a_.column_stride};
+    pack(rows, compute_, out + row * row_bytes);
+  });
+}
+
+PanelsOfB::PanelsOfB(const GemmProblem& problem, DType compute)
+    : compute_(compute),
+      dtype_(problem.b.dtype),
+      k_(problem.k),
+      n_(problem.n),
+      column_stride_(problem.n == 1 ? problem.k : problem.b.row_strides.back()),
+      k_stride_(problem.k == 1 ? 1 : problem.b.column_stride),
+      batch_offsets_(offsets_of_batches(problem.b_grid, problem.b, problem.num_batches, problem.n)),
+      data_(problem.b.data),
+      way_(choose(problem)) {}
+
+// oneDNN's fast kernels want panels whose rows touch each other, which a panel of K-major weights
+// is. Other panels are packed, unless there are too few rows to pay for it.
+PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem) const {
+  constexpr std::int64_t kFewRows = 64;
+  const bool is_k_major = k_stride_ == 1 && column_stride_ >= k_;
+  const bool is_n_major = column_stride_ == 1 && k_stride_ >= n_;
+  if (dtype_ == compute_) {
+    if (is_k_major && column_stride_ == k_) return Way::direct;
+    if ((is_k_major || is_n_major) && problem.m <= kFewRows) return Way::direct;
+  }
+  return column_stride_ == 1 ? Way::n_major : Way::k_major;
+}
+
+MatrixType PanelsOfB::type(std::int64_t num_columns) const {
+  MatrixType type{compute_, {k_, num_columns}, {k_stride_, column_stride_}};
+  if (way_ == Way::k_major) type.strides = {1, k_};
+  if (way_ == Way::n_major) type.strides = {num_columns, 1};
+  return type;
+}
+
+std::size_t PanelsOfB::scratch_bytes(std::int64_t num_columns) const {
+  return packs() ? static_cast<std::size_t>(num_columns * k_) * size_bytes(compute_) : 0;
+}
+
+Matrix PanelsOfB::panel(std::int64_t batch, std::int64_t first_column,
+                        std::int64_t num_columns) const {
+  const std::int64_t offset =
+      batch_offsets_[static_cast<std::size_t>(batch)] + first_column * column_stride_;
+  const char* data = data_ + offset * static_cast<std::int64_t>(size_bytes(dtype_));
+  return {data, dtype_, num_columns, k_, column_stride_, k_stride_};
+}
+
+const char* PanelsOfB::get(std::int64_t batch, std::int64_t first_column, std::int64_t num_columns,
+                           char* scratch) const {
+  Matrix matrix = panel(batch, first_column, num_columns);
+  if (way_ == Way::direct) return matrix.data;
+  if (way_ == Way::n_major) {
+    std::swap(matrix.num_rows, matrix.num_columns);
+    std::swap(matrix.row_stride, matrix.column_stride);
+  }
+  pack(matrix, compute_, scratch);
+  return scratch;
+}
+
+// Packed rows of 256 bytes are four cache lines; longer ones make oneDNN's own copy slower.
+std::int64_t PanelsOfB::best_width() const {
+  return way_ == Way::n_major ? 256 / static_cast<std::int64_t>(size_bytes(compute_)) : 128;
+}
+
+}  // namespace epifuse::cpu

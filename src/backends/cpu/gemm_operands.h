@@ -1,0 +1,76 @@
+// The operands of a matrix product as the CPU reads them: dense rows of a, panels of b.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/buffers.h"
+#include "backends/cpu/grid.h"
+#include "backends/cpu/matmul.h"
+#include "backends/cpu/pack.h"
+#include "codegen/kernel.h"
+#include "plan/plan.h"
+
+namespace epifuse::cpu {
+
+// A matrix product with all sizes known. `a` is seen over [batches.., m, k], `b` over
+// [batches.., n, k]: the columns of both are k.
+struct GemmProblem {
+  std::vector<std::int64_t> shape;  // of the result: batches.., m, n
+  std::int64_t num_batches = 1;     // after merging
+  std::int64_t m = 0, n = 0, k = 0;
+  bool merged = false;  // the rows of all batches are those of one product
+  Grid a_grid, b_grid;
+  Operand a, b;
+};
+
+// `keeps_batches`: rows of different batches must not be merged (a reduction runs along them).
+GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
+                         const codegen::Bound& bound, bool keeps_batches);
+
+// Rows of a, k contiguous and rows k apart: where they are, or packed.
+class RowsOfA {
+ public:
+  RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool);
+  const char* at(std::int64_t batch, std::int64_t row) const;
+
+ private:
+  bool is_dense(const GemmProblem& problem) const;
+  void pack_all(std::int64_t num_rows);
+
+  DType compute_;
+  std::int64_t k_;
+  Grid grid_;
+  Operand a_;
+  std::vector<std::int64_t> batch_offsets_;  // in elements from data_
+  const char* data_ = nullptr;
+  BufferPool::Buffer packed_;
+};
+
+// How panels of b (some columns of the product, all of k) reach oneDNN.
+class PanelsOfB {
+ public:
+  PanelsOfB(const GemmProblem& problem, DType compute);
+  bool packs() const { return way_ != Way::direct; }
+  // What matmul is given for a panel of `num_columns`.
+  MatrixType type(std::int64_t num_columns) const;
+  std::size_t scratch_bytes(std::int64_t num_columns) const;
+  // The panel's elements: in place, or packed into `scratch`.
+  const char* get(std::int64_t batch, std::int64_t first_column, std::int64_t num_columns,
+                  char* scratch) const;
+  std::int64_t best_width() const;
+
+ private:
+  // direct: in place; k_major: packed as [columns][k]; n_major: packed as [k][columns].
+  enum class Way : std::uint8_t { direct, k_major, n_major };
+  Way choose(const GemmProblem& problem) const;
+  Matrix panel(std::int64_t batch, std::int64_t first_column, std::int64_t num_columns) const;
+
+  DType compute_, dtype_;
+  std::int64_t k_, n_, column_stride_, k_stride_;
+  std::vector<std::int64_t> batch_offsets_;
+  const char* data_;
+  Way way_;
+};
+
+}  // namespace epifuse::cpu

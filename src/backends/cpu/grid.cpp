@@ -1,0 +1,113 @@
+// Grids: broadcasting, offsets, merging of dims.
+#include "backends/cpu/grid.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace epifuse::cpu {
+namespace {
+
+using Index = std::ptrdiff_t;
+
+// Whether one step along dim `d` equals walking all of dim `d + 1`, for every operand.
+bool merges(const Grid& grid, std::span<Operand* const> operands, std::size_t d) {
+  const std::int64_t inner = grid.row_dims[d + 1];
+  return std::all_of(operands.begin(), operands.end(), [&](const Operand* operand) {
+    return operand->row_strides[d] == operand->row_strides[d + 1] * inner;
+  });
+}
+
+void drop_dim(Grid& grid, std::span<Operand* const> operands, std::size_t d) {
+  grid.row_dims.erase(grid.row_dims.begin() + static_cast<Index>(d));
+  for (Operand* operand : operands) {
+    operand->row_strides.erase(operand->row_strides.begin() + static_cast<Index>(d));
+  }
+}
+
+}  // namespace
+
+Grid make_grid(const std::vector<std::int64_t>& shape) {
+  Grid grid;
+  if (shape.empty()) return grid;
+  grid.n = shape.back();
+  grid.row_dims.assign(shape.begin(), shape.end() - 1);
+  if (grid.row_dims.empty()) return grid;
+  grid.m = grid.row_dims.back();
+  grid.num_batches = std::accumulate(grid.row_dims.begin(), grid.row_dims.end() - 1,
+                                     std::int64_t{1}, std::multiplies<>());
+  return grid;
+}
+
+Operand make_operand(const codegen::BoundTensor& tensor, DType dtype,
+                     const std::vector<std::int64_t>& shape) {
+  const ir::Layout& layout = tensor.layout;
+  EPIFUSE_CHECK(layout.shape.size() <= shape.size(), "an operand has more dims than its step");
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  const std::size_t missing = shape.size() - layout.shape.size();
+  for (std::size_t d = missing; d < shape.size(); ++d) {
+    if (layout.shape[d - missing] != 1) strides[d] = layout.strides[d - missing];
+  }
+  Operand operand;
+  operand.dtype = dtype;
+  operand.data = static_cast<char*>(tensor.data);
+  if (operand.data != nullptr) operand.data = operand.at(layout.offset);
+  if (shape.empty()) return operand;
+  operand.column_stride = strides.back();
+  strides.pop_back();
+  operand.row_strides = std::move(strides);
+  return operand;
+}
+
+void row_offsets(const Grid& grid, const Operand& operand, std::int64_t first,
+                 std::span<std::int64_t> out) {
+  const std::size_t rank = grid.row_dims.size();
+  std::int64_t row = first;
+  for (std::size_t done = 0; done < out.size();) {
+    // The offset of `row`, then straight on to the end of its innermost dim.
+    std::int64_t offset = 0;
+    std::int64_t rest = row;
+    std::int64_t run = 1;
+    for (std::size_t d = rank; d-- > 0;) {
+      const std::int64_t size = std::max<std::int64_t>(grid.row_dims[d], 1);
+      const std::int64_t index = rest % size;
+      rest /= size;
+      offset += index * operand.row_strides[d];
+      if (d == rank - 1) run = size - index;
+    }
+    const std::int64_t step = rank > 0 ? operand.row_strides.back() : 0;
+    const auto count = std::min<std::int64_t>(run, static_cast<std::int64_t>(out.size() - done));
+    for (std::int64_t i = 0; i < count; ++i) out[done++] = offset + i * step;
+    row += count;
+  }
+}
+
+void coalesce_rows(Grid& grid, std::span<Operand* const> operands) {
+  for (std::size_t d = grid.row_dims.size(); d-- > 0;) {
+    if (grid.row_dims[d] == 1) drop_dim(grid, operands, d);
+  }
+  for (std::size_t d = grid.row_dims.size(); d-- > 1;) {
+    if (!merges(grid, operands, d - 1)) continue;
+    grid.row_dims[d] *= grid.row_dims[d - 1];
+    drop_dim(grid, operands, d - 1);
+  }
+}
+
+void coalesce_columns(Grid& grid, std::span<Operand* const> operands) {
+  if (grid.row_dims.empty()) return;
+  const auto continues = [&grid](const Operand* operand) {
+    return operand->row_strides.back() == operand->column_stride * grid.n;
+  };
+  if (grid.n == 1) {
+    for (Operand* operand : operands) operand->column_stride = operand->row_strides.back();
+  } else if (!std::all_of(operands.begin(), operands.end(), continues)) {
+    return;
+  }
+  grid.n *= grid.row_dims.back();
+  drop_dim(grid, operands, grid.row_dims.size() - 1);
+  grid.m = std::accumulate(grid.row_dims.begin(), grid.row_dims.end(), std::int64_t{1},
+                           std::multiplies<>());
+}
+
+}  // namespace epifuse::cpu

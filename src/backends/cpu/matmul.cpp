@@ -1,0 +1,93 @@
+// Making and calling oneDNN's matmul primitives.
+#include "backends/cpu/matmul.h"
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#include <array>
+#include <string>
+
+#include "backends/cpu/threads.h"
+#include "epifuse/error.h"
+
+namespace epifuse::cpu {
+namespace {
+
+[[noreturn]] void fail(const char* what, dnnl_status_t status) {
+  throw DeviceError(fmt::format("oneDNN failed to {}: {}", what, dnnl_status2str(status)));
+}
+
+dnnl::memory::desc describe(const MatrixType& type) {
+  const auto dtype =
+      type.dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  return {type.shape, dtype, type.strides};
+}
+
+}  // namespace
+
+std::shared_ptr<const Matmul> Matmul::make(const MatmulType& type, const dnnl::engine& engine) {
+  const OnednnThreads threads(type.num_threads);  // the primitive is shaped for them
+  try {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::desc operation(describe(type.a), describe(type.b), describe(type.c));
+    const dnnl::matmul::primitive_desc description(operation, attributes, engine);
+    return std::shared_ptr<const Matmul>(new Matmul(engine, description));
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented) return nullptr;
+    fail("make a matmul", error.status);
+  }
+}
+
+Matmul::Matmul(const dnnl::engine& engine, const dnnl::matmul::primitive_desc& description)
+    : engine_(engine),
+      primitive_(description),
+      a_(description.src_desc()),
+      b_(description.weights_desc()),
+      c_(description.dst_desc()),
+      scratch_(description.scratchpad_desc()) {}
+
+MatmulCall::MatmulCall(std::shared_ptr<const Matmul> matmul)
+    : matmul_(std::move(matmul)),
+      stream_(matmul_->engine_),
+      a_(matmul_->a_, matmul_->engine_, nullptr),
+      b_(matmul_->b_, matmul_->engine_, nullptr),
+      c_(matmul_->c_, matmul_->engine_, nullptr),
+      scratch_(matmul_->scratch_, matmul_->engine_, nullptr) {}
+
+void MatmulCall::run(const void* a, const void* b, void* c, void* scratch) {
+  a_.set_data_handle(const_cast<void*>(a));  // oneDNN only reads it
+  b_.set_data_handle(const_cast<void*>(b));
+  c_.set_data_handle(c);
+  scratch_.set_data_handle(scratch);
+  const std::array<dnnl_exec_arg_t, 4> arguments{{{DNNL_ARG_SRC, a_.get()},
+                                                  {DNNL_ARG_WEIGHTS, b_.get()},
+                                                  {DNNL_ARG_DST, c_.get()},
+                                                  {DNNL_ARG_SCRATCHPAD, scratch_.get()}}};
+  const dnnl_status_t status =
+      dnnl_primitive_execute(matmul_->primitive_.get(), stream_.get(),
+                             static_cast<int>(arguments.size()), arguments.data());
+  if (status != dnnl_success) fail("run a matmul", status);
+}
+
+MatmulCache::MatmulCache() : engine_(dnnl::engine::kind::cpu, 0) {}
+
+std::shared_ptr<const Matmul> MatmulCache::get(const MatmulType& type) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = made_.find(type); found != made_.end()) return found->second;
+  }
+  std::shared_ptr<const Matmul> matmul = Matmul::make(type, engine_);
+  const std::lock_guard lock(mutex_);
+  if (made_.size() >= kMaxPrimitives) made_.clear();  // a caller with ever new shapes
+  return made_.emplace(type, std::move(matmul)).first->second;
+}
+
+bool MatmulCache::is_native(DType dtype) {
+  if (dtype == DType::f32) return true;
+  if (dtype != DType::bf16) return false;
+  const MatrixType square{DType::bf16, {16, 16}, {16, 1}};
+  return get({square, square, {DType::f32, {16, 16}, {16, 1}}, 1}) != nullptr;
+}
+
+}  // namespace epifuse::cpu

@@ -1,0 +1,76 @@
+// oneDNN's matmul: primitives made once for each shape, and calls of them.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+#include "epifuse/dtype.h"
+
+namespace epifuse::cpu {
+
+// A matrix (or a batch of them) as oneDNN sees it; sizes of broadcast batch dims are 1.
+struct MatrixType {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape, strides;
+  auto operator<=>(const MatrixType&) const = default;
+};
+
+// c = a * b with float32 accumulation, on `num_threads` threads.
+struct MatmulType {
+  MatrixType a, b, c;
+  int num_threads = 1;
+  auto operator<=>(const MatmulType&) const = default;
+};
+
+// A compiled primitive. Any number of threads may call it at once.
+class Matmul {
+ public:
+  // Null when oneDNN has no implementation for the type on this machine.
+  static std::shared_ptr<const Matmul> make(const MatmulType& type, const dnnl::engine& engine);
+
+  std::size_t scratch_bytes() const { return scratch_.get_size(); }
+  const dnnl::engine& engine() const { return engine_; }
+
+ private:
+  friend class MatmulCall;
+  Matmul(const dnnl::engine& engine, const dnnl::matmul::primitive_desc& description);
+  dnnl::engine engine_;
+  dnnl::matmul primitive_;
+  dnnl::memory::desc a_, b_, c_, scratch_;
+};
+
+// One thread's handle of a primitive, for many calls.
+class MatmulCall {
+ public:
+  explicit MatmulCall(std::shared_ptr<const Matmul> matmul);
+  // `scratch` has matmul->scratch_bytes() and the alignment of BufferPool.
+  void run(const void* a, const void* b, void* c, void* scratch);
+
+ private:
+  std::shared_ptr<const Matmul> matmul_;
+  dnnl::stream stream_;
+  dnnl::memory a_, b_, c_, scratch_;
+};
+
+// The primitives of an executable. Thread-safe.
+class MatmulCache {
+ public:
+  MatmulCache();
+  std::shared_ptr<const Matmul> get(const MatmulType& type);
+  // Whether oneDNN multiplies matrices of `dtype` on this machine; if not, they become f32 first.
+  bool is_native(DType dtype);
+
+ private:
+  static constexpr std::size_t kMaxPrimitives = 512;
+  dnnl::engine engine_;
+  std::mutex mutex_;
+  std::map<MatmulType, std::shared_ptr<const Matmul>> made_;
+};
+
+}  // namespace epifuse::cpu

@@ -1,0 +1,68 @@
+// Packing: row copies where rows are contiguous, else small blocks that are transposed in cache.
+#include "backends/cpu/pack.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backends/cpu/strips.h"
+
+namespace epifuse::cpu {
+namespace {
+
+constexpr std::int64_t kBlock = 64;  // rows and columns of a block that is transposed at once
+
+template <class Element>
+void copy_block(const Matrix& source, std::int64_t row, std::int64_t column, std::int64_t num_rows,
+                std::int64_t num_columns, char* out) {
+  auto* to = reinterpret_cast<Element*>(out) + row * source.num_columns + column;
+  for (std::int64_t c = 0; c < num_columns; ++c) {
+    const auto* from = reinterpret_cast<const Element*>(source.at(row, column + c));
+    for (std::int64_t r = 0; r < num_rows; ++r) {
+      to[r * source.num_columns + c] = from[r * source.row_stride];
+    }
+  }
+}
+
+void convert_block(const Matrix& source, std::int64_t row, std::int64_t column,
+                   std::int64_t num_rows, std::int64_t num_columns, char* out) {
+  const auto load = best_strips().load[static_cast<std::size_t>(source.dtype)];
+  auto* to = reinterpret_cast<float*>(out) + row * source.num_columns + column;
+  std::array<float, kBlock> values;
+  for (std::int64_t c = 0; c < num_columns; ++c) {
+    load(values.data(), source.at(row, column + c), source.row_stride, num_rows);
+    for (std::int64_t r = 0; r < num_rows; ++r) {
+      to[r * source.num_columns + c] = values[static_cast<std::size_t>(r)];
+    }
+  }
+}
+
+void pack_rows(const Matrix& source, DType to, char* out) {
+  const auto row_bytes = source.num_columns * static_cast<std::int64_t>(size_bytes(to));
+  const auto load = best_strips().load[static_cast<std::size_t>(source.dtype)];
+  for (std::int64_t row = 0; row < source.num_rows; ++row, out += row_bytes) {
+    if (source.dtype == to) {
+      std::memcpy(out, source.at(row, 0), static_cast<std::size_t>(row_bytes));
+    } else {
+      load(reinterpret_cast<float*>(out), source.at(row, 0), 1, source.num_columns);
+    }
+  }
+}
+
+}  // namespace
+
+void pack(const Matrix& source, DType to, char* out) {
+  if (source.column_stride == 1) return pack_rows(source, to, out);
+  const auto copy = source.dtype != to ? convert_block
+                    : to == DType::f32 ? copy_block<std::uint32_t>
+                                       : copy_block<std::uint16_t>;
+  for (std::int64_t row = 0; row < source.num_rows; row += kBlock) {
+    const std::int64_t num_rows = std::min(kBlock, source.num_rows - row);
+    for (std::int64_t column = 0; column < source.num_columns; column += kBlock) {
+      const std::int64_t num_columns = std::min(kBlock, source.num_columns - column);
+      copy(source, row, column, num_rows, num_columns, out);
+    }
+  }
+}
+
+}  // namespace epifuse::cpu

@@ -1,0 +1,31 @@
+// Runs units of work on the threads of OpenMP, the pool that oneDNN uses as well: two pools would
+// fight for the same cores.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace epifuse::cpu {
+
+// Threads worth using for this many nanoseconds of work on one core: 1 when it is too little to
+// share.
+int workers_for(double nanoseconds);
+
+// Calls body(unit, worker) for each unit, workers taking the next free unit; returns when all are
+// done. Inside, oneDNN runs on the calling thread alone. The first exception is rethrown.
+void run_units(std::int64_t num_units, int num_workers,
+               const std::function<void(std::int64_t unit, int worker)>& body);
+
+// While it lives, oneDNN calls of this thread use `num_threads` threads.
+class OnednnThreads {
+ public:
+  explicit OnednnThreads(int num_threads);
+  ~OnednnThreads();
+  OnednnThreads(const OnednnThreads&) = delete;
+  OnednnThreads& operator=(const OnednnThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace epifuse::cpu
