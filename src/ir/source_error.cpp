@@ -73,7 +73,8 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
   std::size_t best = word.size() <= 3 ? 2 : 3;  // one more than the errors forgiven
   std::string_view guess;
   for (const std::string_view choice : choices) {
-    const auto [shorter, longer] = std::minmax(word.size(), choice.size());
+    const std::size_t shorter = std::min(word.size(), choice.size());
+    const std::size_t longer = std::max(word.size(), choice.size());
     if (longer - shorter >= best) continue;
     const std::size_t distance = edit_distance(word, choice);
     if (distance < std::min(best, word.size())) {
