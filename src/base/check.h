@@ -5,9 +5,9 @@
 
 #include "epifuse/error.h"
 
-#define EPIFUSE_CHECK(condition, message)                                                 \
-  do {                                                                                    \
-    if (!(condition)) {                                                                   \
-      throw ::epifuse::InternalError(std::string(message) + " [" #condition "]");         \
-    }                                                                                     \
+#define EPIFUSE_CHECK(condition, message)                                         \
+  do {                                                                            \
+    if (!(condition)) {                                                           \
+      throw ::epifuse::InternalError(std::string(message) + " [" #condition "]"); \
+    }                                                                             \
   } while (false)

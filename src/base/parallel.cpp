@@ -11,7 +11,6 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "base/settings.h"
 #include "epifuse/error.h"
@@ -36,20 +35,11 @@ struct Job {
 
 class Pool {
  public:
-  ~Pool() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
-  }
-
   void run(Job& job) {
     {
       const std::lock_guard lock(mutex_);
-      while (static_cast<int>(workers_.size()) < job.max_helpers) {
-        workers_.emplace_back([this] { serve(); });
+      for (; num_workers_ < job.max_helpers; ++num_workers_) {
+        std::thread([this] { serve(); }).detach();
       }
       open_.push_back(&job);
     }
@@ -66,8 +56,7 @@ class Pool {
   void serve() {
     std::unique_lock lock(mutex_);
     while (true) {
-      wake_.wait(lock, [this] { return stopping_ || !open_.empty(); });
-      if (stopping_) return;
+      wake_.wait(lock, [this] { return !open_.empty(); });
       Job& job = *open_.front();
       const int thread = ++job.num_joined;
       if (job.num_joined == job.max_helpers) open_.pop_front();
@@ -96,13 +85,13 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job*> open_;  // jobs that still take helpers
-  std::vector<std::thread> workers_;
-  bool stopping_ = false;
+  int num_workers_ = 0;
 };
 
+// Never destroyed: other threads may still run jobs at exit, and a forked child has none to join.
 Pool& shared_pool() {
-  static Pool pool;
-  return pool;
+  static Pool* const pool = new Pool;
+  return *pool;
 }
 
 int num_usable_cores() {

@@ -42,11 +42,11 @@ struct Node {
   Op op = Op::input;
   std::string name;  // an identifier, unique in the graph
   std::vector<ValueId> args;
-  TensorType type;                                  // of the result
-  double value = 0;                                 // constant
-  bool transpose_a = false, transpose_b = false;    // matmul
-  std::vector<int> permutation;                     // transpose
-  std::vector<SliceRange> ranges;                   // slice, one per dim
+  TensorType type;                                // of the result
+  double value = 0;                               // constant
+  bool transpose_a = false, transpose_b = false;  // matmul
+  std::vector<int> permutation;                   // transpose
+  std::vector<SliceRange> ranges;                 // slice, one per dim
   bool operator==(const Node&) const = default;
 };
 
@@ -65,9 +65,9 @@ struct Graph {
   bool operator==(const Graph&) const = default;
 };
 
-// The result type of `node` given its operands in `graph`; for reshape and broadcast node.type.shape,
-// for cast and matmul node.type.dtype is what was asked for. Throws GraphError with what the op
-// expects and what came (no position: the parser adds it).
+// The result type of `node` given its operands in `graph`; for reshape and broadcast
+// node.type.shape, for cast and matmul node.type.dtype is what was asked for. Throws GraphError
+// with what the op expects and what came (no position: the parser adds it).
 TensorType infer_type(const Graph& graph, const Node& node);
 
 // Appends a node: infers its type, makes its name unique ("t7" when empty). Throws GraphError.

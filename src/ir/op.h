@@ -37,8 +37,8 @@ struct OpInfo {
   int arity;
   OpKind kind;
   bool commutes;
-  std::string_view expr;           // over x0, x1, x2 and T; empty for structural ops
-  std::string_view fast, approx;   // CUDA text of the level, already resolved when it is inherited
+  std::string_view expr;          // over x0, x1, x2 and T; empty for structural ops
+  std::string_view fast, approx;  // CUDA text of the level, already resolved when it is inherited
   double in_eps, out_eps, approx_err;
   double (*reference)(const double* x);  // expr in double; null for structural ops
 };
