@@ -135,8 +135,12 @@ Result flag_operand_transpose(Rewriter& rewriter, const Node& node) {
     Node flagged = node;
     bool& flag = i == 0 ? flagged.transpose_a : flagged.transpose_b;
     flag = !flag;
-    const bool is_identity = std::is_sorted(view.permutation.begin(), view.permutation.end());
-    flagged.args[i] = is_identity ? view.args[0] : rewriter.add(view, node);
+    if (std::is_sorted(view.permutation.begin(), view.permutation.end())) {
+      flagged.args[i] = view.args[0];
+    } else {
+      view.name = rewriter.fresh_name(view.name, "view");
+      flagged.args[i] = rewriter.add(view);
+    }
     return flagged;
   }
   return std::nullopt;

@@ -94,7 +94,8 @@ ValueId build(Rewriter& rewriter, const Pattern& pattern, const Bindings& bindin
   node.args = build_operands(rewriter, pattern, bindings, root);
   const std::optional<float> constant = fold_constant(rewriter.graph(), node.op, node.args);
   if (constant) return rewriter.add_constant(static_cast<double>(*constant));
-  return rewriter.add(std::move(node), root);
+  node.name = rewriter.fresh_name(root.name, ir::name(node.op));
+  return rewriter.add(std::move(node));
 }
 
 }  // namespace

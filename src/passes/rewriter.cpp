@@ -36,15 +36,14 @@ void Rewriter::replace(ir::ValueId value) {
   value_of_.push_back(value);
 }
 
-ir::ValueId Rewriter::add(ir::Node helper, const ir::Node& root) {
-  helper.name = fresh_name(fmt::format("{}_{}", root.name.substr(0, 150), ir::name(helper.op)));
+ir::ValueId Rewriter::add(ir::Node helper) {
   helper.type = ir::infer_type(built_, helper);
   built_.nodes.push_back(std::move(helper));
   return static_cast<ir::ValueId>(built_.nodes.size()) - 1;
 }
 
 ir::ValueId Rewriter::add_constant(double value) {
-  built_.nodes.push_back({.op = ir::Op::constant, .name = fresh_name("c"), .value = value});
+  built_.nodes.push_back({.op = ir::Op::constant, .name = numbered_name("c"), .value = value});
   return static_cast<ir::ValueId>(built_.nodes.size()) - 1;
 }
 
@@ -56,8 +55,14 @@ ir::Graph Rewriter::finish() {
   return std::move(built_);
 }
 
-// Helpers of different roots may share a stem: count on from the last number tried.
-std::string Rewriter::fresh_name(const std::string& stem) {
+// Long names are cut, so that the result stays in the limits of the language.
+std::string Rewriter::fresh_name(std::string_view root, std::string_view what) {
+  constexpr std::size_t kMaxStemLength = 150;
+  return numbered_name(fmt::format("{}_{}", root.substr(0, kMaxStemLength), what));
+}
+
+// Counts on from the last number tried: a stem may be used for every node of the graph.
+std::string Rewriter::numbered_name(const std::string& stem) {
   std::size_t& number = num_of_stem_[stem];
   std::string name;
   do {

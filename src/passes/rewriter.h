@@ -29,16 +29,18 @@ class Rewriter {
   ir::ValueId keep(ir::Node node);
   void replace(ir::ValueId value);
 
-  // Appends a helper of the node `root` and infers its type; its name tells what it is for.
-  ir::ValueId add(ir::Node helper, const ir::Node& root);
-  // A float32 constant.
+  // Appends a node that the source does not have and infers its type. Its name is a fresh one, or
+  // that of the source node whose value it computes.
+  ir::ValueId add(ir::Node helper);
   ir::ValueId add_constant(double value);
+  // A name that no node of the source or of the graph so far has: "y_exp0" for "y" and "exp".
+  std::string fresh_name(std::string_view root, std::string_view what);
 
   // The graph, once every node of the source is kept or replaced.
   ir::Graph finish();
 
  private:
-  std::string fresh_name(const std::string& stem);
+  std::string numbered_name(const std::string& stem);
 
   const ir::Graph& source_;
   ir::Graph built_;

@@ -84,25 +84,29 @@ class ReshapeSinker {
     return reshape_after(node, shapes, with_last(from, last));
   }
 
-  // reshape(f(operands in these shapes)); f then has the shape `inner_shape`.
+  // reshape(f(operands in these shapes)); f then has the shape `inner_shape`, and keeps its name:
+  // it is what a kernel stores.
   Node reshape_after(const Node& node, const std::vector<Shape>& shapes, const Shape& inner_shape) {
     Node inner = node;
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      inner.args[i] = reshaped(node.args[i], shapes[i], node);
+      inner.args[i] = reshaped(node.args[i], shapes[i]);
     }
     inner.type.shape.clear();
-    const ValueId id = rewriter_.add(std::move(inner), node);
+    const ValueId id = rewriter_.add(std::move(inner));
     EPIFUSE_CHECK(rewriter_[id].type.shape == inner_shape, "sunk op has another shape");
-    return with_op(node, Op::reshape, {id});
+    Node view = with_op(node, Op::reshape, {id});
+    view.name = rewriter_.fresh_name(node.name, "view");
+    return view;
   }
 
-  ValueId reshaped(ValueId id, const Shape& shape, const Node& root) {
+  ValueId reshaped(ValueId id, const Shape& shape) {
     if (rewriter_[id].type.shape == shape) return id;
     if (rewriter_[id].op == Op::reshape) id = rewriter_[id].args[0];
     if (rewriter_[id].type.shape == shape) return id;
     Node view{.op = Op::reshape, .args = {id}};
+    view.name = rewriter_.fresh_name(rewriter_[id].name, "view");
     view.type.shape = shape;
-    return rewriter_.add(std::move(view), root);
+    return rewriter_.add(std::move(view));
   }
 
   // Whether `id` is a matmul or elementwise work on one. Answers are kept: the graph only grows.

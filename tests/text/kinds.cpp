@@ -7,6 +7,7 @@
 #include "epifuse/error.h"
 #include "ir/graph.h"
 #include "ir/text.h"
+#include "passes/pipeline.h"
 
 namespace epifuse::text_tests {
 namespace {
@@ -36,9 +37,24 @@ std::string run_errors(const Case& test) {
   }
 }
 
+// passes/<pass>/ through that pass alone, passes/all/ and passes/all_exact/ through the pipeline.
+std::string run_passes(const Case& test) {
+  const ir::Graph graph = parse_verified(test);
+  if (test.subfolder == "all") return print_checked(passes::run_all(graph, Numerics::fast));
+  if (test.subfolder == "all_exact") return print_checked(passes::run_all(graph, Numerics::exact));
+  for (const passes::Pass& pass : passes::all()) {
+    if (pass.name != test.subfolder) continue;
+    const ir::Graph result = pass.run(graph);
+    ir::verify(result);
+    return print_checked(result);
+  }
+  throw std::logic_error("there is no pass called " + test.subfolder);
+}
+
 constexpr auto kKinds = std::to_array<Kind>({
     {"roundtrip", run_roundtrip},
     {"errors", run_errors},
+    {"passes", run_passes},
 });
 
 }  // namespace
