@@ -9,8 +9,9 @@
 namespace epifuse::jit {
 namespace {
 
-// ptxas: "wgmma.mma_async instructions are serialized due to ..", one code per reason.
-constexpr int kFirstSerialised = 7508, kLastSerialised = 7518;
+// ptxas on products that cannot overlap: "wgmma.mma_async instructions are serialized due to ..",
+// one code per reason, or "warpgroup.wait is injected ..".
+constexpr int kFirstWgmmaCode = 7508, kLastWgmmaCode = 7518;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -52,8 +53,10 @@ void read_log(Binary& binary) {
     binary.spill_bytes += number_before(line, " bytes spill stores");
     binary.spill_bytes += number_before(line, " bytes spill loads");
     const int code = message_code(line);
-    if (code >= kFirstSerialised && code <= kLastSerialised) {
-      add_once(binary.problems, fmt::format("wgmma serialised (ptxas C{})", code));
+    if (code >= kFirstWgmmaCode && code <= kLastWgmmaCode) {
+      const bool serialised = line.find("serialized") != std::string_view::npos;
+      const char* what = serialised ? "wgmma serialised" : "wgmma made to wait";
+      add_once(binary.problems, fmt::format("{} (ptxas C{})", what, code));
     }
   }
   if (binary.spill_bytes > 0) {
