@@ -41,15 +41,6 @@ std::shared_ptr<const codegen::Bound> RecentBindings::find_or_bind(const plan::P
   return bound;
 }
 
-std::string_view name(Numerics numerics) {
-  switch (numerics) {
-    case Numerics::fast: return "fast";
-    case Numerics::exact: return "exact";
-    case Numerics::approx: return "approx";
-  }
-  return "";
-}
-
 void Program::run(std::span<const Binding> tensors, Stream stream) const {
   const auto bound =
       state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);

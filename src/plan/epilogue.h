@@ -22,24 +22,24 @@ enum class Access : std::uint8_t {
 std::string_view name(Access access);
 
 struct Load {
-  std::string name;      // of the graph value; an identifier
-  ir::ValueId value;     // in Plan::graph, usually a view; its storage is an input or temporary
+  std::string name;   // of the graph value; an identifier
+  ir::ValueId value;  // in Plan::graph, usually a view; its storage is an input or temporary
   DType dtype;
   Access access;
-  bool batched = false;  // also varies along a batch dim
+  bool batched = false;      // also varies along a batch dim
   bool unit_stride = false;  // surely contiguous along the dim its access names (n for tile)
   bool operator==(const Load&) const = default;
 };
 
-// Index of a value in an epilogue: the accumulator is 0 when there is one, then come the loads, then
-// one value per compute.
+// Index of a value in an epilogue: the accumulator is 0 when there is one, then come the loads,
+// then one value per compute.
 using Slot = int;
 
 struct Compute {
-  ir::Op op;                           // elementwise, cast or constant
+  ir::Op op;  // elementwise, cast or constant
   std::array<Slot, 3> args{-1, -1, -1};
-  double value = 0;                    // constant
-  DType dtype = DType::f32;            // of a cast: the dtype whose rounding is applied
+  double value = 0;          // constant
+  DType dtype = DType::f32;  // of a cast: the dtype whose rounding is applied
   bool operator==(const Compute&) const = default;
 };
 

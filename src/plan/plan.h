@@ -22,7 +22,7 @@ struct WhyNot {
 enum class Major : std::uint8_t { k, mn, unknown };  // which dim of an operand is contiguous
 
 struct Operand {
-  ir::ValueId value;       // a [.., rows, cols] value of Plan::graph, before `transposed` is applied
+  ir::ValueId value;  // a [.., rows, cols] value of Plan::graph, before `transposed` is applied
   bool transposed = false;
   DType dtype = DType::bf16;
   Major major = Major::unknown;
@@ -93,6 +93,9 @@ Split split(const Plan& plan, const FusedGemm& step);
 // Values of the graph that are certainly rounded to their dtype by this plan, beside explicit casts
 // and outputs: everything under `exact`, else the temporaries that later steps read.
 std::vector<bool> rounded_values(const Plan& plan);
+
+// The values that a step computes, in graph order: those between what it reads and what it stores.
+std::vector<ir::ValueId> computed_values(const Plan& plan, const Step& step);
 
 std::string print(const Plan& plan);  // for goldens
 void verify(const Plan& plan);        // throws InternalError

@@ -1,0 +1,137 @@
+// Writes the values of a step as loads, computes and stores.
+//
+// With `exact`, a value is rounded to its dtype before anything else in the step reads it; a store
+// rounds by itself. A cast to f32 of what is in a register does nothing.
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "plan/access.h"
+#include "plan/build.h"
+
+namespace epifuse::plan {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+StoreKind store_kind(Op op) {
+  switch (op) {
+    case Op::row_sum: return StoreKind::row_sum;
+    case Op::row_max: return StoreKind::row_max;
+    case Op::col_sum: return StoreKind::col_sum;
+    case Op::col_max: return StoreKind::col_max;
+    default: return StoreKind::tile;
+  }
+}
+
+class Builder {
+ public:
+  Builder(const Facts& facts, const StepDraft& draft, Numerics numerics)
+      : facts_(facts), graph_(facts.graph), draft_(draft), exact_(numerics == Numerics::exact) {}
+  Epilogue build();
+
+ private:
+  static bool holds(const std::vector<ValueId>& values, ValueId value) {
+    return std::binary_search(values.begin(), values.end(), value);
+  }
+  bool is_read_here(ValueId value) const;
+  void add_loads();
+  void compute(ValueId value);
+  Slot unrounded(ValueId value);
+  Slot cast_to(ValueId value, Slot operand);
+  Slot operand(ValueId arg);
+  Slot append(const Compute& compute);
+  void add_store(ValueId value, Slot source);
+
+  const Facts& facts_;
+  const ir::Graph& graph_;
+  const StepDraft& draft_;
+  const bool exact_;
+  Epilogue epilogue_;
+  std::map<ValueId, Slot>
+      slots_;  // of loads, constants and computed values, as the step reads them
+};
+
+bool Builder::is_read_here(ValueId value) const {
+  const std::vector<ValueId>& readers = facts_.readers[index(value)];
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](ValueId id) { return holds(draft_.values, id); });
+}
+
+Epilogue Builder::build() {
+  epilogue_.has_accumulator = draft_.matmul >= 0;
+  add_loads();
+  for (ValueId value : draft_.values) compute(value);
+  return std::move(epilogue_);
+}
+
+// One load for each distinct value, in the order in which the step first reads them.
+void Builder::add_loads() {
+  for (ValueId value : draft_.values) {
+    for (ValueId operand : facts_.operands[index(value)]) {
+      if (holds(draft_.values, operand) || slots_.count(operand) != 0) continue;
+      slots_[operand] = epilogue_.first_compute();
+      epilogue_.loads.push_back(make_load(graph_, operand, draft_.space));
+    }
+  }
+}
+
+void Builder::compute(ValueId value) {
+  const Node& node = graph_[value];
+  Slot slot = unrounded(value);
+  const bool is_stored = holds(draft_.stores, value);
+  if (ir::is_reduction(node.op)) return add_store(value, slot);
+  const bool rounds = exact_ && node.type.dtype != DType::f32 &&
+                      node.type.dtype != DType::boolean && node.op != Op::cast;
+  if (rounds && is_read_here(value)) slot = append({Op::cast, {slot, -1, -1}, 0, node.type.dtype});
+  slots_[value] = slot;
+  if (is_stored) add_store(value, slot);
+}
+
+Slot Builder::unrounded(ValueId value) {
+  const Node& node = graph_[value];
+  if (node.op == Op::matmul) return 0;
+  if (ir::is_reduction(node.op)) return operand(node.args[0]);
+  if (node.op == Op::cast) return cast_to(value, operand(node.args[0]));
+  Compute compute{node.op, {-1, -1, -1}, 0, DType::f32};
+  for (std::size_t i = 0; i < node.args.size(); ++i) compute.args[i] = operand(node.args[i]);
+  return append(compute);
+}
+
+Slot Builder::cast_to(ValueId value, Slot operand) {
+  const DType dtype = graph_[value].type.dtype;
+  if (dtype == DType::f32) return operand;
+  // To its own dtype: nothing to do for what is rounded already, or is only stored.
+  const bool is_copy = graph_[graph_[value].args[0]].type.dtype == dtype;
+  const bool is_load = operand >= epilogue_.first_load() && operand < epilogue_.first_compute();
+  if (is_copy && (exact_ || is_load || !is_read_here(value))) return operand;
+  return append({Op::cast, {operand, -1, -1}, 0, dtype});
+}
+
+Slot Builder::operand(ValueId arg) {
+  const ValueId loaded = loaded_value(graph_, arg);
+  const auto slot = slots_.find(loaded);
+  if (slot != slots_.end()) return slot->second;
+  EPIFUSE_CHECK(graph_[loaded].op == Op::constant, "an operand is neither loaded nor computed");
+  return slots_[loaded] = append({Op::constant, {-1, -1, -1}, graph_[loaded].value, DType::f32});
+}
+
+Slot Builder::append(const Compute& compute) {
+  epilogue_.computes.push_back(compute);
+  return epilogue_.num_slots() - 1;
+}
+
+void Builder::add_store(ValueId value, Slot source) {
+  const Node& node = graph_[value];
+  epilogue_.stores.push_back({node.name, value, node.type.dtype, store_kind(node.op), source});
+}
+
+}  // namespace
+
+Epilogue build_epilogue(const Facts& facts, const StepDraft& draft, Numerics numerics) {
+  return Builder(facts, draft, numerics).build();
+}
+
+}  // namespace epifuse::plan

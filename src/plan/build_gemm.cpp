@@ -1,0 +1,73 @@
+// Describes the matrix product of a step: sizes, layouts, and whether batch dims fold into m.
+#include <algorithm>
+
+#include "ir/views.h"
+#include "plan/access.h"
+#include "plan/build.h"
+
+namespace epifuse::plan {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Shape;
+using ir::ValueId;
+
+// `k_is_last`: in memory order, before `transposed` is applied, the last dim of the operand is k.
+Operand make_operand(const Graph& graph, ValueId value, bool transposed, bool k_is_last) {
+  const ir::TensorType& type = graph[value].type;
+  Operand operand{value, transposed, type.dtype, Major::unknown, false};
+  const std::size_t rank = type.shape.size();
+  if (const std::optional<int> unit = ir::unit_stride_dim(graph, value)) {
+    const auto dim = static_cast<std::size_t>(*unit);
+    if (dim + 1 == rank) operand.major = k_is_last ? Major::k : Major::mn;
+    if (dim + 2 == rank) operand.major = k_is_last ? Major::mn : Major::k;
+  }
+  const std::vector<bool> varies = ir::varies(graph, value);
+  operand.batched = std::any_of(varies.begin(), varies.end() - 2, [](bool v) { return v; });
+  return operand;
+}
+
+// Rows of all batches as the rows of one product: A [batch.., M, K] is walked by one stride over
+// batch and m, B is the same for all, and so is, or does, all that the epilogue reads.
+bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
+  const Shape& space = graph[gemm.matmul].type.shape;
+  if (space.size() < 3 || gemm.b.batched || gemm.a.transposed) return false;
+  Shape a_space(space.begin(), space.end() - 1);
+  a_space.push_back(gemm.k);
+  const std::vector<bool> varies = varies_in(graph, gemm.a.value, a_space);
+  for (std::size_t d = 0; d + 1 < space.size(); ++d) {
+    if (!varies[d] && !space[d].is(1)) return false;
+  }
+  if (!leading_dims_collapse(graph, gemm.a.value, a_space)) return false;
+  return std::all_of(epilogue.loads.begin(), epilogue.loads.end(), [&](const Load& load) {
+    return load.access == Access::parameter || leading_dims_collapse(graph, load.value, space);
+  });
+}
+
+}  // namespace
+
+FusedGemm build_gemm(const Graph& graph, ValueId matmul, Epilogue epilogue) {
+  const Node& node = graph[matmul];
+  const Shape& space = node.type.shape;
+  const Shape& a_shape = graph[node.args[0]].type.shape;
+  GemmDesc gemm;
+  gemm.matmul = matmul;
+  gemm.a = make_operand(graph, node.args[0], node.transpose_a, !node.transpose_a);
+  gemm.b = make_operand(graph, node.args[1], node.transpose_b, node.transpose_b);
+  gemm.batch.assign(space.begin(), space.end() - 2);
+  gemm.m = space[space.size() - 2];
+  gemm.n = space[space.size() - 1];
+  gemm.k = a_shape[a_shape.size() - (node.transpose_a ? 2 : 1)];
+  gemm.result = node.type.dtype;
+  if (folds(graph, gemm, epilogue)) {
+    gemm.flattened = true;
+    for (const Dim& dim : gemm.batch) gemm.m = dim * gemm.m;
+    gemm.batch.clear();
+    gemm.a.batched = false;
+    for (Load& load : epilogue.loads) load.batched = false;
+  }
+  return {std::move(gemm), std::move(epilogue)};
+}
+
+}  // namespace epifuse::plan

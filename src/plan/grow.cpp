@@ -1,0 +1,185 @@
+// Grows one step from its first value through the values computed from it.
+#include "plan/grow.h"
+
+#include <algorithm>
+
+#include "plan/access.h"
+
+namespace epifuse::plan {
+namespace {
+
+using ir::Op;
+using ir::ValueId;
+
+// How many values are tried beyond the last legal place to stop: branches that join again.
+constexpr std::size_t kMaxLookahead = 32;
+// Values read by more than this many are not followed to their other readers.
+constexpr std::size_t kMaxSiblings = 32;
+
+bool reduces_rows(Op op) { return op == Op::row_sum || op == Op::row_max; }
+
+}  // namespace
+
+void StoreCount::join(ValueId value) {
+  const std::vector<ValueId>& readers = facts_.readers[index(value)];
+  num_readers_left_[value] = readers.size();
+  if (facts_.needs_memory[index(value)] || !readers.empty()) ++num_stores_;
+  for (ValueId operand : facts_.operands[index(value)]) {
+    const auto left = num_readers_left_.find(operand);
+    if (left == num_readers_left_.end() || --left->second > 0) continue;
+    if (!facts_.needs_memory[index(operand)]) --num_stores_;
+  }
+}
+
+Grower::Grower(Draft& draft, ValueId seed)
+    : draft_(draft),
+      facts_(draft.facts),
+      seed_(seed),
+      is_gemm_(draft.is_gemm(seed)),
+      space_(iteration_shape(draft.graph(), seed)),
+      loads_(draft.graph(), is_gemm_, space_),
+      stores_(draft.facts) {}
+
+void Grower::run() {
+  join(seed_);
+  while (!candidates_.empty() && joined_.size() < legal_size_ + kMaxLookahead) {
+    const ValueId step = queue_.begin()->second;
+    queue_.erase(queue_.begin());
+    visit(step);
+  }
+  keep_legal_prefix();
+  commit();
+}
+
+void Grower::visit(ValueId step) {
+  if (candidates_.erase(step) == 0) return postpone(step);
+  if (const std::optional<Refusal> refusal = why_not(step)) {
+    if (is_gemm_ && !draft_.refused[index(step)]) draft_.refused[index(step)] = refusal;
+    return postpone(step);
+  }
+  join(step);
+}
+
+void Grower::join(ValueId value) {
+  joined_.push_back(value);
+  joined_set_.insert(value);
+  loads_ = loads_with(value);
+  stores_.join(value);
+  if (stores_.num_stores() <= abi::kMaxStores) legal_size_ = joined_.size();
+  for (ValueId dependent : facts_.dependents[index(value)]) {
+    push(dependent, facts_.reads(dependent, value));
+  }
+  if (!is_gemm_) push_siblings(value);
+}
+
+void Grower::postpone(ValueId step) {
+  const bool depends = [&] {  // a sibling that was refused need not come later
+    for (ValueId value : draft_.order.values(step)) {
+      for (ValueId arg : draft_.graph()[value].args) {
+        const ValueId origin = facts_.storage[index(arg)];
+        if (in_step(origin)) return true;
+        if (facts_.computed(origin) && later_set_.count(draft_.order.step_of(origin))) return true;
+      }
+    }
+    return false;
+  }();
+  if (!depends) return;
+  later_[draft_.order.position(step)] = step;
+  later_set_.insert(step);
+  for (ValueId value : draft_.order.values(step)) {
+    for (ValueId dependent : facts_.dependents[index(value)]) push(dependent, false);
+  }
+}
+
+void Grower::push(ValueId value, bool as_candidate) {
+  const ValueId step = draft_.order.step_of(value);
+  if (in_step(value) || later_set_.count(step)) return;
+  queue_.insert({draft_.order.position(step), step});
+  if (as_candidate && is_candidate(value)) candidates_.insert(step);
+}
+
+// Other steps over the same elements of a full tensor can share the reading of it.
+void Grower::push_siblings(ValueId value) {
+  for (ValueId operand : facts_.operands[index(value)]) {
+    const std::vector<ValueId>& readers = facts_.readers[index(operand)];
+    if (in_step(operand) || readers.size() > kMaxSiblings) continue;
+    if (draft_.graph()[operand].type.shape != space_) continue;
+    for (ValueId reader : readers) {
+      const ValueId step = draft_.order.step_of(reader);
+      // Only forward, so that everything before it has been visited.
+      if (draft_.order.position(step) <= draft_.order.position(value)) continue;
+      if (iteration_shape(draft_.graph(), reader) == space_) push(reader, true);
+    }
+  }
+}
+
+bool Grower::is_candidate(ValueId value) const {
+  const Op op = draft_.graph()[value].op;
+  return !draft_.has_step[index(value)] && (ir::is_elementwise(op) || ir::is_reduction(op));
+}
+
+std::optional<Refusal> Grower::why_not(ValueId value) const {
+  const Op op = draft_.graph()[value].op;
+  if (is_gemm_ && ir::is_reduction(op)) return Refusal{Reason::reduction};
+  if (const auto refusal = why_not_operands(value)) return refusal;
+  if (iteration_shape(draft_.graph(), value) != space_) return Refusal{Reason::shape_differs};
+  if (mixes_reductions(value)) return Refusal{Reason::reduction};
+  if (joined_.size() >= static_cast<std::size_t>(kMaxComputes)) return Refusal{Reason::too_long};
+  if (const auto reason = loads_with(value).exceeded()) return Refusal{*reason};
+  return std::nullopt;
+}
+
+std::optional<Refusal> Grower::why_not_operands(ValueId value) const {
+  for (ValueId operand : facts_.operands[index(value)]) {
+    const ValueId origin = facts_.storage[index(operand)];
+    if (!facts_.computed(origin)) continue;
+    if (in_step(origin) && operand != origin) return Refusal{Reason::view_of_result, origin};
+    if (in_step(origin) && ir::is_reduction(draft_.graph()[origin].op)) {
+      return Refusal{Reason::depends_on_later_step, origin};
+    }
+    if (!in_step(origin) && later_set_.count(draft_.order.step_of(origin))) {
+      return Refusal{Reason::depends_on_later_step, origin};
+    }
+  }
+  return std::nullopt;
+}
+
+// One tail reduces along rows or along columns, not both.
+bool Grower::mixes_reductions(ValueId value) const {
+  const Op op = draft_.graph()[value].op;
+  if (!ir::is_reduction(op)) return false;
+  return std::any_of(joined_.begin(), joined_.end(), [&](ValueId other) {
+    const Op other_op = draft_.graph()[other].op;
+    return ir::is_reduction(other_op) && reduces_rows(other_op) != reduces_rows(op);
+  });
+}
+
+LoadSet Grower::loads_with(ValueId value) const {
+  LoadSet loads = loads_;
+  for (ValueId operand : facts_.operands[index(value)]) {
+    if (!in_step(operand)) loads.add(operand);
+  }
+  return loads;
+}
+
+void Grower::keep_legal_prefix() {
+  for (std::size_t i = legal_size_; i < joined_.size(); ++i) {
+    if (is_gemm_ && !draft_.refused[index(joined_[i])]) {
+      draft_.refused[index(joined_[i])] = Refusal{Reason::too_many_stores};
+    }
+  }
+  joined_.resize(legal_size_);
+}
+
+void Grower::commit() {
+  for (ValueId value : joined_) draft_.has_step[index(value)] = true;
+  const std::size_t last = draft_.order.position(joined_.back());
+  std::vector<ValueId> later;
+  for (const auto& [position, step] : later_) {
+    if (position < last) later.push_back(step);
+  }
+  joined_.erase(joined_.begin());
+  draft_.order.merge(seed_, joined_, later);
+}
+
+}  // namespace epifuse::plan

@@ -1,0 +1,44 @@
+// How much one step may do: what the kernels' parameter blocks have room for.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "kernels/abi.h"
+#include "plan/epilogue.h"
+#include "plan/facts.h"
+
+namespace epifuse::plan {
+
+constexpr int kMaxComputes = 64;   // ops in one step: longer ones only cost registers
+constexpr int kMaxRecomputed = 8;  // ops on small operands that a step does for each element
+
+enum class Reason : std::uint8_t;
+
+// The distinct values that a step loads, with the number of readers of each.
+class LoadSet {
+ public:
+  LoadSet(const ir::Graph& graph, bool is_gemm, ir::Shape space)
+      : graph_(&graph), is_gemm_(is_gemm), space_(std::move(space)) {}
+
+  void add(ir::ValueId value);
+  void remove(ir::ValueId value);      // one reader of it
+  void remove_all(ir::ValueId value);  // it is no longer loaded
+  Access access(ir::ValueId value) const;
+
+  // The limit that is exceeded, if one is.
+  std::optional<Reason> exceeded() const;
+
+ private:
+  int count(Access access) const;
+  const ir::Graph* graph_;
+  bool is_gemm_;
+  ir::Shape space_;
+  struct Entry {
+    int num_readers = 0;
+    Access access = Access::tile;
+  };
+  std::map<ir::ValueId, Entry> entries_;
+};
+
+}  // namespace epifuse::plan

@@ -1,0 +1,25 @@
+// From a graph to a plan: prepare, decide the steps, write them out.
+#include "plan/build.h"
+#include "plan/plan.h"
+#include "plan/prepare.h"
+#include "plan/steps.h"
+
+namespace epifuse::plan {
+
+Plan make_plan(const ir::Graph& graph, const CompileOptions& options) {
+  Plan plan{prepare(graph), options.numerics, {}, {}};
+  const Facts facts(plan.graph);
+  Steps drafts = draft_steps(facts, options.fuse);
+  for (const StepDraft& draft : drafts.steps) {
+    Epilogue epilogue = build_epilogue(facts, draft, options.numerics);
+    if (draft.matmul >= 0) {
+      plan.steps.emplace_back(build_gemm(plan.graph, draft.matmul, std::move(epilogue)));
+    } else {
+      plan.steps.emplace_back(Tail{draft.space, std::move(epilogue)});
+    }
+  }
+  plan.left_out = std::move(drafts.left_out);
+  return plan;
+}
+
+}  // namespace epifuse::plan

@@ -1,0 +1,111 @@
+// Adds the copies that make every output and every operand expressible in a plan.
+#include "plan/prepare.h"
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/views.h"
+#include "passes/pipeline.h"
+#include "plan/access.h"
+#include "plan/facts.h"
+
+namespace epifuse::plan {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+class Copier {
+ public:
+  explicit Copier(const Graph& from);
+  Graph run();
+
+ private:
+  ValueId copied(ValueId id, const std::string& name);
+  ValueId append(Op op, std::vector<ValueId> args, DType dtype, const std::string& name,
+                 double value = 0);
+  bool needs_copy(ValueId arg, const Node& reader) const;
+
+  const Graph& from_;
+  Graph to_;
+  std::vector<ValueId> new_id_;
+  FreeNames names_;
+};
+
+Copier::Copier(const Graph& from) : from_(from), to_{from.name, {}, {}}, names_(from) {}
+
+Graph Copier::run() {
+  for (const Node& node : from_.nodes) {
+    Node mapped = node;
+    for (ValueId& arg : mapped.args) {
+      arg = new_id_[index(arg)];
+      if (needs_copy(arg, node)) arg = copied(arg, to_[arg].name + "_copy");
+    }
+    to_.nodes.push_back(std::move(mapped));
+    new_id_.push_back(static_cast<ValueId>(to_.nodes.size()) - 1);
+  }
+  std::unordered_set<ValueId> written;
+  for (const ir::Output& output : from_.outputs) {
+    ValueId value = new_id_[index(output.value)];
+    if (!is_computed(to_[value].op) || !written.insert(value).second) {
+      value = copied(value, output.name);
+    }
+    to_.outputs.push_back({output.name, value});
+  }
+  return std::move(to_);
+}
+
+// `arg` is in the new graph, `reader` still in the old one.
+bool Copier::needs_copy(ValueId arg, const Node& reader) const {
+  if (reader.op == Op::matmul) {
+    const Op origin = to_[ir::storage(to_, arg)].op;
+    return origin == Op::scalar || origin == Op::constant;
+  }
+  return reader.op == Op::reshape && !reshapes_as_view(to_, arg, reader.type.shape);
+}
+
+// No cast gives bool: a bool c is copied as ne(select(c, 1, 0), 0).
+ValueId Copier::copied(ValueId id, const std::string& name) {
+  const DType dtype = to_[id].type.dtype;
+  if (dtype != DType::boolean) return append(Op::cast, {id}, dtype, name);
+  const ValueId one = append(Op::constant, {}, DType::f32, "one", 1);
+  const ValueId zero = append(Op::constant, {}, DType::f32, "zero", 0);
+  const ValueId number = append(Op::select, {id, one, zero}, DType::f32, name + "_number");
+  return append(Op::ne, {number, zero}, DType::boolean, name);
+}
+
+ValueId Copier::append(Op op, std::vector<ValueId> args, DType dtype, const std::string& name,
+                       double value) {
+  Node node;
+  node.op = op;
+  node.name = names_.take(name);
+  node.args = std::move(args);
+  node.type.dtype = dtype;
+  node.value = value;
+  node.type = ir::infer_type(to_, node);
+  to_.nodes.push_back(std::move(node));
+  return static_cast<ValueId>(to_.nodes.size()) - 1;
+}
+
+}  // namespace
+
+FreeNames::FreeNames(const Graph& graph) {
+  for (const Node& node : graph.nodes) taken_.insert(node.name);
+}
+
+std::string FreeNames::take(const std::string& wanted) {
+  std::string name = wanted;
+  for (int i = 2; !taken_.insert(name).second; ++i) name = wanted + "_" + std::to_string(i);
+  return name;
+}
+
+Graph add_copies(const Graph& graph) { return Copier(graph).run(); }
+
+Graph prepare(const Graph& graph) {
+  return passes::dead_code(add_copies(hoist_output_reshapes(graph)));
+}
+
+}  // namespace epifuse::plan

@@ -1,0 +1,174 @@
+// Moves elementwise work on operands into the steps that use its result.
+//
+// r = mul a, b  (a tail that stores r)          [step: load a, load b; r = mul a, b; y = add acc,
+// r] y = add h, r  (a step that loads r)      ->
+#include <algorithm>
+#include <set>
+
+#include "plan/access.h"
+#include "plan/steps.h"
+
+namespace epifuse::plan {
+namespace {
+
+using ir::Op;
+using ir::ValueId;
+using Hosts = std::vector<std::vector<ValueId>>;
+
+// A few instructions at most: worth repeating rather than going through memory.
+bool is_cheap(Op op) {
+  switch (op) {
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::min:
+    case Op::max:
+    case Op::neg:
+    case Op::abs:
+    case Op::square:
+    case Op::relu:
+    case Op::leaky_relu:
+    case Op::clamp:
+    case Op::cast:
+    case Op::select: return true;
+    default: return ir::info(op).kind == ir::OpKind::compare;
+  }
+}
+
+// The state of one step while values are moved into it.
+struct Room {
+  LoadSet loads;
+  int num_computes = 0, num_recomputed = 0;
+};
+
+class Absorber {
+ public:
+  explicit Absorber(Draft& draft);
+  Hosts run();
+
+ private:
+  bool may_move(ValueId value) const;
+  std::set<ValueId> targets(ValueId value) const;
+  bool is_hosted(ValueId value, ValueId step) const;
+  std::optional<Reason> why_not(ValueId value, const std::set<ValueId>& targets) const;
+  std::optional<Reason> why_not_recomputed(ValueId value, const std::set<ValueId>& targets) const;
+  Room with(ValueId value, ValueId step) const;
+  void move(ValueId value, const std::set<ValueId>& targets);
+  const ir::Shape& space(ValueId step) const { return iteration_shape(draft_.graph(), step); }
+
+  Draft& draft_;
+  Hosts hosts_;
+  std::vector<std::optional<Room>> rooms_;  // by step
+};
+
+Absorber::Absorber(Draft& draft)
+    : draft_(draft), hosts_(draft.graph().nodes.size()), rooms_(draft.graph().nodes.size()) {
+  for (ValueId step : draft.order.by_position()) {
+    if (step < 0) continue;
+    Room room{LoadSet(draft.graph(), draft.is_gemm(step), space(step)), 0, 0};
+    for (ValueId value : draft.order.values(step)) {
+      hosts_[index(value)] = {step};
+      ++room.num_computes;
+    }
+    for (ValueId value : draft.order.values(step)) {
+      for (ValueId operand : draft.facts.operands[index(value)]) {
+        if (!is_hosted(operand, step)) room.loads.add(operand);
+      }
+    }
+    rooms_[index(step)] = std::move(room);
+  }
+}
+
+bool Absorber::is_hosted(ValueId value, ValueId step) const {
+  const std::vector<ValueId>& hosts = hosts_[index(value)];
+  return std::find(hosts.begin(), hosts.end(), step) != hosts.end();
+}
+
+// Producers of producers follow, so the last values go first.
+Hosts Absorber::run() {
+  for (auto value = static_cast<ValueId>(hosts_.size()); value-- > 0;) {
+    if (!may_move(value)) continue;
+    const std::set<ValueId> steps = targets(value);
+    if (steps.size() == 1 && is_hosted(value, *steps.begin())) continue;
+    if (const std::optional<Reason> reason = why_not(value, steps)) {
+      const bool wanted = std::any_of(steps.begin(), steps.end(),
+                                      [&](ValueId step) { return draft_.is_gemm(step); });
+      if (wanted && !draft_.refused[index(value)]) draft_.refused[index(value)] = Refusal{*reason};
+      continue;
+    }
+    move(value, steps);
+  }
+  return hosts_;
+}
+
+bool Absorber::may_move(ValueId value) const {
+  return draft_.facts.is_live[index(value)] && ir::is_elementwise(draft_.graph()[value].op) &&
+         !draft_.facts.needs_memory[index(value)] && !hosts_[index(value)].empty() &&
+         !draft_.is_gemm(hosts_[index(value)].front());
+}
+
+std::set<ValueId> Absorber::targets(ValueId value) const {
+  std::set<ValueId> steps;
+  for (ValueId reader : draft_.facts.readers[index(value)]) {
+    steps.insert(hosts_[index(reader)].begin(), hosts_[index(reader)].end());
+  }
+  return steps;
+}
+
+// The step with `value` computed in it.
+Room Absorber::with(ValueId value, ValueId step) const {
+  Room room = *rooms_[index(step)];
+  if (is_hosted(value, step)) return room;
+  room.loads.remove_all(value);
+  for (ValueId operand : draft_.facts.operands[index(value)]) room.loads.add(operand);
+  ++room.num_computes;
+  if (draft_.graph()[value].type.shape != space(step)) ++room.num_recomputed;
+  return room;
+}
+
+std::optional<Reason> Absorber::why_not(ValueId value, const std::set<ValueId>& steps) const {
+  if (const auto reason = why_not_recomputed(value, steps)) return reason;
+  for (ValueId step : steps) {
+    const Room room = with(value, step);
+    if (const auto reason = room.loads.exceeded()) return reason;
+    if (room.num_computes > kMaxComputes) return Reason::too_long;
+    if (room.num_recomputed > kMaxRecomputed) return Reason::recomputed_per_element;
+  }
+  return std::nullopt;
+}
+
+// Nothing is recomputed in the one step of the same shape; elsewhere only cheap work is, which
+// reads no more full tensors than its result is.
+std::optional<Reason> Absorber::why_not_recomputed(ValueId value,
+                                                   const std::set<ValueId>& steps) const {
+  const ir::Node& node = draft_.graph()[value];
+  const bool is_full = node.type.shape == space(*steps.begin());
+  if (steps.size() == 1 && is_full) return std::nullopt;
+  if (!is_cheap(node.op)) return is_full ? Reason::shared_operand : Reason::recomputed_per_element;
+  for (ValueId step : steps) {
+    const LoadSet& loads = rooms_[index(step)]->loads;
+    int num_tiles = 0;
+    for (ValueId operand : draft_.facts.operands[index(value)]) {
+      num_tiles += loads.access(operand) == Access::tile ? 1 : 0;
+    }
+    if (num_tiles > (loads.access(value) == Access::tile ? 1 : 0)) return Reason::shared_operand;
+  }
+  return std::nullopt;
+}
+
+void Absorber::move(ValueId value, const std::set<ValueId>& steps) {
+  for (ValueId step : steps) rooms_[index(step)] = with(value, step);
+  const ValueId owner = draft_.order.step_of(value);
+  if (steps.count(owner) == 0) {
+    Room& room = *rooms_[index(owner)];
+    for (ValueId operand : draft_.facts.operands[index(value)]) room.loads.remove(operand);
+    --room.num_computes;
+  }
+  hosts_[index(value)].assign(steps.begin(), steps.end());
+}
+
+}  // namespace
+
+Hosts absorb_producers(Draft& draft) { return Absorber(draft).run(); }
+
+}  // namespace epifuse::plan

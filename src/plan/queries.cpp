@@ -1,0 +1,57 @@
+// Questions about a finished plan.
+#include <algorithm>
+
+#include "plan/facts.h"
+#include "plan/plan.h"
+
+namespace epifuse::plan {
+
+using ir::ValueId;
+
+const Epilogue& Plan::epilogue(std::size_t step) const {
+  return std::visit([](const auto& s) -> const Epilogue& { return s.epilogue; }, steps.at(step));
+}
+
+std::vector<ValueId> Plan::temporaries() const {
+  std::vector<bool> seen(graph.nodes.size());
+  for (const ir::Output& output : graph.outputs) seen[index(output.value)] = true;
+  std::vector<ValueId> result;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const Store& store : epilogue(i).stores) {
+      if (seen[index(store.value)]) continue;
+      seen[index(store.value)] = true;
+      result.push_back(store.value);
+    }
+  }
+  return result;
+}
+
+std::vector<bool> rounded_values(const Plan& plan) {
+  std::vector<bool> rounded(plan.graph.nodes.size(), plan.numerics == Numerics::exact);
+  for (ValueId value : plan.temporaries()) rounded[index(value)] = true;
+  return rounded;
+}
+
+std::vector<ValueId> computed_values(const Plan& plan, const Step& step) {
+  const Epilogue& epilogue =
+      std::visit([](const auto& s) -> const Epilogue& { return s.epilogue; }, step);
+  std::vector<ValueId> ends, found;
+  for (const Load& load : epilogue.loads) ends.push_back(load.value);
+  std::vector<ValueId> open;
+  for (const Store& store : epilogue.stores) open.push_back(store.value);
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    const auto is_in = [value](const std::vector<ValueId>& values) {
+      return std::find(values.begin(), values.end(), value) != values.end();
+    };
+    if (is_in(ends) || is_in(found) || !is_computed(plan.graph[value].op)) continue;
+    found.push_back(value);
+    if (plan.graph[value].op == ir::Op::matmul) continue;
+    for (ValueId arg : plan.graph[value].args) open.push_back(loaded_value(plan.graph, arg));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace epifuse::plan

@@ -1,0 +1,162 @@
+// The invariants of plans and epilogues.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "ir/op.h"
+#include "ir/views.h"
+#include "plan/access.h"
+#include "plan/facts.h"
+#include "plan/plan.h"
+#include "plan/reasons.h"
+
+namespace epifuse::plan {
+namespace {
+
+using ir::ValueId;
+
+bool reduces_rows(StoreKind kind) {
+  return kind == StoreKind::row_sum || kind == StoreKind::row_max;
+}
+
+// Values written so far, while steps are checked in order.
+class Checker {
+ public:
+  explicit Checker(const Plan& plan) : plan_(plan), graph_(plan.graph) {}
+  void run();
+
+ private:
+  void check(bool holds, std::string_view message) const;
+  void check_epilogue(const Epilogue& epilogue, const ir::Shape& space, bool flattened);
+  void check_load(const Load& load, const ir::Shape& space, bool flattened) const;
+  void check_store(const Store& store, const ir::Shape& space);
+  void check_in_memory(ValueId value) const;
+  void check_step(const FusedGemm& step);
+  void check_step(const Tail& step);
+  void check_left_out() const;
+
+  const Plan& plan_;
+  const ir::Graph& graph_;
+  std::size_t step_ = 0;
+  std::set<ValueId> written_;
+};
+
+void Checker::check(bool holds, std::string_view message) const {
+  if (!holds) {
+    throw InternalError(fmt::format("plan {}, step {}: {}", graph_.name, step_, message));
+  }
+}
+
+void Checker::check_in_memory(ValueId value) const {
+  const ValueId storage = ir::storage(graph_, value);
+  check(graph_[storage].op == ir::Op::input || written_.count(storage) != 0,
+        fmt::format("'{}' is read before it is written", graph_[value].name));
+}
+
+void Checker::check_load(const Load& load, const ir::Shape& space, bool flattened) const {
+  Load expected = make_load(graph_, load.value, space);
+  if (flattened) expected.batched = false;
+  check(load == expected, fmt::format("load {} is not what its value is", load.name));
+  if (load.access != Access::parameter) check_in_memory(load.value);
+}
+
+void Checker::check_store(const Store& store, const ir::Shape& space) {
+  const ir::Node& node = graph_[store.value];
+  const std::string what = fmt::format("store {} ", store.name);
+  check(is_computed(node.op), what + "is of a value that is not computed");
+  check(store.name == node.name && store.dtype == node.type.dtype, what + "differs from its value");
+  check(written_.insert(store.value).second, what + "is written twice");
+  const bool is_reduction = store.kind != StoreKind::tile;
+  check(is_reduction == ir::is_reduction(node.op), what + "is of the wrong kind");
+  check(!is_reduction || name(store.kind) == ir::name(node.op), what + "is of the wrong kind");
+  check(iteration_shape(graph_, store.value) == space, what + "has another shape than its step");
+}
+
+void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, bool flattened) {
+  verify(epilogue);
+  for (const Load& load : epilogue.loads) check_load(load, space, flattened);
+  for (const Store& store : epilogue.stores) check_store(store, space);
+}
+
+void Checker::check_step(const FusedGemm& step) {
+  const GemmDesc& gemm = step.gemm;
+  check(gemm.matmul >= 0 && graph_[gemm.matmul].op == ir::Op::matmul, "its product is no matmul");
+  check(step.epilogue.has_accumulator, "a fused product has no accumulator");
+  check_in_memory(gemm.a.value);
+  check_in_memory(gemm.b.value);
+  check_epilogue(step.epilogue, graph_[gemm.matmul].type.shape, gemm.flattened);
+  for (const Store& store : step.epilogue.stores) {
+    check(store.kind == StoreKind::tile, "a fused product reduces");
+  }
+}
+
+void Checker::check_step(const Tail& step) {
+  check(!step.epilogue.has_accumulator, "a tail has an accumulator");
+  check_epilogue(step.epilogue, step.shape, false);
+  const StoreKind* direction = nullptr;
+  for (const Store& store : step.epilogue.stores) {
+    if (store.kind == StoreKind::tile) continue;
+    if (!direction) direction = &store.kind;
+    check(reduces_rows(*direction) == reduces_rows(store.kind), "a tail reduces rows and columns");
+  }
+}
+
+// What is left out is really computed elsewhere, and has one reason with a known code.
+void Checker::check_left_out() const {
+  std::set<ValueId> fused;
+  for (const Step& step : plan_.steps) {
+    if (!std::holds_alternative<FusedGemm>(step)) continue;
+    const std::vector<ValueId> values = computed_values(plan_, step);
+    fused.insert(values.begin(), values.end());
+  }
+  std::set<ValueId> explained;
+  for (const LeftOut& left_out : plan_.left_out) {
+    const auto rows = all_reasons();
+    check(std::any_of(rows.begin(), rows.end(),
+                      [&](const ReasonInfo& row) { return row.code == left_out.why.code; }),
+          "an unknown reason " + left_out.why.code);
+    check(explained.insert(left_out.value).second, "a value is left out twice");
+    check(fused.count(left_out.value) == 0, "a value that is left out is fused");
+  }
+}
+
+void Checker::run() {
+  ir::verify(graph_);
+  for (const Step& step : plan_.steps) {
+    std::visit([&](const auto& s) { check_step(s); }, step);
+    ++step_;
+  }
+  for (const ir::Output& output : graph_.outputs) {
+    check(written_.count(output.value) != 0, fmt::format("output {} is not written", output.name));
+  }
+  check_left_out();
+}
+
+void check_slot(Slot slot, Slot end) {
+  EPIFUSE_CHECK(slot >= 0 && slot < end, fmt::format("slot {} is not before {}", slot, end));
+}
+
+}  // namespace
+
+void verify(const Epilogue& epilogue) {
+  std::set<ValueId> loaded;
+  for (const Load& load : epilogue.loads) {
+    EPIFUSE_CHECK(loaded.insert(load.value).second, "a value is loaded twice: " + load.name);
+  }
+  Slot slot = epilogue.first_compute();
+  for (const Compute& compute : epilogue.computes) {
+    const bool is_allowed = compute.op == ir::Op::constant || ir::is_elementwise(compute.op);
+    EPIFUSE_CHECK(is_allowed, "an epilogue computes element by element");
+    const int arity = compute.op == ir::Op::constant ? 0 : ir::info(compute.op).arity;
+    for (int i = 0; i < arity; ++i) check_slot(compute.args[static_cast<std::size_t>(i)], slot);
+    ++slot;
+  }
+  EPIFUSE_CHECK(!epilogue.stores.empty(), "an epilogue stores nothing");
+  for (const Store& store : epilogue.stores) check_slot(store.source, epilogue.num_slots());
+}
+
+void verify(const Plan& plan) { Checker(plan).run(); }
+
+}  // namespace epifuse::plan
