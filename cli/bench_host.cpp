@@ -1,0 +1,107 @@
+#include "bench_host.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/memory.h"
+#include "codegen/kernel.h"
+#include "epifuse/program.h"
+#include "jit/jit.h"
+#include "passes/pipeline.h"
+#include "plan/plan.h"
+#include "tensors.h"
+
+namespace epifuse::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLaunchBlock = 200, kLaunchBlocks = 25;
+constexpr std::int64_t kM = 256, kN = 256, kK = 256;  // small: the host is slower than the device
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> x) {
+  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  std::nth_element(x.begin(), middle, x.end());
+  return *middle;
+}
+
+constexpr const char* kActivations[] = {"silu", "gelu_tanh", "gelu_erf", "relu", "sigmoid", "tanh"};
+
+Graph bias_activation(const char* activation, bool residual) {
+  const Dim m("M");
+  Graph graph("host");
+  const Value x = graph.input("x", DType::bf16, {m, kK});
+  const Value w = graph.input("w", DType::bf16, {kN, kK});
+  Value y = apply(activation, {matmul(x, transpose(w)) + graph.input("b", DType::bf16, {kN})});
+  if (residual) y = y + graph.input("r", DType::bf16, {m, kN});
+  graph.output("y", y);
+  return graph;
+}
+
+ResultRow row(const char* workload, double us) {
+  ResultRow out{"host", workload};
+  out.dtype = "bf16";
+  out.epilogue = "bias+silu";
+  out.numerics = "fast";
+  out.contender = "epifuse";
+  out.us = us;
+  return out;
+}
+
+// Median time of one new kernel, compiled alone, cache or no cache.
+double compile_us() {
+  const auto nvrtc = jit::Nvrtc::open();
+  if (!nvrtc) return 0;
+  const codegen::TargetInfo& target = *codegen::find_target("sm_90a");
+  std::vector<double> us;
+  for (const char* activation : kActivations) {
+    for (const bool residual : {false, true}) {
+      const Graph graph = bias_activation(activation, residual);
+      const plan::Plan plan =
+          plan::make_plan(passes::run_all(graph.ir(), Numerics::fast), CompileOptions{});
+      const auto* step = std::get_if<plan::FusedGemm>(&plan.steps.at(0));
+      if (step == nullptr) continue;
+      const codegen::KernelFamily& family = codegen::all_families()[0];
+      for (const codegen::GemmConfig& config : family.configs(*step, target)) {
+        const Clock::time_point start = Clock::now();
+        nvrtc->compile(family.source(plan, *step, config, target));
+        us.push_back(us_since(start));
+      }
+    }
+  }
+  return median(std::move(us));
+}
+
+}  // namespace
+
+std::vector<ResultRow> measure_host() {
+  const auto device = cuda::Device::require();
+  const Graph graph = bias_activation("silu", false);
+  compile(graph, Target::cuda());  // fills the cache
+  HostTensors host(graph.ir(), {{"M", kM}}, {});
+  TargetTensors tensors(host, Target::cuda());
+
+  const Clock::time_point start = Clock::now();
+  const Program program = compile(graph, Target::cuda());
+  program.run(tensors.bindings());
+  const double first = us_since(start);
+  cuda::synchronize(*device);
+
+  std::vector<double> launches;
+  for (int block = 0; block < kLaunchBlocks; ++block) {
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < kLaunchBlock; ++i) program.run(tensors.bindings());
+    launches.push_back(us_since(begin) / kLaunchBlock);
+    cuda::synchronize(*device);
+  }
+  return {row("compile", compile_us()), row("first_launch", first),
+          row("launch", median(std::move(launches)))};
+}
+
+}  // namespace epifuse::cli

@@ -1,0 +1,15 @@
+// What the host pays: compile time, the road to a first launch, the cost of a launch.
+#pragma once
+
+#include <vector>
+
+#include "results.h"
+
+namespace epifuse::cli {
+
+// Suite "host", `us` alone. Workloads: compile (median of new kernels), first_launch (warm cache,
+// from after driver initialisation to the end of the first launch call), launch (median of repeated
+// calls of Program::run). Needs a GPU.
+std::vector<ResultRow> measure_host();
+
+}  // namespace epifuse::cli

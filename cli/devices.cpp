@@ -1,0 +1,90 @@
+// `epifuse devices`: what this machine can run, and what is missing.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "backends/cuda/device.h"
+#include "base/parallel.h"
+#include "codegen/kernel.h"
+#include "command.h"
+#include "epifuse/program.h"
+#include "jit/jit.h"
+
+namespace epifuse::cli {
+namespace {
+
+// The row of targets.def whose code the device runs; empty when there is none.
+std::string_view arch_of(const cuda::DeviceInfo& device) {
+  for (const codegen::TargetInfo& target : codegen::all_targets()) {
+    if (target.kind == DeviceKind::cuda && target.major == device.major &&
+        target.minor == device.minor) {
+      return target.name;
+    }
+  }
+  return "";
+}
+
+nlohmann::json describe() {
+  nlohmann::json out;
+  out["cpu"] = {{"threads", num_threads()}};
+  std::string why;
+  out["gpus"] = nlohmann::json::array();
+  for (const cuda::DeviceInfo& device : cuda::all_devices(&why)) {
+    out["gpus"].push_back({{"name", device.name},
+                           {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
+                           {"arch", arch_of(device)},
+                           {"sms", device.num_sms},
+                           {"memory_bytes", device.memory_bytes},
+                           {"driver", cuda::version_text(device.driver_version)}});
+  }
+  out["no_gpu_because"] = why;
+  std::vector<std::string> looked_in;
+  const auto nvrtc = jit::Nvrtc::open(&looked_in);
+  out["nvrtc"] = nvrtc ? nlohmann::json{{"version", nvrtc->version()}, {"path", nvrtc->path()}}
+                       : nlohmann::json{{"looked_in", looked_in}};
+  out["default_target"] = Target::automatic().arch;
+  return out;
+}
+
+void print_text(const nlohmann::json& all) {
+  fmt::print("cpu    {} threads\n", all["cpu"]["threads"].get<int>());
+  for (const auto& gpu : all["gpus"]) {
+    const std::string arch = gpu["arch"];
+    fmt::print("gpu    {}, compute capability {}, {} SMs, driver {}: {}\n",
+               gpu["name"].get<std::string>(), gpu["compute_capability"].get<std::string>(),
+               gpu["sms"].get<int>(), gpu["driver"].get<std::string>(),
+               arch.empty() ? "no kernels for it yet" : "target " + arch);
+  }
+  if (all["gpus"].empty()) {
+    fmt::print("gpu    none: {}\n", all["no_gpu_because"].get<std::string>());
+  }
+  if (all["nvrtc"].contains("path")) {
+    fmt::print("nvrtc  {} at {}\n", all["nvrtc"]["version"].get<std::string>(),
+               all["nvrtc"]["path"].get<std::string>());
+  } else {
+    fmt::print("nvrtc  none; looked in {}\n",
+               fmt::join(all["nvrtc"]["looked_in"].get<std::vector<std::string>>(), ", "));
+  }
+  fmt::print("target {} unless --target says otherwise\n",
+             all["default_target"].get<std::string>());
+}
+
+}  // namespace
+
+std::function<int()> define_devices(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  app.add_flag("--json", *json, "Print JSON");
+  return [json] {
+    const nlohmann::json all = describe();
+    if (*json) {
+      fmt::print("{}\n", all.dump(2));
+    } else {
+      print_text(all);
+    }
+    return static_cast<int>(kOk);
+  };
+}
+
+}  // namespace epifuse::cli

@@ -1,0 +1,57 @@
+// `epifuse explain`: the plan of a graph as a target runs it.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "command.h"
+#include "ir/text.h"
+#include "options.h"
+#include "passes/pipeline.h"
+
+namespace epifuse::cli {
+namespace {
+
+struct Options {
+  GraphOptions graph;
+  std::string machine;
+  bool json = false, passes = false;
+};
+
+// The graph after each pass that changed it.
+void print_passes(const Graph& graph, const CompileOptions& options) {
+  fmt::print("# as given\n{}\n", ir::print(graph.ir()));
+  passes::run_all(graph.ir(), options.numerics,
+                  [](const passes::Pass& pass, const ir::Graph& after) {
+                    fmt::print("# after {}: {}\n{}\n", pass.name, pass.summary, ir::print(after));
+                  });
+}
+
+int run(const Options& options) {
+  for (const std::string& file : options.graph.files()) {
+    const Graph graph = load_graph(file);
+    if (options.passes) print_passes(graph, options.graph.compile_options());
+    const Program program =
+        compile(graph, Target::parse(options.graph.target), options.graph.compile_options());
+    const Sizes sizes = options.graph.sizes();
+    const std::string text = options.json ? program.explain_json(sizes, options.machine) + "\n"
+                                          : program.explain(sizes, options.machine);
+    std::fputs(text.c_str(), stdout);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+std::function<int()> define_explain(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->graph.add_to(app);
+  app.add_option("--machine", options->machine,
+                 "Whose limits the expected times are for, e.g. h200 (docs/explain.md)");
+  app.add_flag("--passes", options->passes, "Print the graph after each pass that changed it");
+  app.add_flag("--json", options->json, "Print JSON");
+  app.footer("Example: epifuse explain examples/bert_base_ffn.epi M=512 --target sm_90a");
+  return [options] { return run(*options); };
+}
+
+}  // namespace epifuse::cli

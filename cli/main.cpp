@@ -1,0 +1,97 @@
+// The command line of epifuse: parses, runs one command, turns exceptions into exit codes.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "base/settings.h"
+#include "command.h"
+#include "epifuse/error.h"
+
+namespace epifuse::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  Define define;
+};
+
+constexpr Command kCommands[] = {
+#define EPIFUSE_COMMAND(name, summary) {#name, summary, &define_##name},
+#include "commands.def"
+#undef EPIFUSE_COMMAND
+};
+
+std::string footer() {
+  std::string text = R"(Examples:
+  epifuse run examples/ffn_down.epi M=4096
+  epifuse explain examples/bert_base_ffn.epi M=512 --machine h200
+  epifuse emit examples/ffn_down.epi --target sm_90a
+  epifuse COMMAND --help
+
+Exit codes:
+  0  done, and every check passed
+  1  a check failed: a result outside its bound, a corrupt cache entry
+  2  bad input: arguments, files or graphs that do not fit
+  3  something this machine lacks: a GPU, a driver, a library
+  4  the run-time compiler or the device failed
+  70 a bug of epifuse
+
+Environment:
+)";
+  for (const SettingInfo& setting : all_settings()) {
+    text += fmt::format("  {:<20} {}\n", setting.variable, setting.meaning);
+  }
+  return text;
+}
+
+int report(const char* what, const std::exception& error, ExitCode code) {
+  std::fputs(fmt::format("epifuse: {}{}\n", what, error.what()).c_str(), stderr);
+  return code;
+}
+
+int run_guarded(const std::function<int()>& action) {
+  try {
+    return action();
+  } catch (const UnavailableError& error) {
+    return report("", error, kUnavailable);
+  } catch (const CompileError& error) {
+    return report("the run-time compiler refused a kernel: ", error, kDeviceFailed);
+  } catch (const DeviceError& error) {
+    return report("the device failed: ", error, kDeviceFailed);
+  } catch (const InternalError& error) {
+    return report("internal error, please report it: ", error, kInternal);
+  } catch (const Error& error) {
+    return report("", error, kBadInput);
+  } catch (const std::exception& error) {
+    return report("internal error, please report it: ", error, kInternal);
+  }
+}
+
+int run_main(int argc, char** argv) {
+  CLI::App app{"epifuse: a matrix multiply and the elementwise work around it, as one kernel."};
+  app.set_version_flag("--version", EPIFUSE_VERSION);
+  app.require_subcommand(1);
+  app.footer(footer());
+  std::vector<std::pair<CLI::App*, std::function<int()>>> actions;
+  for (const Command& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    actions.emplace_back(sub, command.define(*sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kBadInput;
+  }
+  for (const auto& [sub, action] : actions) {
+    if (sub->parsed()) return run_guarded(action);
+  }
+  return kBadInput;
+}
+
+}  // namespace
+}  // namespace epifuse::cli
+
+int main(int argc, char** argv) { return epifuse::cli::run_main(argc, argv); }

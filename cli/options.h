@@ -1,0 +1,34 @@
+// Options that several commands share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "epifuse/graph.h"
+#include "epifuse/program.h"
+
+namespace epifuse::cli {
+
+// What to compile and how: `FILE... SYMBOL=SIZE... --target --numerics`.
+struct GraphOptions {
+  std::vector<std::string> words;  // files and sizes, in any order
+  std::string target = "auto";
+  std::string numerics = "fast";
+
+  void add_to(CLI::App& app);
+  std::vector<std::string> files() const;  // ArgumentError when there is none
+  Sizes sizes() const;                     // ArgumentError on anything but SYMBOL=INTEGER
+  CompileOptions compile_options() const;
+};
+
+// The graph in a file; ParseError's text gets the file's name in front.
+Graph load_graph(const std::string& path);
+
+// The given sizes, plus a default for every symbol of the graph's inputs that has none; sizes that
+// name no symbol of it are left out.
+Sizes complete_sizes(const Graph& graph, const Sizes& given);
+
+}  // namespace epifuse::cli

@@ -1,0 +1,91 @@
+#include "results.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+
+#include "base/file.h"
+#include "epifuse/error.h"
+
+namespace epifuse::cli {
+namespace {
+
+// What makes two rows the same point and contender.
+constexpr std::array<const char*, 10> kKeys{
+    "suite", "workload", "m", "n", "k", "groups", "dtype", "epilogue", "numerics", "contender"};
+
+bool same_point(const nlohmann::json& a, const nlohmann::json& b) {
+  for (const char* key : kKeys) {
+    if (a.value(key, nlohmann::json()) != b.value(key, nlohmann::json())) return false;
+  }
+  return true;
+}
+
+nlohmann::json number_or_null(double x) { return x > 0 ? nlohmann::json(x) : nlohmann::json(); }
+
+}  // namespace
+
+nlohmann::json to_json(const ResultRow& row, const ResultContext& context) {
+  return {{"suite", row.suite},
+          {"workload", row.workload},
+          {"m", row.m},
+          {"n", row.n},
+          {"k", row.k},
+          {"groups", row.groups},
+          {"dtype", row.dtype},
+          {"epilogue", row.epilogue},
+          {"numerics", row.numerics},
+          {"contender", row.contender},
+          {"us", row.us},
+          {"baseline", row.baseline},
+          {"ratio", number_or_null(row.ratio)},
+          {"ratio_sustained", number_or_null(row.ratio_sustained)},
+          {"rel_error", number_or_null(row.rel_error)},
+          {"device", context.device},
+          {"driver", context.driver},
+          {"commit", context.commit},
+          {"command", context.command},
+          {"date", context.date}};
+}
+
+void merge_results(const std::filesystem::path& path, const nlohmann::json& rows) {
+  nlohmann::json all = nlohmann::json::array();
+  if (const auto text = read_file(path)) {
+    all = nlohmann::json::parse(*text, nullptr, false);
+    if (!all.is_array()) {
+      throw ArgumentError(fmt::format("{}: expected a list of result rows", path.string()));
+    }
+  }
+  for (const nlohmann::json& row : rows) {
+    bool found = false;
+    for (nlohmann::json& old : all) {
+      if (!same_point(old, row)) continue;
+      old = row;
+      found = true;
+    }
+    if (!found) all.push_back(row);
+  }
+  // One row a line, so that differences can be read.
+  std::string text = "[\n";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    text += "  " + all[i].dump() + (i + 1 < all.size() ? ",\n" : "\n");
+  }
+  write_file_atomically(path, text + "]\n");
+}
+
+std::string file_stem(const std::string& device) {
+  std::string stem;
+  for (const char c : device) {
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      stem += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!stem.empty() && stem.back() != '_') {
+      stem += '_';
+    }
+  }
+  constexpr std::string_view kVendor = "nvidia_";
+  if (stem.starts_with(kVendor)) stem.erase(0, kVendor.size());
+  return stem;
+}
+
+}  // namespace epifuse::cli

@@ -1,0 +1,174 @@
+#include "tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "backends/cuda/memory.h"
+#include "base/float_types.h"
+#include "base/parallel.h"
+#include "epifuse/error.h"
+#include "ir/views.h"
+#include "npy.h"
+
+namespace epifuse::cli {
+namespace {
+
+constexpr double kScalarValue = 0.5;
+constexpr std::int64_t kRandomBlock = 1 << 16;
+constexpr unsigned char kPoison = 0xff;  // NaN in every float dtype
+
+// Normal numbers, the same for a seed whatever the number of threads.
+void fill_normal(const TensorView& view, double scale, std::uint64_t seed) {
+  const std::int64_t count = view.num_elements();
+  const std::int64_t blocks = (count + kRandomBlock - 1) / kRandomBlock;
+  parallel_for(blocks, [&](std::int64_t block, int) {
+    std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(block));
+    std::normal_distribution<float> normal;
+    const std::int64_t end = std::min(count, (block + 1) * kRandomBlock);
+    for (std::int64_t i = block * kRandomBlock; i < end; ++i) {
+      const double x = view.dtype == DType::boolean ? (random() & 1) : scale * normal(random);
+      store_element(view.data, view.dtype, i, x);
+    }
+  });
+}
+
+// Values that are multiplied from the right, and the size of K there.
+std::map<ir::ValueId, Dim> weights(const ir::Graph& graph) {
+  std::map<ir::ValueId, Dim> out;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op != ir::Op::matmul) continue;
+    const ir::Shape& shape = graph[node.args[1]].type.shape;
+    out.emplace(ir::storage(graph, node.args[1]),
+                node.transpose_b ? shape[shape.size() - 1] : shape[shape.size() - 2]);
+  }
+  return out;
+}
+
+// Elements that memory must hold for a tensor of this shape and these strides.
+std::int64_t span_elements(const std::vector<std::int64_t>& shape,
+                           const std::vector<std::int64_t>& strides) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return 0;
+    last += (shape[i] - 1) * strides[i];
+  }
+  return last + 1;
+}
+
+TensorView dense_view(DType dtype, std::vector<std::int64_t> shape, void* data) {
+  TensorView view;
+  view.data = data;
+  view.dtype = dtype;
+  view.shape = std::move(shape);
+  return view;
+}
+
+}  // namespace
+
+HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const InputOptions& options) {
+  const auto right = weights(graph);
+  std::set<std::string> used;
+  for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
+    const ir::Node& node = graph.nodes[id];
+    used.insert(node.name);
+    if (node.op == ir::Op::scalar) {
+      bindings_.emplace_back(node.name, kScalarValue);
+      buffers_.emplace_back();
+    }
+    if (node.op != ir::Op::input) continue;
+    const auto weight = right.find(static_cast<ir::ValueId>(id));
+    const double k = weight == right.end() ? 1.0 : static_cast<double>(weight->second.eval(sizes));
+    add_input(node, sizes, options, 1.0 / std::sqrt(std::max(k, 1.0)));
+  }
+  for (const auto& [name, path] : options.files) {
+    if (!used.contains(name)) {
+      throw ArgumentError(
+          fmt::format("--input {}={}: graph {} has no input of that name", name, path, graph.name));
+    }
+  }
+  first_output_ = bindings_.size();
+  for (const ir::Output& output : graph.outputs) {
+    const ir::TensorType& type = graph[output.value].type;
+    TensorView view = dense_view(type.dtype, ir::eval(type.shape, sizes), nullptr);
+    buffers_.emplace_back(static_cast<std::size_t>(view.num_elements()) * size_bytes(type.dtype));
+    view.data = buffers_.back().data();
+    bindings_.emplace_back(output.name, std::move(view));
+  }
+  poison_outputs();
+}
+
+void HostTensors::add_input(const ir::Node& node, const Sizes& sizes, const InputOptions& options,
+                            double scale) {
+  const std::vector<std::int64_t> shape = ir::eval(node.type.shape, sizes);
+  std::vector<std::int64_t> strides = TensorView::dense_strides(shape);
+  if (!node.type.strides.empty()) strides = ir::eval(node.type.strides, sizes);
+  const std::int64_t count = span_elements(shape, strides);
+  buffers_.emplace_back(static_cast<std::size_t>(count) * size_bytes(node.type.dtype));
+  TensorView flat = dense_view(node.type.dtype, {count}, buffers_.back().data());
+  const auto file = options.files.find(node.name);
+  if (file != options.files.end()) {
+    read_tensor(file->second, node.name, shape, flat);
+  } else {
+    fill_normal(flat, scale, options.seed + buffers_.size());
+  }
+  flat.shape = shape;
+  flat.strides = strides;
+  bindings_.emplace_back(node.name, std::move(flat));
+}
+
+void HostTensors::poison_outputs() {
+  for (std::size_t i = first_output_; i < buffers_.size(); ++i) {
+    std::fill(buffers_[i].begin(), buffers_[i].end(), kPoison);
+  }
+}
+
+const TensorView& HostTensors::view(const std::string& name) const {
+  for (const Binding& binding : bindings_) {
+    if (binding.name == name) return binding.view;
+  }
+  throw ArgumentError(fmt::format("no tensor is called '{}'", name));
+}
+
+struct TargetTensors::Device {
+  std::shared_ptr<const cuda::Device> device = cuda::Device::require();
+  std::vector<cuda::DeviceBuffer> buffers;  // beside the bindings
+};
+
+TargetTensors::TargetTensors(HostTensors& host, const Target& target)
+    : host_(host), bindings_(host.bindings()) {
+  if (target.kind == DeviceKind::cpu) return;
+  device_ = std::make_unique<Device>();
+  for (std::size_t i = 0; i < bindings_.size(); ++i) {
+    device_->buffers.emplace_back(device_->device, host.bytes(i));
+    cuda::DeviceBuffer& buffer = device_->buffers.back();
+    if (host.bytes(i) == 0) continue;
+    buffer.copy_from_host(host.bindings()[i].view.data, host.bytes(i));
+    bindings_[i].view.data = buffer.data();
+    bindings_[i].view.device = DeviceKind::cuda;
+  }
+}
+
+TargetTensors::~TargetTensors() = default;
+
+void TargetTensors::poison_outputs() {
+  if (!device_) return host_.poison_outputs();
+  for (std::size_t i = 0; i < bindings_.size(); ++i) {
+    if (host_.is_output(i) && host_.bytes(i) > 0) device_->buffers[i].fill(kPoison);
+  }
+}
+
+void TargetTensors::fetch_outputs() {
+  if (!device_) return;
+  cuda::synchronize(*device_->device);
+  for (std::size_t i = 0; i < bindings_.size(); ++i) {
+    if (!host_.is_output(i) || host_.bytes(i) == 0) continue;
+    device_->buffers[i].copy_to_host(host_.bindings()[i].view.data, host_.bytes(i));
+  }
+}
+
+}  // namespace epifuse::cli
