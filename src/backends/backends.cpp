@@ -3,11 +3,13 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/backend.h"
+#include "backends/cuda/backend.h"
 
 namespace epifuse::backends {
 namespace {
 
-#define EPIFUSE_BACKEND(name, kind, prepare) Backend{#name, DeviceKind::kind, prepare},
+#define EPIFUSE_BACKEND(name, kind, prepare, detect) \
+  Backend{#name, DeviceKind::kind, prepare, detect},
 constexpr std::array kBackends = {
 #include "backends/backends.def"
 };

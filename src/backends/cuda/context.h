@@ -1,0 +1,65 @@
+// What an executable keeps in one CUDA context: loaded kernels, the vendor GEMM, workspaces.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/kernel_launch.h"
+#include "backends/cuda/memory.h"
+#include "backends/cuda/vendor_gemm.h"
+
+namespace epifuse::cuda {
+
+class Context;
+
+// Device memory for the work that is queued on one stream next; given back to the stream, in its
+// order, at the end of scope.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Context& context, std::size_t bytes, jit::CuStream stream);
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace();
+  char* data() const { return reinterpret_cast<char*>(pointer_); }
+
+ private:
+  const Context* context_ = nullptr;
+  jit::CuStream stream_ = nullptr;
+  jit::CuDevicePtr pointer_ = 0;
+};
+
+// Thread-safe.
+class Context {
+ public:
+  // Throws UnavailableError when the device cannot run code of `target`.
+  Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Device& device() const { return *device_; }
+  codegen::DeviceLimits limits() const { return {device_->info().num_sms}; }
+  Modules& modules() { return modules_; }
+  // Opened when first asked for. Throws UnavailableError when there is no cuBLASLt.
+  VendorGemm& vendor();
+
+ private:
+  friend class Workspace;
+  jit::CuDevicePtr stream_buffer(std::size_t bytes, jit::CuStream stream) const;
+  std::shared_ptr<const Device> device_;
+  Modules modules_;
+  // A pool of our own keeps its memory between runs; the device's would return it at every
+  // synchronisation. Null where the device has no pools.
+  jit::CuMemoryPool pool_ = nullptr;
+  mutable std::mutex mutex_;
+  std::unique_ptr<VendorGemm> vendor_;
+  // Without pools: buffers by stream, the largest last. Smaller ones stay, as captured graphs may
+  // still use them.
+  mutable std::map<jit::CuStream, std::vector<DeviceBuffer>> buffers_;
+};
+
+}  // namespace epifuse::cuda

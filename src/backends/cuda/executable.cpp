@@ -1,0 +1,196 @@
+// A plan compiled for CUDA: runs it, and remembers what it prepared for the tensors it saw last.
+#include "backends/cuda/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "backends/cuda/run_builder.h"
+#include "epifuse/error.h"
+#include "jit/jit.h"
+
+namespace epifuse::cuda {
+namespace {
+
+// Everything to launch one run on one set of tensors.
+struct PreparedRun {
+  std::shared_ptr<const codegen::Bound> bound;  // kept, so that its address names it
+  std::shared_ptr<Context> context;
+  std::size_t workspace_bytes = 0;
+  const char* workspace = nullptr;
+  std::vector<Action> actions;
+};
+
+// The runs seen last, most recent first. Thread-safe.
+class RecentRuns {
+ public:
+  static constexpr std::size_t kMost = 16;
+
+  // The run on these tensors; with `workspace`, the one prepared for it there.
+  std::shared_ptr<const PreparedRun> find(const codegen::Bound* bound, jit::CuContext context,
+                                          const char* workspace = nullptr) {
+    const std::scoped_lock lock(mutex_);
+    for (auto run = runs_.begin(); run != runs_.end(); ++run) {
+      if ((*run)->bound.get() != bound || (*run)->context->device().context() != context) continue;
+      if (workspace != nullptr && (*run)->workspace != workspace) continue;
+      std::rotate(runs_.begin(), run, run + 1);
+      return runs_.front();
+    }
+    return nullptr;
+  }
+
+  void add(std::shared_ptr<const PreparedRun> run) {
+    const std::scoped_lock lock(mutex_);
+    runs_.insert(runs_.begin(), std::move(run));
+    if (runs_.size() > kMost) runs_.pop_back();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const PreparedRun>> runs_;
+};
+
+class CudaExecutable : public backends::Executable {
+ public:
+  CudaExecutable(const plan::Plan& plan, const codegen::TargetInfo& target)
+      : target_(target),
+        jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
+        prepared_(prepare_steps(plan, target, *jit_)),
+        late_(target, jit_) {}
+
+  const plan::Plan& plan() const override { return prepared_.plan; }
+  std::vector<backends::StepReport> report() const override;
+  std::vector<std::pair<std::string, std::string>> sources() const override;
+  void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;
+
+ private:
+  jit::CuContext current_context() const;
+  std::shared_ptr<Context> context() const;
+  std::shared_ptr<const PreparedRun> first_run(
+      const std::shared_ptr<const codegen::Bound>& bound) const;
+  std::shared_ptr<const PreparedRun> placed_run(const std::shared_ptr<const codegen::Bound>& bound,
+                                                std::shared_ptr<Context> context, std::size_t bytes,
+                                                char* workspace) const;
+
+  const codegen::TargetInfo& target_;
+  std::shared_ptr<jit::Jit> jit_;
+  const Prepared prepared_;
+  mutable LateKernels late_;
+  mutable std::once_flag driver_once_;
+  mutable std::shared_ptr<const jit::Driver> driver_;
+  mutable std::mutex contexts_mutex_;
+  mutable std::vector<std::shared_ptr<Context>> contexts_;
+  mutable RecentRuns recent_;
+};
+
+std::vector<backends::StepReport> CudaExecutable::report() const {
+  std::vector<backends::StepReport> reports;
+  for (const StepKernels& step : prepared_.steps) reports.push_back(step.report);
+  return reports;
+}
+
+std::vector<std::pair<std::string, std::string>> CudaExecutable::sources() const {
+  std::vector<std::pair<std::string, std::string>> sources;
+  for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
+    const StepKernels& step = prepared_.steps[i];
+    for (std::size_t c = 0; c < step.sources.size(); ++c) {
+      const std::string suffix = step.kind == StepKind::family
+                                     ? fmt::format("{}_{}x{}", step.family->name,
+                                                   step.configs[c].tile_m, step.configs[c].tile_n)
+                                     : "tail";
+      sources.emplace_back(fmt::format("{}_{}_{}.cu", prepared_.plan.graph.name, i, suffix),
+                           step.sources[c].text);
+    }
+  }
+  return sources;
+}
+
+jit::CuContext CudaExecutable::current_context() const {
+  std::call_once(driver_once_, [this] {
+    std::string why;
+    driver_ = jit::Driver::open(&why);
+    if (driver_ == nullptr) throw UnavailableError("No GPU to run on. " + why);
+  });
+  jit::CuContext current = nullptr;
+  driver_->check(driver_->api().ctx_get_current(&current), "cuCtxGetCurrent");
+  return current != nullptr ? current : context()->device().context();
+}
+
+// The context of this thread; a null one becomes the primary context, as in the CUDA runtime.
+std::shared_ptr<Context> CudaExecutable::context() const {
+  const std::shared_ptr<const Device> device = Device::require();
+  const std::scoped_lock lock(contexts_mutex_);
+  for (const std::shared_ptr<Context>& context : contexts_) {
+    if (context->device().context() == device->context()) return context;
+  }
+  contexts_.push_back(std::make_shared<Context>(device, target_));
+  return contexts_.back();
+}
+
+// What is known without a workspace; complete when the run needs none.
+std::shared_ptr<const PreparedRun> CudaExecutable::first_run(
+    const std::shared_ptr<const codegen::Bound>& bound) const {
+  const std::size_t bytes = workspace_bytes(prepared_, late_, *bound);
+  if (bytes == 0) return placed_run(bound, context(), bytes, nullptr);
+  auto run = std::make_shared<PreparedRun>();
+  run->bound = bound;
+  run->context = context();
+  run->workspace_bytes = bytes;
+  recent_.add(run);
+  return run;
+}
+
+std::shared_ptr<const PreparedRun> CudaExecutable::placed_run(
+    const std::shared_ptr<const codegen::Bound>& bound, std::shared_ptr<Context> context,
+    std::size_t bytes, char* workspace) const {
+  auto run = std::make_shared<PreparedRun>();
+  run->bound = bound;
+  run->context = std::move(context);
+  run->workspace_bytes = bytes;
+  run->workspace = workspace;
+  run->actions = build_run(prepared_, late_, *run->context, *bound, workspace);
+  recent_.add(run);
+  return run;
+}
+
+void CudaExecutable::run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const {
+  const auto cu_stream = static_cast<jit::CuStream>(stream);
+  const jit::CuContext current = current_context();
+  std::shared_ptr<const PreparedRun> run = recent_.find(bound.get(), current);
+  if (run == nullptr) run = first_run(bound);
+  const Workspace workspace(*run->context, run->workspace_bytes, cu_stream);
+  if (run->workspace != workspace.data()) {
+    const std::size_t bytes = run->workspace_bytes;
+    std::shared_ptr<Context> context = run->context;
+    run = recent_.find(bound.get(), current, workspace.data());
+    if (run == nullptr) run = placed_run(bound, std::move(context), bytes, workspace.data());
+  }
+  for (const Action& action : run->actions) cuda::run(run->context->device(), action, cu_stream);
+}
+
+}  // namespace
+
+std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan,
+                                              const codegen::TargetInfo& target) {
+  return std::make_unique<CudaExecutable>(plan, target);
+}
+
+std::string detect() {
+  try {
+    const std::shared_ptr<const Device> device = Device::current();
+    if (device == nullptr) return "";
+    for (const codegen::TargetInfo& target : codegen::all_targets()) {
+      const DeviceInfo& info = device->info();
+      if (target.kind == DeviceKind::cuda && target.major == info.major &&
+          target.minor == info.minor) {
+        return std::string(target.name);
+      }
+    }
+  } catch (const Error&) {
+    // A driver that fails here is no device to compile for.
+  }
+  return "";
+}
+
+}  // namespace epifuse::cuda

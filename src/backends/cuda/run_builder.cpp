@@ -1,0 +1,275 @@
+// Turns a plan and bound tensors into a list of launches with everything prepared.
+#include "backends/cuda/run_builder.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backends/backend.h"
+#include "base/check.h"
+#include "epifuse/tensor.h"
+
+namespace epifuse::cuda {
+namespace {
+
+using codegen::Bound;
+using codegen::BoundTensor;
+
+constexpr std::size_t kAlignment = 256;  // of everything in the workspace
+
+// Stands for memory that is not there: of tensors without elements, and while only measuring.
+char* nowhere() { return reinterpret_cast<char*>(kAlignment); }
+
+std::int64_t count(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+BoundTensor dense(void* data, const std::vector<std::int64_t>& shape) {
+  return {data, {0, shape, TensorView::dense_strides(shape)}};
+}
+
+// Goes through a run once; without a context it only adds up the workspace.
+class RunBuilder {
+ public:
+  RunBuilder(const Prepared& prepared, LateKernels& late, Context* context, const Bound& bound,
+             char* workspace)
+      : late_(late), context_(context), bound_(bound), workspace_(workspace) {
+    stand_in_for_empty(prepared.plan.graph);
+    add_plan(prepared);
+  }
+
+  std::size_t num_bytes() const { return num_bytes_; }
+  std::vector<Action> take_actions() { return std::move(actions_); }
+
+ private:
+  void stand_in_for_empty(const ir::Graph& graph);
+  void* take(std::size_t bytes);
+  void place_temporaries(const plan::Plan& plan);
+  void add_plan(const Prepared& prepared);
+  void add_family(const Prepared& prepared, std::size_t step);
+  void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
+                const Bound& bound);
+  void add_launch(const StepKernels& kernels, std::size_t candidate, codegen::Launch launch);
+  void add_product(const plan::FusedGemm& step);
+  void add_copy(const BoundTensor& from, DType from_dtype, const BoundTensor& to, DType to_dtype);
+  void pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
+            std::int64_t rows, std::int64_t cols, DType dtype);
+  void multiply(const Product& product);
+  void clear(const Product& product);
+
+  LateKernels& late_;
+  Context* context_;
+  Bound bound_;  // with the temporaries
+  char* workspace_;
+  std::size_t num_bytes_ = 0;
+  void* vendor_workspace_ = nullptr;
+  std::vector<Action> actions_;
+};
+
+void RunBuilder::stand_in_for_empty(const ir::Graph& graph) {
+  const auto stand_in = [&](ir::ValueId id) {
+    BoundTensor& tensor = bound_.tensors[static_cast<std::size_t>(id)];
+    if (tensor.data == nullptr) tensor.data = nowhere();
+  };
+  for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
+    if (graph.nodes[id].op == ir::Op::input) stand_in(static_cast<ir::ValueId>(id));
+  }
+  for (const ir::Output& output : graph.outputs) stand_in(output.value);
+}
+
+void* RunBuilder::take(std::size_t bytes) {
+  void* data = workspace_ + num_bytes_;
+  num_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return data;
+}
+
+void RunBuilder::place_temporaries(const plan::Plan& plan) {
+  for (ir::ValueId id : plan.temporaries()) {
+    BoundTensor& tensor = bound_.tensors[static_cast<std::size_t>(id)];
+    if (tensor.data != nullptr) continue;
+    const ir::TensorType& type = plan.graph[id].type;
+    const std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
+    tensor = dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
+  }
+  backends::resolve_views(plan, bound_);
+}
+
+void RunBuilder::add_plan(const Prepared& prepared) {
+  place_temporaries(prepared.plan);
+  for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
+    const plan::Step& step = prepared.plan.steps[i];
+    switch (prepared.steps[i].kind) {
+      case StepKind::family: add_family(prepared, i); break;
+      case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
+      case StepKind::tail:
+        add_tail(prepared.plan, std::get<plan::Tail>(step), prepared.steps[i], bound_);
+        break;
+    }
+  }
+}
+
+void RunBuilder::add_family(const Prepared& prepared, std::size_t index) {
+  const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
+  const StepKernels& kernels = prepared.steps[index];
+  const std::int64_t m = step.gemm.m.eval(bound_.sizes), n = step.gemm.n.eval(bound_.sizes);
+  if (m * n * count(ir::eval(step.gemm.batch, bound_.sizes)) == 0) return;
+  if (kernels.family->why_not_bound(prepared.plan, step, bound_)) {
+    add_plan(late_.split(prepared.plan, index));
+    return;
+  }
+  if (context_ == nullptr) return;
+  const codegen::DeviceLimits limits = context_->limits();
+  const std::size_t choice =
+      kernels.family->choose(step, kernels.configs, m, n, step.gemm.k.eval(bound_.sizes), limits);
+  add_launch(kernels, choice,
+             kernels.family->launch(prepared.plan, step, kernels.configs[choice], bound_, limits));
+}
+
+void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,
+                          const StepKernels& kernels, const Bound& bound) {
+  if (context_ == nullptr) return;
+  add_launch(kernels, 0, codegen::tail_launch(plan, tail, bound, context_->limits()));
+}
+
+void RunBuilder::add_launch(const StepKernels& kernels, std::size_t candidate,
+                            codegen::Launch launch) {
+  if (launch.grid == 0) return;
+  const jit::CuFunction function = context_->modules().get(
+      kernels.binaries[candidate], kernels.sources[candidate].entry, launch.smem_bytes);
+  actions_.emplace_back(prepare_call(context_->device(), function, std::move(launch)));
+}
+
+void RunBuilder::add_copy(const BoundTensor& from, DType from_dtype, const BoundTensor& to,
+                          DType to_dtype) {
+  const std::vector<std::int64_t>& shape = to.layout.shape;
+  const Prepared& copy = late_.copy(from_dtype, to_dtype, shape.size());
+  const auto& tail = std::get<plan::Tail>(copy.plan.steps.front());
+  Bound bound;
+  for (std::size_t d = 0; d < shape.size(); ++d) bound.sizes[*tail.shape[d].symbol()] = shape[d];
+  bound.tensors = {from, to};
+  bound.scalars.assign(2, 0.0);
+  add_tail(copy.plan, tail, copy.steps.front(), bound);
+}
+
+// The matrix as a tensor of the batch dims it varies along (the others have size 1), rows, columns.
+BoundTensor batched_tensor(const Product& product, const StridedMatrix& matrix,
+                           std::int64_t BatchDim::*stride, std::int64_t rows, std::int64_t cols) {
+  BoundTensor tensor;
+  tensor.data = matrix.data;
+  for (const BatchDim& dim : product.batch) {
+    tensor.layout.shape.push_back(dim.*stride == 0 ? 1 : dim.size);
+    tensor.layout.strides.push_back(dim.*stride);
+  }
+  for (std::int64_t size : {rows, cols}) tensor.layout.shape.push_back(size);
+  for (std::int64_t step : {matrix.row_stride, matrix.col_stride}) {
+    tensor.layout.strides.push_back(step);
+  }
+  return tensor;
+}
+
+// Points `matrix` and its batch strides at a dense tensor of the same shape.
+void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedMatrix& matrix,
+              std::int64_t BatchDim::*stride) {
+  const std::size_t num_batch = product.batch.size();
+  const std::vector<std::int64_t>& strides = tensor.layout.strides;
+  matrix = {tensor.data, dtype, strides[num_batch], strides[num_batch + 1]};
+  for (std::size_t i = 0; i < num_batch; ++i) {
+    const bool varies = product.batch[i].*stride != 0;
+    product.batch[i].*stride = varies ? strides[i] : 0;
+  }
+}
+
+void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
+                      std::int64_t rows, std::int64_t cols, DType dtype) {
+  if (matrix.dtype == dtype && leading(matrix, rows, cols)) return;
+  const BoundTensor from = batched_tensor(product, matrix, stride, rows, cols);
+  const auto bytes = static_cast<std::size_t>(count(from.layout.shape)) * size_bytes(dtype);
+  const BoundTensor to = dense(take(bytes), from.layout.shape);
+  add_copy(from, matrix.dtype, to, dtype);
+  point_to(to, dtype, product, matrix, stride);
+}
+
+void RunBuilder::add_product(const plan::FusedGemm& step) {
+  Product product = simplify(product_of(step, bound_));
+  std::int64_t num_products = 1;
+  for (const BatchDim& dim : product.batch) num_products *= dim.size;
+  if (product.m * product.n * num_products == 0) return;
+
+  const DType operand = operand_dtype(product.a.dtype, product.b.dtype);
+  if (product.k > 0) {
+    pack(product, product.a, &BatchDim::a_stride, product.m, product.k, operand);
+    pack(product, product.b, &BatchDim::b_stride, product.k, product.n, operand);
+  }
+  const bool direct = has_direct_result(operand, product.d.dtype);
+  const auto d_leading = leading(product.d, product.m, product.n);
+  if (direct && d_leading && d_leading->row_major) {
+    multiply(product);
+    return;
+  }
+  const BoundTensor result =
+      batched_tensor(product, product.d, &BatchDim::d_stride, product.m, product.n);
+  const DType result_dtype = product.d.dtype, staged = direct ? result_dtype : DType::f32;
+  const BoundTensor stage =
+      dense(take(static_cast<std::size_t>(count(result.layout.shape)) * size_bytes(staged)),
+            result.layout.shape);
+  point_to(stage, staged, product, product.d, &BatchDim::d_stride);
+  multiply(product);
+  add_copy(stage, staged, result, result_dtype);
+}
+
+void RunBuilder::multiply(const Product& product) {
+  if (product.k == 0) return clear(product);
+  if (vendor_workspace_ == nullptr) vendor_workspace_ = take(VendorGemm::kWorkspaceBytes);
+  if (context_ == nullptr) return;
+  VendorGemm& gemm = context_->vendor();
+  for (VendorCall& call : gemm.calls(product)) {
+    actions_.emplace_back(VendorAction{&gemm, std::move(call), vendor_workspace_});
+  }
+}
+
+// A sum of no products.
+void RunBuilder::clear(const Product& product) {
+  if (context_ == nullptr) return;
+  const std::size_t bytes = size_bytes(product.d.dtype);
+  std::vector<std::int64_t> offsets{0};
+  for (const BatchDim& dim : product.batch) {
+    std::vector<std::int64_t> finer;
+    for (std::int64_t offset : offsets) {
+      for (std::int64_t i = 0; i < dim.size; ++i) finer.push_back(offset + i * dim.d_stride);
+    }
+    offsets = std::move(finer);
+  }
+  for (std::int64_t offset : offsets) {
+    const auto data = reinterpret_cast<jit::CuDevicePtr>(product.d.data) +
+                      static_cast<std::size_t>(offset) * bytes;
+    const auto width = static_cast<std::size_t>(product.n) * bytes;
+    const auto stride = static_cast<std::size_t>(product.d.row_stride) * bytes;
+    actions_.emplace_back(
+        ClearAction{data, std::max(stride, width), width, static_cast<std::size_t>(product.m)});
+  }
+}
+
+}  // namespace
+
+std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late, const Bound& bound) {
+  return RunBuilder(prepared, late, nullptr, bound, nowhere()).num_bytes();
+}
+
+std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
+                              const Bound& bound, char* workspace) {
+  return RunBuilder(prepared, late, &context, bound, workspace).take_actions();
+}
+
+void run(const Device& device, const Action& action, jit::CuStream stream) {
+  if (const auto* kernel = std::get_if<KernelCall>(&action)) {
+    run(device, *kernel, stream);
+  } else if (const auto* vendor = std::get_if<VendorAction>(&action)) {
+    vendor->gemm->run(vendor->call, vendor->workspace, stream);
+  } else {
+    const auto& clear = std::get<ClearAction>(action);
+    device.check(device.api().memset_2d_d8_async(clear.data, clear.pitch_bytes, 0,
+                                                 clear.width_bytes, clear.num_rows, stream),
+                 "cuMemsetD2D8Async");
+  }
+}
+
+}  // namespace epifuse::cuda
