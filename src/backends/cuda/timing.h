@@ -1,0 +1,23 @@
+// Times work on the GPU, several contenders against each other in one run: absolute times drift
+// with the card's clock, their ratios do not.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace epifuse::cuda {
+
+// Each run queues its work on the default stream. Both throw UnavailableError without a GPU.
+
+// Median microseconds of each run on the device. Runs alternate one by one, in an order that
+// rotates, so that all see the same clocks; the L2 cache is flushed before each. Stops after
+// `rounds`, or when `seconds` have passed and three rounds are done.
+std::vector<double> time_interleaved(const std::vector<std::function<void()>>& runs, int rounds,
+                                     double seconds);
+
+// Microseconds of each run, back to back in blocks of `block_seconds` (0.8 and more let the card
+// settle at its power limit): the median of `rounds` blocks, which alternate and rotate.
+std::vector<double> time_sustained(const std::vector<std::function<void()>>& runs,
+                                   double block_seconds, int rounds = 3);
+
+}  // namespace epifuse::cuda
