@@ -7,6 +7,7 @@
 #include <cute/arch/copy_sm90_tma.hpp>
 #include <cute/arch/mma_sm90_desc.hpp>
 #include <cute/numeric/integer_sequence.hpp>
+#include <epifuse/wgmma.hpp>
 
 #include "kernels/abi.h"
 

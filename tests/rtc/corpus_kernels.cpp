@@ -1,0 +1,92 @@
+// Every kernel that the corpus and the examples can ask for on the CUDA targets.
+#include "corpus_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/file.h"
+#include "epifuse/error.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "plan/plan.h"
+
+namespace epifuse::rtc {
+namespace {
+
+using codegen::TargetInfo;
+using plan::Plan;
+
+std::vector<std::filesystem::path> graph_files() {
+  std::vector<std::filesystem::path> files;
+  for (const char* folder : {"tests/corpus", "examples"}) {
+    const std::filesystem::path root = std::filesystem::path(EPIFUSE_SOURCE_DIR) / folder;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.path().extension() == ".epi") files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class Collector {
+ public:
+  void add_graph(const std::filesystem::path& file) {
+    graph_ = file.stem().string();
+    const ir::Graph graph = ir::parse(read_file(file).value());
+    for (const Numerics numerics : {Numerics::fast, Numerics::exact, Numerics::approx}) {
+      const Plan plan = plan::make_plan(passes::run_all(graph, numerics), {numerics, true});
+      for (const TargetInfo& target : codegen::all_targets()) {
+        if (target.kind == DeviceKind::cuda) add_plan(plan, target);
+      }
+    }
+  }
+
+  std::vector<CorpusKernel> kernels;
+
+ private:
+  void add_plan(const Plan& plan, const TargetInfo& target) {
+    for (const plan::Step& step : plan.steps) {
+      if (const auto* tail = std::get_if<plan::Tail>(&step)) {
+        add("tail", tail_source(plan, *tail, target));
+      } else {
+        add_product(plan, std::get<plan::FusedGemm>(step), target);
+      }
+    }
+  }
+
+  void add_product(const Plan& plan, const plan::FusedGemm& step, const TargetInfo& target) {
+    for (const codegen::KernelFamily& family : codegen::all_families()) {
+      if (family.why_not(plan, step, target)) continue;
+      std::vector<codegen::GemmConfig> configs = family.configs(step, target);
+      if (plan.numerics != Numerics::fast && configs.size() > 1) configs.resize(1);
+      for (const codegen::GemmConfig& config : configs) {
+        add(fmt::format("{} {}", family.name, print(config)),
+            family.source(plan, step, config, target));
+      }
+    }
+    // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
+    const plan::Split parts = split(plan, step);
+    if (parts.tail) add("tail", tail_source(plan, *parts.tail, target));
+  }
+
+  void add(std::string kind, codegen::KernelSource source) {
+    if (!seen_.insert(source.arch + source.text).second) return;
+    kernels.push_back({std::move(kind), graph_, std::move(source)});
+  }
+
+  std::string graph_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+std::vector<CorpusKernel> corpus_kernels() {
+  Collector collector;
+  for (const std::filesystem::path& file : graph_files()) collector.add_graph(file);
+  return std::move(collector.kernels);
+}
+
+}  // namespace epifuse::rtc

@@ -1,0 +1,21 @@
+// Every kernel that the corpus and the examples can ask for on the CUDA targets.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/kernel.h"
+
+namespace epifuse::rtc {
+
+struct CorpusKernel {
+  std::string kind;   // "sm90_dense pingpong 128x192, .." or "tail"
+  std::string graph;  // the first file that needs it
+  codegen::KernelSource source;
+};
+
+// One entry per source text. All numerics levels; for each fused product every config of every
+// family that takes it under `fast`, the best one under the others, and the tail of its split.
+std::vector<CorpusKernel> corpus_kernels();
+
+}  // namespace epifuse::rtc

@@ -1,0 +1,99 @@
+// NVRTC takes every kernel of the corpus: no error, no spills, no serialised wgmma. No GPU is used,
+// and no cache: each kernel is compiled here and now.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "base/parallel.h"
+#include "corpus_kernels.h"
+#include "epifuse/error.h"
+#include "jit/jit.h"
+
+namespace epifuse::rtc {
+namespace {
+
+struct Outcome {
+  double seconds = 0;
+  int registers = 0;
+  std::string failure;  // empty when the kernel may be used
+};
+
+Outcome compile(const jit::Nvrtc& nvrtc, const codegen::KernelSource& source) {
+  try {
+    const jit::Binary binary = nvrtc.compile(source);
+    return {binary.compile_seconds, binary.registers,
+            fmt::format("{}", fmt::join(binary.problems, "; "))};
+  } catch (const CompileError& error) {
+    return {0, 0, error.what()};
+  }
+}
+
+// Compiles all in threads, with a line of progress every few seconds.
+std::vector<Outcome> compile_all(const jit::Nvrtc& nvrtc,
+                                 const std::vector<CorpusKernel>& kernels) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kBetweenLines(5);
+  std::vector<Outcome> outcomes(kernels.size());
+  std::mutex mutex;
+  std::size_t num_done = 0;
+  Clock::time_point last_line = Clock::now();
+  parallel_for(std::ssize(kernels), [&](std::int64_t i, int) {
+    const auto index = static_cast<std::size_t>(i);
+    outcomes[index] = compile(nvrtc, kernels[index].source);
+    const std::lock_guard lock(mutex);
+    ++num_done;
+    if (Clock::now() - last_line < kBetweenLines) return;
+    last_line = Clock::now();
+    fmt::print("  {} of {} kernels compiled\n", num_done, kernels.size());
+    std::fflush(stdout);
+  });
+  return outcomes;
+}
+
+std::string row(std::string_view kind, std::vector<Outcome> outcomes) {
+  std::sort(outcomes.begin(), outcomes.end(),
+            [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
+  const auto most_registers = std::max_element(
+      outcomes.begin(), outcomes.end(),
+      [](const Outcome& a, const Outcome& b) { return a.registers < b.registers; });
+  return fmt::format("  {:<52} {:>5} {:>9.2f} {:>9.2f} {:>9}\n", kind, outcomes.size(),
+                     outcomes[outcomes.size() / 2].seconds, outcomes.back().seconds,
+                     most_registers->registers);
+}
+
+void print_table(const std::vector<CorpusKernel>& kernels, const std::vector<Outcome>& outcomes) {
+  std::map<std::string, std::vector<Outcome>> by_kind;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    by_kind[kernels[i].kind].push_back(outcomes[i]);
+  }
+  std::string table = fmt::format("  {:<52} {:>5} {:>9} {:>9} {:>9}\n", "kernel", "count",
+                                  "median s", "max s", "registers");
+  for (const auto& [kind, of_kind] : by_kind) table += row(kind, of_kind);
+  fmt::print("{}{}", table, row("all", outcomes));
+}
+
+TEST(Rtc, EveryKernelOfTheCorpusCompilesCleanly) {
+  const std::vector<CorpusKernel> kernels = corpus_kernels();
+  ASSERT_FALSE(kernels.empty());
+  std::vector<std::string> looked_in;
+  const auto nvrtc = jit::Nvrtc::open(&looked_in);
+  ASSERT_NE(nvrtc, nullptr) << "no NVRTC in " << ::testing::PrintToString(looked_in);
+  const std::vector<Outcome> outcomes = compile_all(*nvrtc, kernels);
+  print_table(kernels, outcomes);
+  constexpr int kMaxShown = 10;
+  int num_bad = 0;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (outcomes[i].failure.empty() || ++num_bad > kMaxShown) continue;
+    ADD_FAILURE() << kernels[i].graph << ", " << kernels[i].kind << ": " << outcomes[i].failure
+                  << "\n"
+                  << (num_bad == 1 ? kernels[i].source.text : "");
+  }
+  EXPECT_EQ(num_bad, 0) << "kernels that must not be used, of " << kernels.size();
+}
+
+}  // namespace
+}  // namespace epifuse::rtc
