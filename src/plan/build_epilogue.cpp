@@ -3,6 +3,8 @@
 // With `exact`, a value is rounded to its dtype before anything else in the step reads it; a store
 // rounds by itself. A cast to f32 of what is in a register does nothing.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <map>
 
 #include "base/check.h"
@@ -50,8 +52,8 @@ class Builder {
   const StepDraft& draft_;
   const bool exact_;
   Epilogue epilogue_;
-  std::map<ValueId, Slot>
-      slots_;  // of loads, constants and computed values, as the step reads them
+  std::map<ValueId, Slot> slots_;            // of loads and computed values, as the step reads them
+  std::map<std::uint64_t, Slot> constants_;  // by the bits of the number
 };
 
 bool Builder::is_read_here(ValueId value) const {
@@ -115,7 +117,12 @@ Slot Builder::operand(ValueId arg) {
   const auto slot = slots_.find(loaded);
   if (slot != slots_.end()) return slot->second;
   EPIFUSE_CHECK(graph_[loaded].op == Op::constant, "an operand is neither loaded nor computed");
-  return slots_[loaded] = append({Op::constant, {-1, -1, -1}, graph_[loaded].value, DType::f32});
+  const double value = graph_[loaded].value;
+  const auto known = constants_.find(std::bit_cast<std::uint64_t>(value));
+  if (known != constants_.end()) return known->second;
+  const Slot constant = append({Op::constant, {-1, -1, -1}, value, DType::f32});
+  constants_[std::bit_cast<std::uint64_t>(value)] = constant;
+  return constant;
 }
 
 Slot Builder::append(const Compute& compute) {

@@ -1,6 +1,9 @@
 // Names an epilogue by its ops in order: "bias+silu+residual".
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "ir/op.h"
 #include "plan/epilogue.h"
 
@@ -9,66 +12,92 @@ namespace {
 
 using ir::Op;
 
+// Along which dims a slot varies: neither is a number, both a full matrix.
+struct Kind {
+  bool m = false, n = false;
+  bool is_number() const { return !m && !n; }
+  bool is_row() const { return !m && n; }
+  bool is_col() const { return m && !n; }
+  bool is_tile() const { return m && n; }
+};
+
 class Labeller {
  public:
-  explicit Labeller(const Epilogue& epilogue) : epilogue_(epilogue) {}
+  explicit Labeller(const Epilogue& epilogue);
   std::string label() const;
 
  private:
-  const Load* load_of(Slot slot) const;
-  bool is_number(Slot slot) const;
-  bool reads(const Compute& compute, Access access) const;
+  Kind kind(const Compute& compute) const;
+  bool is_load(Slot slot) const;
+  bool has(const Compute& compute, bool (Kind::*is)() const) const;
+  bool reads_tile(const Compute& compute) const;
+  bool is_named(std::size_t i) const;
   std::string_view word(const Compute& compute) const;
 
   const Epilogue& epilogue_;
+  std::vector<Kind> kinds_;  // by slot
 };
 
-// The compute behind a slot, null for others.
-const Compute* compute_of(const Epilogue& epilogue, Slot slot) {
-  if (slot < epilogue.first_compute()) return nullptr;
-  return &epilogue.computes[static_cast<std::size_t>(slot - epilogue.first_compute())];
-}
-
-// Casts do not change what an operand is.
-Slot without_casts(const Epilogue& epilogue, Slot slot) {
-  const Compute* compute = compute_of(epilogue, slot);
-  for (; compute && compute->op == Op::cast; compute = compute_of(epilogue, slot)) {
-    slot = compute->args[0];
+Labeller::Labeller(const Epilogue& epilogue) : epilogue_(epilogue) {
+  if (epilogue.has_accumulator) kinds_.push_back({true, true});
+  for (const Load& load : epilogue.loads) {
+    const bool tile = load.access == Access::tile;
+    kinds_.push_back({tile || load.access == Access::col, tile || load.access == Access::row});
   }
-  return slot;
+  for (const Compute& compute : epilogue.computes) kinds_.push_back(kind(compute));
 }
 
-const Load* Labeller::load_of(Slot slot) const {
-  slot = without_casts(epilogue_, slot);
-  if (slot < epilogue_.first_load() || slot >= epilogue_.first_compute()) return nullptr;
-  return &epilogue_.loads[static_cast<std::size_t>(slot - epilogue_.first_load())];
-}
-
-bool Labeller::is_number(Slot slot) const {
-  const Compute* compute = compute_of(epilogue_, without_casts(epilogue_, slot));
-  if (compute) return compute->op == Op::constant;
-  const Load* load = load_of(slot);
-  return load && (load->access == Access::parameter || load->access == Access::scalar);
-}
-
-bool Labeller::reads(const Compute& compute, Access access) const {
-  for (Slot slot : {compute.args[0], compute.args[1]}) {
-    const Load* load = load_of(slot);
-    if (load && load->access == access) return true;
+Kind Labeller::kind(const Compute& compute) const {
+  Kind result;
+  for (Slot slot : compute.args) {
+    if (slot < 0) continue;
+    const Kind& operand = kinds_[static_cast<std::size_t>(slot)];
+    result.m = result.m || operand.m;
+    result.n = result.n || operand.n;
   }
-  return false;
+  return result;
+}
+
+bool Labeller::has(const Compute& compute, bool (Kind::*is)() const) const {
+  return std::any_of(compute.args.begin(), compute.args.end(), [&](Slot slot) {
+    return slot >= 0 && (kinds_[static_cast<std::size_t>(slot)].*is)();
+  });
+}
+
+// A load, maybe cast.
+bool Labeller::is_load(Slot slot) const {
+  while (slot >= epilogue_.first_compute()) {
+    const auto i = static_cast<std::size_t>(slot - epilogue_.first_compute());
+    if (epilogue_.computes[i].op != Op::cast) return false;
+    slot = epilogue_.computes[i].args[0];
+  }
+  return slot >= epilogue_.first_load();
+}
+
+bool Labeller::reads_tile(const Compute& compute) const {
+  return std::any_of(compute.args.begin(), compute.args.end(), [&](Slot slot) {
+    return slot >= 0 && is_load(slot) && kinds_[static_cast<std::size_t>(slot)].is_tile();
+  });
+}
+
+// Casts and numbers do not count, nor does what a fused product does to its small operands.
+bool Labeller::is_named(std::size_t i) const {
+  const Compute& compute = epilogue_.computes[i];
+  if (compute.op == Op::cast || compute.op == Op::constant) return false;
+  const auto slot = static_cast<std::size_t>(epilogue_.first_compute()) + i;
+  return !epilogue_.has_accumulator || kinds_[slot].is_tile();
 }
 
 std::string_view Labeller::word(const Compute& compute) const {
   if (compute.op == Op::add) {
-    if (reads(compute, Access::row)) return "bias";
-    if (reads(compute, Access::col)) return "col_bias";
-    if (reads(compute, Access::tile)) return "residual";
+    if (has(compute, &Kind::is_row)) return "bias";
+    if (has(compute, &Kind::is_col)) return "col_bias";
+    if (reads_tile(compute)) return "residual";
   }
   if (compute.op == Op::mul) {
-    if (reads(compute, Access::row)) return "row_scale";
-    if (reads(compute, Access::col)) return "col_scale";
-    if (is_number(compute.args[0]) || is_number(compute.args[1])) return "scale";
+    if (has(compute, &Kind::is_number)) return "scale";
+    if (has(compute, &Kind::is_row)) return "row_scale";
+    if (has(compute, &Kind::is_col)) return "col_scale";
   }
   return ir::name(compute.op);
 }
@@ -78,8 +107,8 @@ std::string Labeller::label() const {
   const auto add = [&](std::string_view word) {
     text += fmt::format("{}{}", text.empty() ? "" : "+", word);
   };
-  for (const Compute& compute : epilogue_.computes) {
-    if (compute.op != Op::cast && compute.op != Op::constant) add(word(compute));
+  for (std::size_t i = 0; i < epilogue_.computes.size(); ++i) {
+    if (is_named(i)) add(word(epilogue_.computes[i]));
   }
   bool first = true;
   for (const Store& store : epilogue_.stores) {

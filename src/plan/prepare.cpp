@@ -1,6 +1,7 @@
 // Adds the copies that make every output and every operand expressible in a plan.
 #include "plan/prepare.h"
 
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -17,6 +18,19 @@ using ir::Graph;
 using ir::Node;
 using ir::Op;
 using ir::ValueId;
+
+// A matrix product reads matrices with one contiguous dim and a stride along the other.
+bool is_matrix_in_memory(const Graph& graph, ValueId id) {
+  const Op origin = graph[ir::storage(graph, id)].op;
+  if (origin == Op::scalar || origin == Op::constant) return false;
+  const ir::Shape& shape = graph[id].type.shape;
+  const std::vector<bool> varies = ir::varies(graph, id);
+  for (std::size_t d = shape.size() - 2; d < shape.size(); ++d) {
+    if (!varies[d] && !shape[d].is(1)) return false;
+  }
+  const std::optional<int> unit = ir::unit_stride_dim(graph, id);
+  return unit && static_cast<std::size_t>(*unit) + 2 >= shape.size();
+}
 
 class Copier {
  public:
@@ -60,10 +74,7 @@ Graph Copier::run() {
 
 // `arg` is in the new graph, `reader` still in the old one.
 bool Copier::needs_copy(ValueId arg, const Node& reader) const {
-  if (reader.op == Op::matmul) {
-    const Op origin = to_[ir::storage(to_, arg)].op;
-    return origin == Op::scalar || origin == Op::constant;
-  }
+  if (reader.op == Op::matmul) return !is_matrix_in_memory(to_, arg);
   return reader.op == Op::reshape && !reshapes_as_view(to_, arg, reader.type.shape);
 }
 

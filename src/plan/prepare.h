@@ -24,7 +24,7 @@ ir::Graph hoist_output_reshapes(const ir::Graph& graph);
 
 // Adds copies (a cast to the same dtype) so that
 //   every output is a computed value, and no two outputs are the same value,
-//   what a matmul multiplies is in memory, not a number that is repeated,
+//   what a matmul multiplies is a matrix in memory with a contiguous dim, none that is repeated,
 //   the operand of a reshape has strides that the reshape can be seen through.
 ir::Graph add_copies(const ir::Graph& graph);
 

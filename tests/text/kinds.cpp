@@ -8,6 +8,7 @@
 #include "ir/graph.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
+#include "plan/plan.h"
 
 namespace epifuse::text_tests {
 namespace {
@@ -51,10 +52,43 @@ std::string run_passes(const Case& test) {
   throw std::logic_error("there is no pass called " + test.subfolder);
 }
 
+// Every product apart from its epilogue, as on a target without a kernel for any of them.
+plan::Plan split_all(const plan::Plan& plan) {
+  plan::Plan result = plan;
+  result.steps.clear();
+  for (const plan::Step& step : plan.steps) {
+    const auto* fused = std::get_if<plan::FusedGemm>(&step);
+    if (!fused) {
+      result.steps.push_back(step);
+      continue;
+    }
+    plan::Split parts = plan::split(plan, *fused);
+    result.steps.emplace_back(std::move(parts.gemm));
+    if (parts.tail) result.steps.emplace_back(std::move(*parts.tail));
+  }
+  return result;
+}
+
+// plan/ as it is, plan/exact/ and plan/unfused/ with that option, plan/split/ with every product
+// apart, plan/after_passes/ behind the pipeline.
+std::string run_plan(const Case& test) {
+  ir::Graph graph = parse_verified(test);
+  CompileOptions options;
+  if (test.subfolder == "exact") options.numerics = Numerics::exact;
+  if (test.subfolder == "unfused") options.fuse = false;
+  if (test.subfolder == "after_passes") graph = passes::run_all(graph, options.numerics);
+  plan::Plan plan = plan::make_plan(graph, options);
+  plan::verify(plan);
+  if (test.subfolder == "split") plan = split_all(plan);
+  plan::verify(plan);
+  return plan::print(plan);
+}
+
 constexpr auto kKinds = std::to_array<Kind>({
     {"roundtrip", run_roundtrip},
     {"errors", run_errors},
     {"passes", run_passes},
+    {"plan", run_plan},
 });
 
 }  // namespace
