@@ -51,7 +51,7 @@ codegen::Bound bind_sources(const ir::Graph& graph, const Matched& matched) {
 
 codegen::Bound bind(const plan::Plan& plan, std::span<const Binding> tensors, DeviceKind device) {
   const ir::Graph& graph = plan.graph;
-  const Matched matched = match(graph, tensors, device, true);
+  const Matched matched = match(graph, tensors, device, Outputs::required);
   codegen::Bound bound = bind_sources(graph, matched);
   std::vector<bool> is_written(graph.nodes.size(), false);
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {

@@ -1,6 +1,7 @@
 // Matches the tensors of a call with the inputs, scalars and outputs of a graph.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,12 +15,14 @@ namespace epifuse::backends {
 struct Matched {
   Sizes sizes;                          // of every symbol of the inputs and outputs
   std::vector<const Binding*> sources;  // by ValueId; null for what is no input or scalar
-  std::vector<const Binding*> outputs;  // in order of Graph::outputs; empty without outputs
+  std::vector<const Binding*> outputs;  // in order of Graph::outputs; null: not bound
 };
 
-// Throws ArgumentError. Without outputs, tensors bound to the names of outputs are ignored.
+enum class Outputs : std::uint8_t { required, optional };  // whether each must be bound
+
+// Throws ArgumentError.
 Matched match(const ir::Graph& graph, std::span<const Binding> tensors, DeviceKind device,
-              bool with_outputs);
+              Outputs outputs);
 
 // Inputs and scalars by ValueId.
 codegen::Bound bind_sources(const ir::Graph& graph, const Matched& matched);

@@ -33,13 +33,13 @@ struct Pair {
 class Matcher {
  public:
   Matcher(const ir::Graph& graph, std::span<const Binding> tensors, DeviceKind device,
-          bool with_outputs)
-      : graph_(graph), tensors_(tensors), device_(device), with_outputs_(with_outputs) {}
+          Outputs outputs)
+      : graph_(graph), tensors_(tensors), device_(device), outputs_(outputs) {}
 
   Matched run() {
     check_names();
     match_sources();
-    if (with_outputs_) match_outputs();
+    match_outputs();
     for (const Pair& pair : pairs_) check_form(pair);
     for (const Pair& pair : pairs_) solve_sizes(pair);
     for (const Pair& pair : pairs_) solve_strides(pair);
@@ -62,7 +62,7 @@ class Matcher {
   const ir::Graph& graph_;
   std::span<const Binding> tensors_;
   DeviceKind device_;
-  bool with_outputs_;
+  Outputs outputs_;
   std::vector<Pair> pairs_;
   Matched result_;
 };
@@ -119,11 +119,12 @@ void Matcher::match_sources() {
 void Matcher::match_outputs() {
   for (const ir::Output& output : graph_.outputs) {
     const Binding* binding = find(output.name);
-    if (binding == nullptr) {
+    if (binding == nullptr && outputs_ == Outputs::required) {
       throw ArgumentError(
           fmt::format("nothing is bound to output '{}' of graph '{}'", output.name, graph_.name));
     }
     result_.outputs.push_back(binding);
+    if (binding == nullptr) continue;
     pairs_.push_back({"output", output.name, &graph_[output.value].type, &binding->view});
   }
 }
@@ -214,8 +215,8 @@ void Matcher::check_strides(const Pair& pair) const {
 }  // namespace
 
 Matched match(const ir::Graph& graph, std::span<const Binding> tensors, DeviceKind device,
-              bool with_outputs) {
-  return Matcher(graph, tensors, device, with_outputs).run();
+              Outputs outputs) {
+  return Matcher(graph, tensors, device, outputs).run();
 }
 
 }  // namespace epifuse::backends

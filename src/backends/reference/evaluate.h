@@ -21,14 +21,20 @@ struct Options {
   // Names of values that the program certainly rounds in memory under `fast`
   // (plan::rounded_values); ignored under `exact`, where all are.
   std::vector<std::string> rounded;
+  // The same for values that are read rounded from memory in one place and unrounded in another.
+  std::vector<std::string> maybe_rounded;
   // Elements checked per output: all of them up to this many, else whole rows picked by `seed`.
   std::int64_t max_elements = std::int64_t{1} << 22;
   std::uint64_t seed = 0;
 };
 
-// Evaluates every element of every output in float64: `mid` values only, in order of the outputs.
-// Tensors are host memory; sizes are read off them.
-std::vector<std::vector<double>> evaluate(const ir::Graph& graph, std::span<const Binding> inputs);
+// Evaluates every element of every output in float64, in order of the outputs, before they are
+// rounded for the store. Tensors are host memory; sizes are read off them, also of outputs that are
+// bound.
+std::vector<std::vector<double>> evaluate(const ir::Graph& graph, std::span<const Binding> tensors);
+// The same with bounds.
+std::vector<std::vector<Interval>> bounds(const ir::Graph& graph, std::span<const Binding> tensors,
+                                          const Options& options);
 
 struct Verdict {
   std::string output;

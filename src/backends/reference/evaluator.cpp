@@ -24,13 +24,17 @@ Table make_table(const ir::Graph& graph, ir::ValueId id, const codegen::Bound& b
   return Table(ir::eval(graph[id].type.shape, bound.sizes));
 }
 
-// Whether the result of a node is rounded to its dtype (docs/numerics.md).
-bool rounds(const ir::Node& node, const Options& options) {
-  if (node.op == ir::Op::cast) return true;
-  if (ir::is_source(node.op) || ir::is_view(node.op)) return false;
-  if (options.numerics == Numerics::exact) return true;
-  return std::find(options.rounded.begin(), options.rounded.end(), node.name) !=
-         options.rounded.end();
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// How the result of a node is rounded to its dtype (docs/numerics.md).
+Rounding rounding(const ir::Node& node, const Options& options) {
+  if (node.op == ir::Op::cast) return Rounding::certain;
+  if (ir::is_source(node.op) || ir::is_view(node.op)) return Rounding::none;
+  if (options.numerics == Numerics::exact) return Rounding::certain;
+  if (contains(options.maybe_rounded, node.name)) return Rounding::maybe;
+  return contains(options.rounded, node.name) ? Rounding::certain : Rounding::none;
 }
 
 // When each table is last read, so that it can be released then.
@@ -87,8 +91,10 @@ void evaluate_elementwise_block(Evaluation& evaluation, ir::ValueId id, std::int
 }  // namespace
 
 Interval finish(const Evaluation& evaluation, ir::ValueId id, const Interval& x) {
-  if (!evaluation.rounds[static_cast<std::size_t>(id)]) return x;
-  return round_to(x, evaluation.graph[id].type.dtype);
+  const Rounding rounding = evaluation.roundings[static_cast<std::size_t>(id)];
+  if (rounding == Rounding::none) return x;
+  const Interval rounded = round_to(x, evaluation.graph[id].type.dtype);
+  return rounding == Rounding::certain ? rounded : hull(x, rounded, x.value);
 }
 
 void evaluate_elementwise(Evaluation& evaluation, ir::ValueId id) {
@@ -123,7 +129,7 @@ void evaluate_view(Evaluation& evaluation, ir::ValueId id) {
 Evaluator::Evaluator(const ir::Graph& graph, const codegen::Bound& bound, const Options& options)
     : evaluation_{graph, bound, options.numerics, {}, {}} {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    evaluation_.rounds.push_back(rounds(graph.nodes[i], options));
+    evaluation_.roundings.push_back(rounding(graph.nodes[i], options));
     evaluation_.tables.push_back(make_table(graph, static_cast<ir::ValueId>(i), bound));
   }
 }

@@ -8,13 +8,16 @@
 
 namespace epifuse::reference {
 
+// Whether a result is rounded to its dtype: `maybe` where some readers see it unrounded.
+enum class Rounding : std::uint8_t { none, maybe, certain };
+
 // What the steps of one evaluation share.
 struct Evaluation {
   const ir::Graph& graph;
   const codegen::Bound& bound;
   Numerics numerics;
-  std::vector<bool> rounds;   // by ValueId: whether the result is rounded to its dtype
-  std::vector<Table> tables;  // by ValueId
+  std::vector<Rounding> roundings;  // by ValueId
+  std::vector<Table> tables;        // by ValueId
   Table& operator[](ir::ValueId id) { return tables[static_cast<std::size_t>(id)]; }
 };
 

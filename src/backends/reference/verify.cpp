@@ -111,7 +111,8 @@ class Comparison {
 
 std::vector<Verdict> verify(const ir::Graph& graph, std::span<const Binding> tensors,
                             const Options& options) {
-  const backends::Matched matched = backends::match(graph, tensors, DeviceKind::cpu, true);
+  const backends::Matched matched =
+      backends::match(graph, tensors, DeviceKind::cpu, backends::Outputs::required);
   const codegen::Bound bound = backends::bind_sources(graph, matched);
   Evaluator evaluator(graph, bound, options);
   std::vector<ir::ValueId> results;

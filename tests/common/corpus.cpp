@@ -1,0 +1,222 @@
+// Reads the corpus and makes tensors for its graphs.
+#include "tests/common/corpus.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "ir/text.h"
+#include "ir/views.h"
+
+namespace epifuse::testing {
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// "M=17 N=8"
+Sizes parse_sizes(const std::string& text) {
+  Sizes sizes;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) throw std::runtime_error("expected NAME=SIZE, got " + word);
+    sizes[word.substr(0, equals)] = std::stoll(word.substr(equals + 1));
+  }
+  return sizes;
+}
+
+// The rest of the line `# key: ...`, when there is one.
+std::optional<std::string> directive(const std::string& text, const std::string& key) {
+  const std::string start = "# " + key + ":";
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(start)) return line.substr(start.size());
+  }
+  return std::nullopt;
+}
+
+std::set<std::string> symbols_of(const ir::Graph& graph) {
+  std::set<std::string> symbols;
+  for (const ir::Node& node : graph.nodes) {
+    for (const Dim& dim : node.type.shape) {
+      for (const std::string& symbol : dim.symbols()) symbols.insert(symbol);
+    }
+  }
+  return symbols;
+}
+
+struct DefaultSizes {
+  std::vector<Sizes> all, empty;
+};
+
+DefaultSizes read_default_sizes(const std::filesystem::path& path) {
+  DefaultSizes result;
+  std::istringstream lines(read_file(path));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.starts_with("#")) continue;
+    const bool empty = line.starts_with("cpu ");
+    (empty ? result.empty : result.all).push_back(parse_sizes(line.substr(empty ? 4 : 0)));
+  }
+  return result;
+}
+
+// The rows restricted to the graph's symbols, each once. A row that is not empty for this graph is
+// no empty row.
+std::vector<Sizes> restrict_to(const std::set<std::string>& symbols, const std::vector<Sizes>& rows,
+                               bool only_empty) {
+  std::vector<Sizes> result;
+  for (const Sizes& row : rows) {
+    Sizes own;
+    bool is_empty = false;
+    for (const std::string& symbol : symbols) {
+      own[symbol] = row.at(symbol);
+      is_empty = is_empty || own[symbol] == 0;
+    }
+    const bool known = std::find(result.begin(), result.end(), own) != result.end();
+    if (!known && (is_empty || !only_empty)) result.push_back(own);
+  }
+  return result;
+}
+
+CorpusCase load_case(const std::filesystem::path& path, const DefaultSizes& defaults) {
+  CorpusCase result;
+  result.name = path.stem().string();
+  result.text = read_file(path);
+  if (const auto rows = directive(result.text, "sizes")) {
+    std::istringstream parts(*rows);
+    for (std::string part; std::getline(parts, part, ';');) {
+      result.sizes.push_back(parse_sizes(part));
+    }
+  } else {
+    const std::set<std::string> symbols = symbols_of(ir::parse(result.text));
+    result.sizes = restrict_to(symbols, defaults.all, false);
+    result.empty_sizes = restrict_to(symbols, defaults.empty, true);
+  }
+  if (const auto words = directive(result.text, "special")) {
+    std::istringstream stream(*words);
+    for (std::string word; stream >> word;) result.special.push_back(std::stod(word));
+  }
+  if (const auto pad = directive(result.text, "pad")) result.pad = std::stoll(*pad);
+  result.cpu_only = directive(result.text, "targets").has_value();
+  return result;
+}
+
+// Strides of a tensor whose rows are `pad` elements longer than needed, or those declared: symbolic
+// ones are laid out from the last dim on, behind the dims with known strides.
+std::vector<std::int64_t> choose_strides(const ir::TensorType& type,
+                                         const std::vector<std::int64_t>& shape, std::int64_t pad) {
+  const std::size_t rank = shape.size();
+  std::vector<std::int64_t> strides(rank, 1);
+  std::int64_t extent = 1;
+  for (std::size_t d = 0; d < type.strides.size(); ++d) {
+    if (const auto known = type.strides[d].constant()) {
+      strides[d] = *known;
+      extent = std::max(extent, (shape[d] - 1) * *known + 1);
+    }
+  }
+  for (std::size_t d = rank; d-- > 0;) {
+    const bool is_known = !type.strides.empty() && type.strides[d].constant();
+    if (is_known) continue;
+    const bool is_unit = type.strides.empty() && d + 1 == rank;
+    if (!is_unit) extent += pad;
+    strides[d] = is_unit ? 1 : std::max<std::int64_t>(extent, 1);
+    extent = strides[d] * std::max<std::int64_t>(shape[d], 1);
+  }
+  return strides;
+}
+
+// Deviation of an input's elements, so that products of any K have magnitudes around 1.
+double deviation_of(const ir::Graph& graph, ir::ValueId input, const Sizes& sizes) {
+  double deviation = 1;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op != ir::Op::matmul || ir::storage(graph, node.args[1]) != input) continue;
+    const ir::Shape& b = graph[node.args[1]].type.shape;
+    const std::int64_t k = b[b.size() - (node.transpose_b ? 1 : 2)].eval(sizes);
+    deviation = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(k, 1)));
+  }
+  return deviation;
+}
+
+void sprinkle(HostTensor& tensor, const std::vector<double>& special, std::mt19937_64& random) {
+  constexpr std::uint64_t kOneIn = 61;
+  if (tensor.dtype() == DType::boolean) return;
+  for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    if (random() % kOneIn == 0) tensor.set(i, special[random() % special.size()]);
+  }
+}
+
+void fill_input(HostTensor& tensor, double deviation, std::mt19937_64& random) {
+  if (tensor.dtype() != DType::boolean) {
+    tensor.fill_normal(random, deviation);
+    return;
+  }
+  for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    tensor.set(i, static_cast<double>(random() % 2));
+  }
+}
+
+}  // namespace
+
+std::vector<CorpusCase> load_corpus(const std::filesystem::path& folder,
+                                    const std::string& filter) {
+  const DefaultSizes defaults = read_default_sizes(folder / "sizes.txt");
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const bool wanted = entry.path().stem().string().find(filter) != std::string::npos;
+    if (entry.path().extension() == ".epi" && wanted) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<CorpusCase> cases;
+  for (const std::filesystem::path& path : paths) cases.push_back(load_case(path, defaults));
+  return cases;
+}
+
+CorpusTensors make_tensors(const ir::Graph& graph, const CorpusCase& from, const Sizes& sizes,
+                           bool with_special, std::uint64_t seed) {
+  CorpusTensors result;
+  std::mt19937_64 random(seed);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const ir::Node& node = graph.nodes[i];
+    if (node.op == ir::Op::scalar) {
+      result.scalars.emplace_back(node.name, 0.5 + static_cast<double>(random() % 8) / 8);
+    }
+    if (node.op != ir::Op::input) continue;
+    const std::vector<std::int64_t> shape = ir::eval(node.type.shape, sizes);
+    HostTensor tensor(node.type.dtype, shape, choose_strides(node.type, shape, from.pad));
+    const double deviation = deviation_of(graph, static_cast<ir::ValueId>(i), sizes);
+    fill_input(tensor, deviation, random);
+    if (with_special) sprinkle(tensor, from.special, random);
+    result.names.push_back(node.name);
+    result.tensors.push_back(std::move(tensor));
+    result.is_output.push_back(false);
+  }
+  for (const ir::Output& output : graph.outputs) {
+    const ir::TensorType type{graph[output.value].type.dtype, graph[output.value].type.shape, {}};
+    const std::vector<std::int64_t> shape = ir::eval(type.shape, sizes);
+    result.names.push_back(output.name);
+    result.tensors.emplace_back(type.dtype, shape, choose_strides(type, shape, from.pad));
+    result.is_output.push_back(true);
+  }
+  return result;
+}
+
+std::string text_of(const Sizes& sizes) {
+  std::string text;
+  for (const auto& [symbol, size] : sizes) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", symbol, size);
+  }
+  return text;
+}
+
+}  // namespace epifuse::testing

@@ -1,0 +1,35 @@
+// Runs the corpus on a target and checks every result.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/common/corpus.h"
+#include "tests/common/memory.h"
+
+namespace epifuse::testing {
+
+// What all runs of one graph at one level of numerics gave.
+struct CorpusRow {
+  std::string graph;
+  Numerics numerics = Numerics::fast;
+  int num_steps = 0;
+  int num_runs = 0, num_failed = 0;
+  std::int64_t num_elements = 0;
+  double max_ratio = 0;       // error over what is allowed
+  double relative_error = 0;  // the worst of a run
+  std::string first_failure;
+};
+
+// Every size of the graph, once plain and once with special values where it asks for them; `quick`
+// takes the first two sizes.
+CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numerics, Memory& memory,
+                   bool quick);
+
+std::string print_table(const std::vector<CorpusRow>& rows);
+
+// A tier's main(): runs everything, prints progress, the table, and "N passed, M failed" (runs).
+// Arguments: [--quick] [--only WORD] [--table FILE] FOLDER. Returns the process's exit code.
+int run_tier(const Target& target, Memory& memory, int argc, char** argv);
+
+}  // namespace epifuse::testing
