@@ -1,0 +1,69 @@
+// Runs `.epi` text on the CPU backend, for its tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cpu/backend.h"
+#include "backends/reference/evaluate.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "plan/plan.h"
+#include "tests/common/host_tensor.h"
+
+namespace epifuse::cpu {
+
+using testing::HostTensor;
+
+class CpuProgram {
+ public:
+  explicit CpuProgram(const std::string& text, const CompileOptions& options = {})
+      : graph_(ir::parse(text)), options_(options) {
+    const ir::Graph simplified = passes::run_all(graph_, options.numerics);
+    executable_ = prepare(plan::make_plan(simplified, options), {});
+  }
+
+  const plan::Plan& plan() const { return executable_->plan(); }
+  const backends::Executable& executable() const { return *executable_; }
+
+  void run(const std::vector<Binding>& tensors) const {
+    executable_->run(
+        std::make_shared<codegen::Bound>(backends::bind(plan(), tensors, DeviceKind::cpu)),
+        nullptr);
+  }
+
+  // Runs and compares every output with the float64 reference.
+  void run_and_verify(const std::vector<Binding>& tensors) const {
+    run(tensors);
+    reference::Options options;
+    options.numerics = options_.numerics;
+    const std::vector<bool> rounded = plan::rounded_values(plan());
+    for (std::size_t id = 0; id < rounded.size(); ++id) {
+      if (rounded[id]) options.rounded.push_back(plan().graph.nodes[id].name);
+    }
+    for (const reference::Verdict& verdict : reference::verify(graph_, tensors, options)) {
+      EXPECT_EQ(verdict.failed, 0) << verdict.output << ": " << verdict.first_failure;
+    }
+  }
+
+ private:
+  ir::Graph graph_;
+  CompileOptions options_;
+  std::unique_ptr<backends::Executable> executable_;
+};
+
+inline HostTensor random_tensor(DType dtype, std::vector<std::int64_t> shape, std::uint64_t seed,
+                                std::vector<std::int64_t> strides = {}) {
+  std::mt19937_64 random(seed);
+  HostTensor tensor(dtype, std::move(shape), std::move(strides));
+  tensor.fill_normal(random);
+  return tensor;
+}
+
+}  // namespace epifuse::cpu

@@ -1,0 +1,131 @@
+// What verify() checks, samples and says.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "simulated_kernel.h"
+
+namespace epifuse::testing {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const double kNaN = std::nan("");
+
+// Verdict on a stored result of a graph with one input x of the given values.
+reference::Verdict verify_unary(const std::string& text, const std::vector<double>& input,
+                                const std::vector<double>& result,
+                                const reference::Options& options = {}) {
+  const auto count = static_cast<std::int64_t>(input.size());
+  HostTensor x(DType::f32, {count}), y(DType::f32, {count});
+  x.fill(input);
+  y.fill(result);
+  const std::vector<Binding> tensors{x.bind("x"), y.bind("y")};
+  return reference::verify(ir::parse(text), tensors, options).at(0);
+}
+
+constexpr const char* kRelu = "graph g(x: f32[N]) {\n y = relu x\n return y\n}";
+
+TEST(Verify, NaNInfinityAndZero) {
+  EXPECT_TRUE(verify_unary(kRelu, {kNaN, kInf, -kInf, -0.0}, {kNaN, kInf, 0, 0}).ok());
+  EXPECT_EQ(verify_unary(kRelu, {kNaN, kInf, -kInf, -0.0}, {0, 1, -kInf, 1}).failed, 4);
+  EXPECT_EQ(verify_unary(kRelu, {1, 2}, {kNaN, kInf}).failed, 2);
+}
+
+TEST(Verify, SaysWhereAndWhat) {
+  const reference::Verdict verdict = verify_unary(kRelu, {1, 2, 3}, {1, 2.5, 3});
+  EXPECT_EQ(verdict.first_failure, "y[1]: got 2.5, expected 2 within [2, 2]");
+  EXPECT_EQ(verdict.checked, 3);
+  EXPECT_EQ(verdict.failed, 1);
+  EXPECT_EQ(verdict.max_error, 0.5);
+  EXPECT_GT(verdict.max_ratio, 1);
+  EXPECT_NEAR(verdict.relative_error, 0.5 / std::sqrt(14.0), 1e-12);
+}
+
+TEST(Verify, UnwrittenResultFails) {
+  HostTensor x(DType::bf16, {4, 4}), y(DType::bf16, {4, 4});
+  x.fill(std::vector<double>(16, 1.0));
+  const std::vector<Binding> tensors{x.bind("x"), y.bind("y")};
+  const auto graph = ir::parse("graph g(x: bf16[M, N]) {\n y = neg x\n return y\n}");
+  EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).failed, 16);
+}
+
+TEST(Verify, SamplesWholeRowsWithTheFirstAndTheLast) {
+  constexpr std::int64_t kRows = 1000, kCols = 8;
+  HostTensor x(DType::f32, {kRows, kCols}), y(DType::f32, {kRows, kCols});
+  std::mt19937_64 random(3);
+  x.fill_normal(random);
+  y.fill(x.values());
+  const auto graph = ir::parse("graph g(x: f32[M, N]) {\n y = mul x, 1\n return y\n}");
+  reference::Options options;
+  options.max_elements = 80;
+  const auto verify = [&] {
+    const std::vector<Binding> tensors{x.bind("x"), y.bind("y")};
+    return reference::verify(graph, tensors, options).at(0);
+  };
+  EXPECT_EQ(verify().checked, 80);
+  EXPECT_TRUE(verify().ok());
+  y.set(kRows * kCols - 1, 1e6);
+  EXPECT_EQ(verify().failed, 1);
+  y.set(0, 1e6);
+  EXPECT_EQ(verify().failed, 2);
+}
+
+// The rows that matter are found through views, products and reductions of other values.
+TEST(Verify, SamplingGivesTheSameVerdictAsCheckingAll) {
+  Problem problem(64, 40, 24, 5);
+  const std::string text = R"(graph g(x: bf16[M, K], w: bf16[N, K]) {
+    h = matmul x, w^T -> f32
+    t = transpose h
+    u = matmul t, h
+    s = row_sum u
+    d = sub u, s
+    y = slice d [0:N, 0:N]
+    return y
+  })";
+  const ir::Graph graph = ir::parse(text);
+  HostTensor y(DType::f32, {40, 40});
+  std::vector<Binding> tensors{problem.x.bind("x"), problem.w.bind("w"), y.bind("y")};
+  y.fill(reference::evaluate(graph, tensors).at(0));
+  reference::Options options;
+  options.max_elements = 200;
+  const reference::Verdict sampled = reference::verify(graph, tensors, options).at(0);
+  EXPECT_TRUE(sampled.ok()) << sampled.first_failure;
+  EXPECT_EQ(sampled.checked, 200);
+  EXPECT_TRUE(reference::verify(graph, tensors, {}).at(0).ok());
+  y.set(39 * 40 + 7, y.get(39 * 40 + 7) + 1);
+  EXPECT_EQ(reference::verify(graph, tensors, options).at(0).failed, 1);
+}
+
+TEST(Verify, MatmulWithInfinities) {
+  HostTensor a(DType::f32, {4, 2}), b(DType::f32, {2, 1}), y(DType::f32, {4, 1});
+  a.fill({kInf, 1, kInf, -kInf, kNaN, 1, -kInf, 1});
+  b.fill({1, 1});
+  const auto graph =
+      ir::parse("graph g(a: f32[M, K], b: f32[K, N]) {\n y = matmul a, b\n return y\n}");
+  const std::vector<Binding> tensors{a.bind("a"), b.bind("b"), y.bind("y")};
+  y.fill({kInf, kNaN, kNaN, -kInf});
+  EXPECT_TRUE(reference::verify(graph, tensors, {}).at(0).ok());
+  y.fill({kNaN, kInf, 0, kInf});
+  EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).failed, 4);
+}
+
+TEST(Verify, NamedValuesAreRoundedInFast) {
+  HostTensor x(DType::bf16, {2}), y(DType::bf16, {2});
+  x.fill({256, 256});
+  const auto graph =
+      ir::parse("graph g(x: bf16[N]) {\n t = add x, 1\n y = sub t, 256\n return y\n}");
+  const std::vector<Binding> tensors{x.bind("x"), y.bind("y")};
+  y.fill({1, 0});  // unrounded, rounded
+  EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).first_failure,
+            "y[1]: got 0, expected 1 within [1, 1]");
+  reference::Options options;
+  options.rounded = {"t"};
+  EXPECT_EQ(reference::verify(graph, tensors, options).at(0).first_failure,
+            "y[0]: got 1, expected 0 within [0, 0]");
+  options.rounded = {};
+  options.maybe_rounded = {"t"};
+  EXPECT_TRUE(reference::verify(graph, tensors, options).at(0).ok());
+}
+
+}  // namespace
+}  // namespace epifuse::testing
