@@ -85,7 +85,13 @@ class Collector {
 
 std::vector<CorpusKernel> corpus_kernels() {
   Collector collector;
-  for (const std::filesystem::path& file : graph_files()) collector.add_graph(file);
+  for (const std::filesystem::path& file : graph_files()) {
+    try {
+      collector.add_graph(file);
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: {}", file.string(), error.what()));
+    }
+  }
   return std::move(collector.kernels);
 }
 
