@@ -10,7 +10,6 @@
 
 #include "base/float_types.h"
 #include "base/text.h"
-#include "ir/limits.h"
 #include "ir/source_error.h"
 #include "ir/text.h"
 

@@ -65,11 +65,11 @@ Token ParseState::parse_new_name(std::string_view expected) {
   return lexer.take();
 }
 
-DType ParseState::parse_dtype(std::string_view expected) {
-  constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "e4m3", "e5m2", "bool", "scalar"};
+DType ParseState::parse_dtype(std::string_view expected, std::string_view other) {
+  const std::string_view names[] = {"f32", "bf16", "f16", "e4m3", "e5m2", "bool", other};
   const Token& word = lexer.peek();
   const auto dtype = word.kind == TokenKind::name ? dtype_from_name(word.text) : std::nullopt;
-  if (!dtype) lexer.fail_expected(expected, did_you_mean(word.text, kNames));
+  if (!dtype) lexer.fail_expected(expected, did_you_mean(word.text, names));
   lexer.take();
   return *dtype;
 }
@@ -81,8 +81,6 @@ ValueId ParseState::add(Node node, const Token& at) {
   try {
     node.type = infer_type(graph, node);
   } catch (const GraphError& error) {
-    lexer.fail(at.text, error.what());
-  } catch (const ArgumentError& error) {  // sizes that overflow
     lexer.fail(at.text, error.what());
   }
   const auto id = static_cast<ValueId>(graph.nodes.size());

@@ -36,7 +36,8 @@ struct ParseState {
   ValueId parse_value(std::string_view expected = "a value");
   // The next token, a name that is free.
   Token parse_new_name(std::string_view expected);
-  DType parse_dtype(std::string_view expected);
+  // The dtype that the next token names; `other` is a word that may stand there too.
+  DType parse_dtype(std::string_view expected, std::string_view other = {});
   // Appends a node whose result type is inferred; `at` is where its errors point.
   ValueId add(Node node, const Token& at);
 };

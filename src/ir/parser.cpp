@@ -77,8 +77,9 @@ void Parser::parse_input() {
 // type = dtype "[" sizes "]" [ "strides" "[" sizes "]" ]
 TensorType Parser::parse_type(bool with_strides) {
   TensorType type;
-  type.dtype = state_.parse_dtype(with_strides ? "a type such as bf16[M, 768], or 'scalar'"
-                                               : "a type such as bf16[M, 768]");
+  type.dtype = with_strides
+                   ? state_.parse_dtype("a type such as bf16[M, 768], or 'scalar'", "scalar")
+                   : state_.parse_dtype("a type such as bf16[M, 768]");
   type.shape = parse_dims(lexer_, state_.symbols);
   if (with_strides && lexer_.accept("strides")) type.strides = parse_dims(lexer_, state_.symbols);
   return type;

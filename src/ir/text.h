@@ -1,4 +1,5 @@
-// `.epi` text, both ways: parse(print(g)) == g, and print(parse(t)) == t for printed text.
+// `.epi` text, both ways: parse(print(g)) == g when the inputs of g come before its ops and it has
+// an output, and print(parse(t)) == t for printed text.
 #pragma once
 
 #include <string>
