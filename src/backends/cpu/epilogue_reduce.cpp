@@ -8,10 +8,6 @@
 namespace epifuse::cpu {
 namespace {
 
-bool is_row(plan::StoreKind kind) {
-  return kind == plan::StoreKind::row_sum || kind == plan::StoreKind::row_max;
-}
-
 bool is_max(plan::StoreKind kind) {
   return kind == plan::StoreKind::row_max || kind == plan::StoreKind::col_max;
 }
@@ -33,7 +29,7 @@ void EpilogueRun::set_tiling(std::int64_t row_blocks_per_batch, std::int64_t col
   columns_per_chunk_ = std::max<std::int64_t>(columns_per_chunk, 1);
   num_chunks_ = (grid_.n + columns_per_chunk_ - 1) / columns_per_chunk_;
   for (Reduction& reduction : reductions_) {
-    const std::int64_t num_partials = is_row(epilogue_.stores[reduction.store].kind)
+    const std::int64_t num_partials = reduces_rows(reduction.kind)
                                           ? grid_.num_rows() * num_chunks_
                                           : grid_.num_batches * row_blocks_per_batch_ * grid_.n;
     reduction.partials = pool.borrow(static_cast<std::size_t>(num_partials) * sizeof(double));
@@ -43,8 +39,8 @@ void EpilogueRun::set_tiling(std::int64_t row_blocks_per_batch, std::int64_t col
 // Column reductions are gathered in place over the rows of the tile.
 void EpilogueRun::start_reductions(const Tile& tile) const {
   for (const Reduction& reduction : reductions_) {
-    const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
-    if (is_row(kind)) continue;
+    const plan::StoreKind kind = reduction.kind;
+    if (reduces_rows(kind)) continue;
     double* partials = reduction.values() + tile.row_block * grid_.n + tile.first_column;
     std::fill_n(partials, tile.num_columns, identity(kind));
   }
@@ -52,9 +48,9 @@ void EpilogueRun::start_reductions(const Tile& tile) const {
 
 void EpilogueRun::reduce_strip(const Reduction& reduction, const float* in,
                                const Chunk& chunk) const {
-  const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
+  const plan::StoreKind kind = reduction.kind;
   const std::int64_t n = chunk.num_columns;
-  if (is_row(kind)) {
+  if (reduces_rows(kind)) {
     const auto reduce = is_max(kind) ? strips_.max : strips_.sum;
     const std::int64_t index = chunk.first_column / columns_per_chunk_;
     for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
@@ -70,7 +66,7 @@ void EpilogueRun::reduce_strip(const Reduction& reduction, const float* in,
 
 void EpilogueRun::finish() const {
   for (const Reduction& reduction : reductions_) {
-    if (is_row(epilogue_.stores[reduction.store].kind)) {
+    if (reduces_rows(reduction.kind)) {
       finish_rows(reduction);
     } else {
       finish_columns(reduction);
@@ -79,35 +75,38 @@ void EpilogueRun::finish() const {
 }
 
 void EpilogueRun::finish_rows(const Reduction& reduction) const {
-  const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
-  const Operand& operand = stores_[reduction.store];
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(grid_.num_rows()));
-  row_offsets(grid_, operand, 0, offsets);
+  const Operand& result = reduction.result;
+  const auto store = strips_.store[static_cast<std::size_t>(result.dtype)];
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(reduction.grid.num_rows()));
+  row_offsets(reduction.grid, result, 0, offsets);
   const double* partials = reduction.values();
   for (const std::int64_t offset : offsets) {
-    double total = identity(kind);
-    for (std::int64_t i = 0; i < num_chunks_; ++i) total = combine(kind, total, *partials++);
-    const auto rounded = static_cast<float>(total);
-    strips_.store[static_cast<std::size_t>(operand.dtype)](operand.at(offset), 1, &rounded, 1);
+    double total = identity(reduction.kind);
+    for (std::int64_t i = 0; i < num_chunks_; ++i) {
+      total = combine(reduction.kind, total, *partials++);
+    }
+    const auto value = static_cast<float>(total);
+    store(result.at(offset), 1, &value, 1);
   }
 }
 
 void EpilogueRun::finish_columns(const Reduction& reduction) const {
-  const plan::StoreKind kind = epilogue_.stores[reduction.store].kind;
-  const Operand& operand = stores_[reduction.store];
-  const auto store = strips_.store[static_cast<std::size_t>(operand.dtype)];
-  for (std::int64_t batch = 0; batch < grid_.num_batches; ++batch) {
-    std::int64_t offset = 0;
-    row_offsets(grid_, operand, batch * grid_.m, std::span(&offset, 1));
-    const double* partials = reduction.values() + batch * row_blocks_per_batch_ * grid_.n;
+  const Operand& result = reduction.result;
+  const auto store = strips_.store[static_cast<std::size_t>(result.dtype)];
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(reduction.grid.num_rows()));
+  row_offsets(reduction.grid, result, 0, offsets);
+  const double* partials = reduction.values();
+  std::vector<float> values(static_cast<std::size_t>(grid_.n));
+  for (const std::int64_t offset : offsets) {
     for (std::int64_t column = 0; column < grid_.n; ++column) {
-      double total = identity(kind);
+      double total = identity(reduction.kind);
       for (std::int64_t block = 0; block < row_blocks_per_batch_; ++block) {
-        total = combine(kind, total, partials[block * grid_.n + column]);
+        total = combine(reduction.kind, total, partials[block * grid_.n + column]);
       }
-      const auto rounded = static_cast<float>(total);
-      store(operand.at(offset + column * operand.column_stride), 1, &rounded, 1);
+      values[static_cast<std::size_t>(column)] = static_cast<float>(total);
     }
+    store(result.at(offset), result.column_stride, values.data(), grid_.n);
+    partials += row_blocks_per_batch_ * grid_.n;
   }
 }
 

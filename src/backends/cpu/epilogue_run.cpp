@@ -22,22 +22,32 @@ EpilogueRun::EpilogueRun(const plan::Epilogue& epilogue, const EpilogueProgram& 
     const codegen::BoundTensor number{nullptr, {}};
     loads_.push_back(make_operand(is_parameter ? number : tensor(load.value), load.dtype, shape));
   }
-  for (const plan::Store& store : epilogue.stores) {
-    stores_.push_back(make_operand(tensor(store.value), store.dtype, shape));
-    const bool reduces = store.kind != plan::StoreKind::tile;
-    reduction_index_.push_back(reduces ? static_cast<int>(reductions_.size()) : -1);
-    if (reduces) reductions_.push_back({stores_.size() - 1, {}});
-    has_reductions_ = has_reductions_ || reduces;
-  }
+  for (const plan::Store& store : epilogue.stores) add_store(store, tensor(store.value), shape);
   std::vector<Operand*> operands;
   for (Operand& operand : loads_) operands.push_back(&operand);
-  for (Operand& operand : stores_) operands.push_back(&operand);
+  for (std::size_t i = 0; i < stores_.size(); ++i) {
+    if (reduction_index_[i] < 0) operands.push_back(&stores_[i]);
+  }
   coalesce_rows(grid_, operands);
   if (merge != Merge::none) {
     grid_.m = grid_.num_rows();
     grid_.num_batches = 1;
   }
   if (merge == Merge::all) coalesce_columns(grid_, operands);
+}
+
+void EpilogueRun::add_store(const plan::Store& store, const codegen::BoundTensor& tensor,
+                            std::vector<std::int64_t> shape) {
+  if (store.kind == plan::StoreKind::tile) {
+    stores_.push_back(make_operand(tensor, store.dtype, shape));
+    reduction_index_.push_back(-1);
+    return;
+  }
+  shape[shape.size() - (reduces_rows(store.kind) ? 1 : 2)] = 1;
+  stores_.emplace_back();
+  reduction_index_.push_back(static_cast<int>(reductions_.size()));
+  reductions_.push_back(
+      {store.kind, make_grid(shape), make_operand(tensor, store.dtype, shape), {}});
 }
 
 void EpilogueRun::run(const Tile& tile, Worker& worker, BufferPool& pool) const {
@@ -50,6 +60,7 @@ void EpilogueRun::run(const Tile& tile, Worker& worker, BufferPool& pool) const 
                 std::span(worker.load_offsets).subspan(i * num_rows, num_rows));
   }
   for (std::size_t i = 0; i < stores_.size(); ++i) {
+    if (reduction_index_[i] >= 0) continue;
     row_offsets(grid_, stores_[i], tile.first_row,
                 std::span(worker.store_offsets).subspan(i * num_rows, num_rows));
   }

@@ -48,7 +48,6 @@ class EpilogueRun {
               const codegen::Bound& bound, const std::vector<std::int64_t>& shape, Merge merge);
 
   const Grid& grid() const { return grid_; }
-  bool has_reductions() const { return has_reductions_; }
   // How tiles cut the grid: reductions keep one partial result for each block of rows and for each
   // chunk of columns.
   void set_tiling(std::int64_t row_blocks_per_batch, std::int64_t columns_per_chunk,
@@ -58,7 +57,9 @@ class EpilogueRun {
 
  private:
   struct Reduction {
-    std::size_t store;
+    plan::StoreKind kind;
+    Grid grid;  // of the result: one column, or one row for each batch
+    Operand result;
     BufferPool::Buffer partials;  // doubles
     double* values() const { return reinterpret_cast<double*>(partials.data()); }
   };
@@ -71,6 +72,8 @@ class EpilogueRun {
     std::int64_t num_floats() const { return num_rows * num_columns; }
   };
 
+  void add_store(const plan::Store& store, const codegen::BoundTensor& tensor,
+                 std::vector<std::int64_t> shape);
   float* buffer(const Worker& worker, int index) const;
   const float* source(const Worker& worker, const Chunk& chunk, int index) const;
   void start_worker(Worker& worker, BufferPool& pool) const;
@@ -89,11 +92,10 @@ class EpilogueRun {
   const EpilogueProgram& program_;
   const StripKernels& strips_;
   Grid grid_;
-  std::vector<Operand> loads_, stores_;
-  std::vector<float> parameters_;     // by load
-  std::vector<int> reduction_index_;  // by store; -1: none
+  std::vector<Operand> loads_, stores_;  // a reduction's store has no operand here
+  std::vector<float> parameters_;        // by load
+  std::vector<int> reduction_index_;     // by store; -1: none
   std::vector<Reduction> reductions_;
-  bool has_reductions_ = false;
   std::int64_t row_blocks_per_batch_ = 0, columns_per_chunk_ = 0, num_chunks_ = 0;
 };
 

@@ -80,13 +80,13 @@ TEST(CpuGemm, UnfusedChain) {
 }
 
 TEST(CpuGemm, NarrowDtypesAndPaddedStrides) {
-  const CpuProgram fp8(
-      "graph g(a: e4m3[M, K], b: e4m3[N, K], s: f32[M, 1]) {\n"
-      "  h = matmul a, b^T -> f32\n  y = mul h, s\n  return y\n}");
-  HostTensor a = random_tensor(DType::e4m3, {37, 50}, 1, {64, 1});
+  const CpuProgram half(
+      "graph g(a: f16[M, K], b: e4m3[N, K], s: f32[M, 1]) {\n  w = cast b -> f16\n"
+      "  h = matmul a, w^T -> f32\n  y = mul h, s\n  return y\n}");
+  HostTensor a = random_tensor(DType::f16, {37, 50}, 1, {64, 1});
   HostTensor b = random_tensor(DType::e4m3, {70, 50}, 2, {55, 1});
   HostTensor s = random_tensor(DType::f32, {37, 1}, 3), y(DType::f32, {37, 70}, {80, 1});
-  fp8.run_and_verify({a.bind("a"), b.bind("b"), s.bind("s"), y.bind("y")});
+  half.run_and_verify({a.bind("a"), b.bind("b"), s.bind("s"), y.bind("y")});
 
   const CpuProgram padded(
       "graph g(a: bf16[M, K], b: bf16[K, N], r: bf16[M, N]) {\n"
@@ -115,26 +115,44 @@ TEST(CpuGemm, BatchesSharedAndOwnWeights) {
 
   const CpuProgram own(
       "graph g(a: f32[B, H, S, K], b: f32[B, 1, K, N], s: f32[B, H, 1, 1]) {\n"
-      "  w = broadcast b -> [B, H, K, N]\n  h = matmul a, w\n  y = mul h, s\n  return y\n}");
+      "  w = broadcast b [B, H, K, N]\n  h = matmul a, w\n  y = mul h, s\n  return y\n}");
   HostTensor oa = random_tensor(DType::f32, {2, 3, 20, 30}, 5);
   HostTensor ob = random_tensor(DType::f32, {2, 1, 30, 70}, 6);
   HostTensor os = random_tensor(DType::f32, {2, 3, 1, 1}, 7), oy(DType::f32, {2, 3, 20, 70});
   own.run_and_verify({oa.bind("a"), ob.bind("b"), os.bind("s"), oy.bind("y")});
 }
 
-TEST(CpuGemm, ReductionsBesideTheTile) {
-  const CpuProgram program(
+// Reductions taken from the tiles of a product: make_plan gives them steps of their own, so the
+// plan is put together here.
+CpuProgram program_with_reductions() {
+  const std::string source =
       "graph g(a: f32[B, M, K], b: f32[K, N]) {\n"
-      "  h = matmul a, b\n  g = silu h\n  rs = row_sum g\n  cm = col_max g\n  cs = col_sum g\n"
-      "  return g, rs, cm, cs\n}");
+      "  h = matmul a, b\n  g = silu h\n  rs = row_sum g\n  cm = col_max g\n"
+      "  cs = col_sum g\n  rm = row_max g\n  return g, rs, cm, cs, rm\n}";
+  plan::Plan plan = plan::make_plan(ir::parse(source), {});
+  plan::FusedGemm gemm = std::get<plan::FusedGemm>(plan.steps.at(0));
+  const plan::Slot source_slot = gemm.epilogue.stores.at(0).source;
+  for (std::size_t i = 1; i < plan.steps.size(); ++i) {
+    for (plan::Store store : plan.epilogue(i).stores) {
+      store.source = source_slot;
+      gemm.epilogue.stores.push_back(store);
+    }
+  }
+  plan.steps = {gemm};
+  return CpuProgram(source, plan);
+}
+
+TEST(CpuGemm, ReductionsBesideTheTile) {
+  const CpuProgram program = program_with_reductions();
+  ASSERT_EQ(program.plan().epilogue(0).stores.size(), 5u);
   for (const Sizes3& s : {Sizes3{150, 300, 20}, Sizes3{1, 7, 0}, Sizes3{700, 17, 4},
                           Sizes3{0, 4, 4}, Sizes3{5, 0, 4}}) {
     HostTensor a = random_tensor(DType::f32, {2, s.m, s.k}, 1);
     HostTensor b = random_tensor(DType::f32, {s.k, s.n}, 2), g(DType::f32, {2, s.m, s.n});
-    HostTensor rs(DType::f32, {2, s.m, 1}), cm(DType::f32, {2, 1, s.n}),
-        cs(DType::f32, {2, 1, s.n});
-    program.run_and_verify(
-        {a.bind("a"), b.bind("b"), g.bind("g"), rs.bind("rs"), cm.bind("cm"), cs.bind("cs")});
+    HostTensor rs(DType::f32, {2, s.m, 1}), rm(DType::f32, {2, s.m, 1});
+    HostTensor cm(DType::f32, {2, 1, s.n}), cs(DType::f32, {2, 1, s.n});
+    program.run_and_verify({a.bind("a"), b.bind("b"), g.bind("g"), rs.bind("rs"), rm.bind("rm"),
+                            cm.bind("cm"), cs.bind("cs")});
   }
 }
 

@@ -32,6 +32,10 @@ class CpuProgram {
   const plan::Plan& plan() const { return executable_->plan(); }
   const backends::Executable& executable() const { return *executable_; }
 
+  // A plan of one's own, for what make_plan does not make yet.
+  CpuProgram(const std::string& text, const plan::Plan& plan)
+      : graph_(ir::parse(text)), executable_(prepare(plan, {})) {}
+
   void run(const std::vector<Binding>& tensors) const {
     executable_->run(
         std::make_shared<codegen::Bound>(backends::bind(plan(), tensors, DeviceKind::cpu)),
@@ -43,6 +47,10 @@ class CpuProgram {
     run(tensors);
     reference::Options options;
     options.numerics = options_.numerics;
+    // Outputs that a later step reads are rounded for it, as temporaries are.
+    for (std::size_t i = 0; i < plan().steps.size(); ++i) {
+      for (const plan::Load& load : plan().epilogue(i).loads) options.rounded.push_back(load.name);
+    }
     const std::vector<bool> rounded = plan::rounded_values(plan());
     for (std::size_t id = 0; id < rounded.size(); ++id) {
       if (rounded[id]) options.rounded.push_back(plan().graph.nodes[id].name);

@@ -104,7 +104,7 @@ TEST(CpuRun, TailsOfEveryRankAndStride) {
 
 TEST(CpuRun, ViewsOfInputsAndLongRows) {
   const CpuProgram views(
-      "graph g(x: f32[M, N], v: f32[N]) {\n  t = transpose x\n  u = reshape v -> [N, 1]\n"
+      "graph g(x: f32[M, N], v: f32[N]) {\n  t = transpose x\n  u = reshape v [N, 1]\n"
       "  s = mul t, u\n  m = row_max s\n  c = col_sum s\n  return s, m, c\n}");
   HostTensor x = random_tensor(DType::f32, {130, 70}, 1), v = random_tensor(DType::f32, {70}, 2);
   HostTensor s(DType::f32, {70, 130}), m(DType::f32, {70, 1}), c(DType::f32, {1, 130});
