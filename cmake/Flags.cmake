@@ -11,7 +11,8 @@ endif()
 # -Wno-restrict: g++ 12 warns wrongly about `"text" + std::string` (GCC bug 105651).
 add_library(epifuse_flags INTERFACE)
 target_compile_options(epifuse_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -Wshadow
-                       -Wno-missing-field-initializers -Wno-restrict -ffp-contract=off)
+                       -Wno-missing-field-initializers -ffp-contract=off
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(EPIFUSE_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)
