@@ -27,64 +27,79 @@ bool matches_number(const Graph& graph, double number, ValueId id, DType dtype) 
   return std::fabs(value - number) <= constant_tolerance(dtype) * std::fabs(number);
 }
 
-// Bindings with `variable` bound to `id`, unless it stands for something else already.
-std::optional<Bindings> bind(const Graph& graph, char variable, ValueId id, Bindings bindings) {
-  if (variable == kConstantVariable) {
-    const std::optional<float> constant = constant_value(graph, id);
-    if (!constant || !std::isfinite(*constant)) return std::nullopt;
+// A value that must have the form of a pattern; `dtype` is that of the op that uses it.
+struct Goal {
+  const Pattern* pattern;
+  ValueId id;
+  DType dtype;
+};
+
+// Searches for bindings that meet all goals, trying both orders of commuting operands: which one
+// fits may show only at a later goal. It recurses as deep as the pattern, not as the graph.
+class Matcher {
+ public:
+  explicit Matcher(const Graph& graph) : graph_(graph) { bindings_.fill(-1); }
+
+  bool match(const Pattern& pattern, const Node& node) { return meet_op(pattern, node); }
+  const Bindings& bindings() const { return bindings_; }
+
+ private:
+  // Meets all goals. When it cannot, goals and bindings are as before the call; so for all below.
+  bool meet_all() {
+    if (goals_.empty()) return true;
+    const Goal goal = goals_.back();
+    goals_.pop_back();
+    if (meet(goal)) return true;
+    goals_.push_back(goal);
+    return false;
   }
-  ValueId& bound = bindings[letter_index(variable)];
-  if (bound >= 0 && bound != id) return std::nullopt;
-  bound = id;
-  return bindings;
-}
 
-std::vector<Bindings> match_op(const Graph& graph, const Pattern& pattern, const Node& node,
-                               const Bindings& bindings);
-
-// Every way in which operand `id` of an op of this dtype has the form of `pattern`, given bindings.
-// All ways are followed, since which order of operands fits may show only further up. This recurses
-// as deep as the pattern, not as the graph.
-std::vector<Bindings> match_operand(const Graph& graph, const Pattern& pattern, ValueId id,
-                                    DType dtype, const Bindings& bindings) {
-  switch (pattern.kind) {
-    case PatternKind::variable: {
-      const std::optional<Bindings> bound = bind(graph, pattern.variable, id, bindings);
-      return bound ? std::vector{*bound} : std::vector<Bindings>{};
+  // Meets this goal, then all others.
+  bool meet(const Goal& goal) {
+    switch (goal.pattern->kind) {
+      case PatternKind::variable: return meet_variable(goal.pattern->variable, goal.id);
+      case PatternKind::number:
+        return matches_number(graph_, goal.pattern->number, goal.id, goal.dtype) && meet_all();
+      default: return meet_op(*goal.pattern, graph_[goal.id]);
     }
-    case PatternKind::number:
-      return matches_number(graph, pattern.number, id, dtype) ? std::vector{bindings}
-                                                              : std::vector<Bindings>{};
-    default: return match_op(graph, pattern, graph[id], bindings);
   }
-}
 
-// The ways that match with operands in the order given, or reversed.
-std::vector<Bindings> match_args(const Graph& graph, const Pattern& pattern, const Node& node,
-                                 bool reversed, const Bindings& bindings) {
-  std::vector<Bindings> ways = {bindings};
-  for (std::size_t i = 0; i < pattern.args.size() && !ways.empty(); ++i) {
-    const ValueId id = node.args[reversed ? node.args.size() - 1 - i : i];
-    std::vector<Bindings> next;
-    for (const Bindings& way : ways) {
-      const auto found = match_operand(graph, pattern.args[i], id, node.type.dtype, way);
-      next.insert(next.end(), found.begin(), found.end());
+  bool meet_variable(char variable, ValueId id) {
+    ValueId& bound = bindings_[letter_index(variable)];
+    if (bound >= 0) return bound == id && meet_all();
+    if (variable == kConstantVariable && !is_finite_constant(id)) return false;
+    bound = id;
+    if (meet_all()) return true;
+    bound = -1;
+    return false;
+  }
+
+  bool meet_op(const Pattern& pattern, const Node& node) {
+    if (node.op != pattern.op) return false;
+    if (meet_operands(pattern, node, false)) return true;
+    return ir::info(node.op).commutes && meet_operands(pattern, node, true);
+  }
+
+  bool meet_operands(const Pattern& pattern, const Node& node, bool reversed) {
+    const std::size_t num_goals = goals_.size(), arity = pattern.args.size();
+    for (std::size_t i = 0; i < arity; ++i) {
+      goals_.push_back(
+          {&pattern.args[i], node.args[reversed ? arity - 1 - i : i], node.type.dtype});
     }
-    ways = std::move(next);
+    if (meet_all()) return true;
+    goals_.resize(num_goals);
+    return false;
   }
-  return ways;
-}
 
-std::vector<Bindings> match_op(const Graph& graph, const Pattern& pattern, const Node& node,
-                               const Bindings& bindings) {
-  if (node.op != pattern.op) return {};
-  std::vector<Bindings> ways = match_args(graph, pattern, node, false, bindings);
-  if (ir::info(node.op).commutes && node.args[0] != node.args[1]) {
-    const auto more = match_args(graph, pattern, node, true, bindings);
-    ways.insert(ways.end(), more.begin(), more.end());
+  bool is_finite_constant(ValueId id) const {
+    const std::optional<float> constant = constant_value(graph_, id);
+    return constant && std::isfinite(*constant);
   }
-  return ways;
-}
+
+  const Graph& graph_;
+  std::vector<Goal> goals_;
+  Bindings bindings_;
+};
 
 ValueId build(Rewriter& rewriter, const Pattern& pattern, const Bindings& bindings,
               const Node& root) {
@@ -118,11 +133,9 @@ double constant_tolerance(DType dtype) {
 
 std::optional<Bindings> match(const Graph& graph, const Pattern& pattern, const Node& node) {
   EPIFUSE_CHECK(pattern.kind == PatternKind::op, "the root of a pattern is an op");
-  Bindings unbound;
-  unbound.fill(-1);
-  const std::vector<Bindings> ways = match_op(graph, pattern, node, unbound);
-  if (ways.empty()) return std::nullopt;
-  return ways.front();
+  Matcher matcher(graph);
+  if (!matcher.match(pattern, node)) return std::nullopt;
+  return matcher.bindings();
 }
 
 std::vector<ValueId> build_operands(Rewriter& rewriter, const Pattern& pattern,
