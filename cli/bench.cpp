@@ -12,7 +12,6 @@
 #include "backends/cuda/memory.h"
 #include "backends/cuda/timing.h"
 #include "backends/cuda/vendor_gemm.h"
-#include "backends/reference/evaluate.h"
 #include "bench_host.h"
 #include "command.h"
 #include "epifuse/error.h"
@@ -20,6 +19,7 @@
 #include "results.h"
 #include "tensors.h"
 #include "timing.h"
+#include "verify_program.h"
 
 namespace epifuse::cli {
 namespace {
@@ -82,11 +82,8 @@ double check(const Program& program, const HostTensors& host, TargetTensors& ten
   tensors.poison_outputs();
   program.run(tensors.bindings());
   tensors.fetch_outputs();
-  reference::Options options;
-  options.numerics = program.state().options.numerics;
-  options.max_elements = kCheckedRows * n;
   const auto verdict =
-      reference::verify(program.state().source_graph, host.bindings(), options).at(0);
+      verify_program(program, host.bindings(), tensors.bindings(), kCheckedRows * n).at(0);
   if (!verdict.ok()) throw DeviceError("wrong result: " + verdict.first_failure);
   return verdict.relative_error;
 }

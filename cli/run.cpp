@@ -16,9 +16,13 @@
 #include "program_state.h"
 #include "tensors.h"
 #include "timing.h"
+#include "verify_program.h"
 
 namespace epifuse::cli {
 namespace {
+
+// Elements checked of an output; of larger ones whole rows are picked.
+constexpr std::int64_t kMostChecked = std::int64_t{1} << 21;
 
 struct Options {
   GraphOptions graph;
@@ -61,26 +65,13 @@ double seconds_of(const std::function<void()>& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::vector<std::string> rounded_names(const plan::Plan& plan) {
-  std::vector<std::string> names;
-  const std::vector<bool> rounded = plan::rounded_values(plan);
-  for (std::size_t id = 0; id < rounded.size(); ++id) {
-    if (rounded[id]) names.push_back(plan.graph.nodes[id].name);
-  }
-  return names;
-}
-
 std::vector<reference::Verdict> check(const Program& program, TargetTensors& tensors,
                                       const HostTensors& host, std::uint64_t seed) {
   const Progress progress("checking against float64");
   tensors.poison_outputs();
   program.run(tensors.bindings());
   tensors.fetch_outputs();
-  reference::Options options;
-  options.numerics = program.state().options.numerics;
-  options.rounded = rounded_names(program.state().executable->plan());
-  options.seed = seed;
-  return reference::verify(program.state().source_graph, host.bindings(), options);
+  return verify_program(program, host.bindings(), tensors.bindings(), kMostChecked, seed);
 }
 
 void time(const Graph& graph, const Program& program, TargetTensors& tensors,

@@ -87,10 +87,13 @@ reference::Options reference_options(const ir::Graph& graph, const plan::Plan& p
 
 std::vector<reference::Verdict> verify_program(const Program& program,
                                                std::span<const Binding> tensors,
+                                               std::span<const Binding> placed,
                                                std::int64_t max_elements, std::uint64_t seed) {
   const Program::State& state = program.state();
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
-  reference::Options options = reference_options(graph, state.executable->plan());
+  const backends::Executable& executable = *state.executable;
+  const codegen::Bound bound = backends::bind(executable.plan(), placed, state.target.kind);
+  reference::Options options = reference_options(graph, executable.plan_for(bound));
   options.max_elements = max_elements;
   options.seed = seed;
   return reference::verify(graph, tensors, options);

@@ -18,9 +18,11 @@ namespace epifuse {
 reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan);
 
 // Compares host outputs of `program`, bound beside its inputs, with the reference of its graph
-// after the passes (whose values the plan names).
+// after the passes (whose values the plan names). `placed`: the same tensors as the program ran on
+// them, on its device.
 std::vector<reference::Verdict> verify_program(const Program& program,
                                                std::span<const Binding> tensors,
+                                               std::span<const Binding> placed,
                                                std::int64_t max_elements = std::int64_t{1} << 22,
                                                std::uint64_t seed = 0);
 

@@ -25,6 +25,8 @@ class Executable {
   virtual ~Executable() = default;
   // The plan as this target runs it: steps no family takes are split into vendor GEMM and tail.
   virtual const plan::Plan& plan() const = 0;
+  // The plan as it runs on these very tensors: a step whose kernel cannot address them is split.
+  virtual plan::Plan plan_for(const codegen::Bound& bound) const = 0;
   virtual std::vector<StepReport> report() const = 0;  // one per step of plan()
   virtual std::vector<std::pair<std::string, std::string>> sources() const = 0;
   // Runs on storage (inputs and outputs, by ValueId). Views are resolved here, temporaries owned

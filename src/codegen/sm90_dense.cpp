@@ -117,10 +117,11 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
   return std::nullopt;
 }
 
-// The matrix of an operand with its K dim last, as the kernel reads it.
-std::optional<MatrixView> operand_matrix(const plan::Operand& operand, const Bound& bound) {
+// The matrix of an operand with its K dim last, as the kernel reads it: `swap` when the value has
+// it first.
+std::optional<MatrixView> operand_matrix(const plan::Operand& operand, bool swap,
+                                         const Bound& bound) {
   BoundTensor tensor = bound.tensors[static_cast<std::size_t>(operand.value)];
-  const bool swap = operand.transposed;
   std::vector<std::int64_t>& shape = tensor.layout.shape;
   std::vector<std::int64_t>& strides = tensor.layout.strides;
   if (swap) {
@@ -128,6 +129,13 @@ std::optional<MatrixView> operand_matrix(const plan::Operand& operand, const Bou
     std::swap(strides[shape.size() - 1], strides[shape.size() - 2]);
   }
   return as_matrix(tensor, operand.dtype);
+}
+
+std::optional<MatrixView> a_matrix(const plan::GemmDesc& gemm, const Bound& bound) {
+  return operand_matrix(gemm.a, gemm.a.transposed, bound);  // [m, k], or [k, m] transposed
+}
+std::optional<MatrixView> b_matrix(const plan::GemmDesc& gemm, const Bound& bound) {
+  return operand_matrix(gemm.b, !gemm.b.transposed, bound);  // [k, n], or [n, k] transposed
 }
 
 struct Problem {
@@ -280,10 +288,11 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   if (round_up_div(problem.m, kTileM) * round_up_div(problem.n, 128) >= kMostTiles) {
     return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
   }
-  for (const plan::Operand* operand : {&step.gemm.a, &step.gemm.b}) {
-    const auto view = operand_matrix(*operand, bound);
-    if (auto no = why_not_tma(view, operand->dtype, plan.graph[operand->value].name)) return no;
-  }
+  const plan::Operand &a = step.gemm.a, &b = step.gemm.b;
+  const auto no_a = why_not_tma(a_matrix(step.gemm, bound), a.dtype, plan.graph[a.value].name);
+  if (no_a) return no_a;
+  const auto no_b = why_not_tma(b_matrix(step.gemm, bound), b.dtype, plan.graph[b.value].name);
+  if (no_b) return no_b;
   for (const plan::Load& load : step.epilogue.loads) {
     if (load.access == Access::parameter) continue;
     const auto view = as_matrix(bound.tensors[static_cast<std::size_t>(load.value)], load.dtype);
@@ -307,10 +316,8 @@ void bind_operands(const FusedGemm& step, const GemmConfig& config, const Bound&
     EPIFUSE_CHECK(view.has_value(), "operands are checked by why_not_bound");
     out.maps.push_back(map_request(offset, *view, dtype, box_rows));
   };
-  add(offsetof(abi::GemmParams, a), operand_matrix(step.gemm.a, bound), step.gemm.a.dtype,
-      config.tile_m);
-  add(offsetof(abi::GemmParams, b), operand_matrix(step.gemm.b, bound), step.gemm.b.dtype,
-      config.tile_n);
+  add(offsetof(abi::GemmParams, a), a_matrix(step.gemm, bound), step.gemm.a.dtype, config.tile_m);
+  add(offsetof(abi::GemmParams, b), b_matrix(step.gemm, bound), step.gemm.b.dtype, config.tile_n);
   std::size_t offset = offsetof(abi::GemmParams, tiles);
   for (int i : loads_of(step.epilogue, Access::tile)) {
     const plan::Load& load = step.epilogue.loads[static_cast<std::size_t>(i)];

@@ -60,6 +60,9 @@ class CudaExecutable : public backends::Executable {
         late_(target, jit_) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
+  plan::Plan plan_for(const codegen::Bound& bound) const override {
+    return plan_of_run(prepared_, late_, bound);
+  }
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
   void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;

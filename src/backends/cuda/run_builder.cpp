@@ -39,12 +39,14 @@ class RunBuilder {
 
   std::size_t num_bytes() const { return num_bytes_; }
   std::vector<Action> take_actions() { return std::move(actions_); }
+  std::vector<plan::Step> take_steps() { return std::move(steps_); }
 
  private:
   void stand_in_for_empty(const ir::Graph& graph);
   void* take(std::size_t bytes);
   void place_temporaries(const plan::Plan& plan);
   void add_plan(const Prepared& prepared);
+  bool is_split_here(const Prepared& prepared, std::size_t step) const;
   void add_family(const Prepared& prepared, std::size_t step);
   void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
                 const Bound& bound);
@@ -52,7 +54,7 @@ class RunBuilder {
   void add_product(const plan::FusedGemm& step);
   void add_copy(const BoundTensor& from, DType from_dtype, const BoundTensor& to, DType to_dtype);
   void pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
-            std::int64_t rows, std::int64_t cols, DType dtype);
+            std::int64_t rows, std::int64_t cols);
   void multiply(const Product& product);
   void clear(const Product& product);
 
@@ -63,6 +65,7 @@ class RunBuilder {
   std::size_t num_bytes_ = 0;
   void* vendor_workspace_ = nullptr;
   std::vector<Action> actions_;
+  std::vector<plan::Step> steps_;  // as they run
 };
 
 void RunBuilder::stand_in_for_empty(const ir::Graph& graph) {
@@ -93,10 +96,22 @@ void RunBuilder::place_temporaries(const plan::Plan& plan) {
   backends::resolve_views(plan, bound_);
 }
 
+bool RunBuilder::is_split_here(const Prepared& prepared, std::size_t index) const {
+  const StepKernels& kernels = prepared.steps[index];
+  if (kernels.kind != StepKind::family) return false;
+  const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
+  return kernels.family->why_not_bound(prepared.plan, step, bound_).has_value();
+}
+
 void RunBuilder::add_plan(const Prepared& prepared) {
   place_temporaries(prepared.plan);
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const plan::Step& step = prepared.plan.steps[i];
+    if (is_split_here(prepared, i)) {
+      add_plan(late_.split(prepared.plan, i));
+      continue;
+    }
+    steps_.push_back(step);
     switch (prepared.steps[i].kind) {
       case StepKind::family: add_family(prepared, i); break;
       case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
@@ -112,10 +127,6 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index) {
   const StepKernels& kernels = prepared.steps[index];
   const std::int64_t m = step.gemm.m.eval(bound_.sizes), n = step.gemm.n.eval(bound_.sizes);
   if (m * n * count(ir::eval(step.gemm.batch, bound_.sizes)) == 0) return;
-  if (kernels.family->why_not_bound(prepared.plan, step, bound_)) {
-    add_plan(late_.split(prepared.plan, index));
-    return;
-  }
   if (context_ == nullptr) return;
   const codegen::DeviceLimits limits = context_->limits();
   const std::size_t choice =
@@ -179,12 +190,13 @@ void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedM
 }
 
 void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
-                      std::int64_t rows, std::int64_t cols, DType dtype) {
-  if (matrix.dtype == dtype && leading(matrix, rows, cols)) return;
+                      std::int64_t rows, std::int64_t cols) {
+  if (leading(matrix, rows, cols)) return;
+  const DType dtype = matrix.dtype;
   const BoundTensor from = batched_tensor(product, matrix, stride, rows, cols);
   const auto bytes = static_cast<std::size_t>(count(from.layout.shape)) * size_bytes(dtype);
   const BoundTensor to = dense(take(bytes), from.layout.shape);
-  add_copy(from, matrix.dtype, to, dtype);
+  add_copy(from, dtype, to, dtype);
   point_to(to, dtype, product, matrix, stride);
 }
 
@@ -194,12 +206,11 @@ void RunBuilder::add_product(const plan::FusedGemm& step) {
   for (const BatchDim& dim : product.batch) num_products *= dim.size;
   if (product.m * product.n * num_products == 0) return;
 
-  const DType operand = operand_dtype(product.a.dtype, product.b.dtype);
   if (product.k > 0) {
-    pack(product, product.a, &BatchDim::a_stride, product.m, product.k, operand);
-    pack(product, product.b, &BatchDim::b_stride, product.k, product.n, operand);
+    pack(product, product.a, &BatchDim::a_stride, product.m, product.k);
+    pack(product, product.b, &BatchDim::b_stride, product.k, product.n);
   }
-  const bool direct = has_direct_result(operand, product.d.dtype);
+  const bool direct = has_direct_result(product.a.dtype, product.d.dtype);
   const auto d_leading = leading(product.d, product.m, product.n);
   if (direct && d_leading && d_leading->row_major) {
     multiply(product);
@@ -252,6 +263,12 @@ void RunBuilder::clear(const Product& product) {
 
 std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late, const Bound& bound) {
   return RunBuilder(prepared, late, nullptr, bound, nowhere()).num_bytes();
+}
+
+plan::Plan plan_of_run(const Prepared& prepared, LateKernels& late, const Bound& bound) {
+  plan::Plan plan = prepared.plan;
+  plan.steps = RunBuilder(prepared, late, nullptr, bound, nowhere()).take_steps();
+  return plan;
 }
 
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,

@@ -31,6 +31,9 @@ void run(const Device& device, const Action& action, jit::CuStream stream);
 std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late,
                             const codegen::Bound& bound);
 
+// The plan with every step that cannot address these tensors replaced by its split.
+plan::Plan plan_of_run(const Prepared& prepared, LateKernels& late, const codegen::Bound& bound);
+
 // The launches of one run, in order, with the workspace at `workspace` (256-byte aligned). Steps of
 // no elements launch nothing.
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
