@@ -57,14 +57,18 @@ std::optional<std::vector<Dim>> viewed(const Graph& graph, const Node& view,
   return result;
 }
 
-// The dim of `space` along which a load of this access runs.
-std::size_t main_dim(Access access, const Shape& space) {
-  return space.size() - (access == Access::col ? 2 : 1);
-}
-
 Access classify(bool varies_m, bool varies_n) {
   if (varies_m) return varies_n ? Access::tile : Access::col;
   return varies_n ? Access::row : Access::scalar;
+}
+
+// Whether memory is surely contiguous along the dim that the access names: n, or `m` for a column.
+bool has_unit_stride(const Graph& graph, const Load& load, const Shape& space, std::size_t m) {
+  const std::optional<int> unit = ir::unit_stride_dim(graph, load.value);
+  if (!unit || load.access == Access::scalar) return false;
+  const std::size_t lead = space.size() - graph[load.value].type.shape.size();
+  const std::size_t dim = load.access == Access::col ? m : space.size() - 1;
+  return lead + static_cast<std::size_t>(*unit) == dim;
 }
 
 }  // namespace
@@ -84,11 +88,19 @@ Load make_load(const Graph& graph, ValueId id, const Shape& space) {
   const std::size_t rank = space.size();
   load.access = classify(rank >= 2 && varies[rank - 2], rank >= 1 && varies[rank - 1]);
   for (std::size_t d = 0; d + 2 < rank; ++d) load.batched = load.batched || varies[d];
-  const std::optional<int> unit = ir::unit_stride_dim(graph, id);
-  if (unit && load.access != Access::scalar) {
-    const std::size_t lead = rank - node.type.shape.size();
-    load.unit_stride = lead + static_cast<std::size_t>(*unit) == main_dim(load.access, space);
-  }
+  load.unit_stride = has_unit_stride(graph, load, space, rank - 2);
+  return load;
+}
+
+Load make_folded_load(const Graph& graph, ValueId id, const Shape& space) {
+  Load load = make_load(graph, id, space);
+  if (load.access == Access::parameter) return load;
+  const std::vector<bool> varies = varies_in(graph, id, space);
+  std::size_t innermost = space.size() - 2;  // of the dims that m is made of
+  while (innermost > 0 && space[innermost].is(1)) --innermost;
+  load.access = classify(load.batched || varies[space.size() - 2], varies[space.size() - 1]);
+  load.batched = false;
+  load.unit_stride = has_unit_stride(graph, load, space, innermost);
   return load;
 }
 

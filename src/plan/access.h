@@ -13,6 +13,9 @@ namespace epifuse::plan {
 // What counts is along which dims its memory varies, not which dims it has.
 Load make_load(const ir::Graph& graph, ir::ValueId id, const ir::Shape& space);
 
+// The same where all dims of `space` but the last are walked as one, the rows of a folded product.
+Load make_folded_load(const ir::Graph& graph, ir::ValueId id, const ir::Shape& space);
+
 // Whether `id` varies along each dim of `space`.
 std::vector<bool> varies_in(const ir::Graph& graph, ir::ValueId id, const ir::Shape& space);
 

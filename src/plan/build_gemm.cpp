@@ -40,9 +40,14 @@ bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
     if (!varies[d] && !space[d].is(1)) return false;
   }
   if (!leading_dims_collapse(graph, gemm.a.value, a_space)) return false;
-  return std::all_of(epilogue.loads.begin(), epilogue.loads.end(), [&](const Load& load) {
-    return load.access == Access::parameter || leading_dims_collapse(graph, load.value, space);
-  });
+  LoadSet loads(graph, true, space, true);
+  for (const Load& load : epilogue.loads) {
+    if (load.access != Access::parameter && !leading_dims_collapse(graph, load.value, space)) {
+      return false;
+    }
+    loads.add(load.value);
+  }
+  return !loads.exceeded();
 }
 
 }  // namespace
@@ -65,7 +70,7 @@ FusedGemm build_gemm(const Graph& graph, ValueId matmul, Epilogue epilogue) {
     for (const Dim& dim : gemm.batch) gemm.m = dim * gemm.m;
     gemm.batch.clear();
     gemm.a.batched = false;
-    for (Load& load : epilogue.loads) load.batched = false;
+    for (Load& load : epilogue.loads) load = make_folded_load(graph, load.value, space);
   }
   return {std::move(gemm), std::move(epilogue)};
 }

@@ -18,8 +18,8 @@ enum class Reason : std::uint8_t;
 // The distinct values that a step loads, with the number of readers of each.
 class LoadSet {
  public:
-  LoadSet(const ir::Graph& graph, bool is_gemm, ir::Shape space)
-      : graph_(&graph), is_gemm_(is_gemm), space_(std::move(space)) {}
+  LoadSet(const ir::Graph& graph, bool is_gemm, ir::Shape space, bool folded = false)
+      : graph_(&graph), is_gemm_(is_gemm), folded_(folded), space_(std::move(space)) {}
 
   void add(ir::ValueId value);
   void remove(ir::ValueId value);      // one reader of it
@@ -32,7 +32,7 @@ class LoadSet {
  private:
   int count(Access access) const;
   const ir::Graph* graph_;
-  bool is_gemm_;
+  bool is_gemm_, folded_;
   ir::Shape space_;
   struct Entry {
     int num_readers = 0;

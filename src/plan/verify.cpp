@@ -56,8 +56,8 @@ void Checker::check_in_memory(ValueId value) const {
 }
 
 void Checker::check_load(const Load& load, const ir::Shape& space, bool flattened) const {
-  Load expected = make_load(graph_, load.value, space);
-  if (flattened) expected.batched = false;
+  const Load expected = flattened ? make_folded_load(graph_, load.value, space)
+                                  : make_load(graph_, load.value, space);
   check(load == expected, fmt::format("load {} is not what its value is", load.name));
   if (load.access != Access::parameter) check_in_memory(load.value);
 }

@@ -1,0 +1,17 @@
+// Invariants of plans that tests check beside plan::verify.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace epifuse::test {
+
+// verify() holds; every output is stored exactly once, every value that is read is an input or was
+// stored before, and (of a plan as made) exactly the values outside of matmul kernels are
+// explained.
+void check_invariants(const plan::Plan& plan);
+void check_left_out(const plan::Plan& plan);
+
+// The plan with every fused product replaced by its two parts.
+plan::Plan split_all(const plan::Plan& plan);
+
+}  // namespace epifuse::test
