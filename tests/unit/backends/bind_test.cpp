@@ -126,7 +126,7 @@ TEST_F(Bind, ResolvesViewsOfInputs) {
   plan::Plan plan;
   plan.graph = graph;
   const std::vector<Binding> bindings{in.bind("x"), out.bind("y")};
-  const codegen::Bound bound = bind(plan, bindings, DeviceKind::cpu);
+  const codegen::Bound bound = backends::bind(plan, bindings, DeviceKind::cpu);
   const codegen::BoundTensor& view = bound.tensors[2];
   EXPECT_EQ(view.data, in.view().data);
   EXPECT_EQ(view.layout.offset, 1);
