@@ -38,7 +38,8 @@ struct Report {
   std::string file, graph, target, numerics;
   Sizes sizes;
   int num_kernels = 0, num_left_out = 0;
-  std::vector<std::string> how;  // a kernel each
+  std::vector<std::string> how;     // a kernel each
+  std::vector<std::string> splits;  // why a fused kernel could not run on these tensors
   double compile_seconds = 0;
   std::vector<reference::Verdict> verdicts;
   double fused_us = 0, unfused_us = 0;
@@ -107,11 +108,14 @@ Report run_file(const std::string& file, const Options& options) {
     program = compile(graph, target, options.graph.compile_options());
   });
   const backends::Executable& executable = *program->state().executable;
-  report.num_kernels = program->num_kernels();
   report.num_left_out = static_cast<int>(executable.plan().left_out.size());
   for (const auto& step : executable.report()) report.how.push_back(step.how);
   HostTensors host(graph.ir(), report.sizes, {input_files(options.inputs), options.seed});
   TargetTensors tensors(host, target);
+  const backends::RunPlan as_run =
+      executable.plan_for(backends::bind(executable.plan(), tensors.bindings(), target.kind));
+  report.num_kernels = static_cast<int>(as_run.plan.steps.size());
+  for (const plan::WhyNot& why : as_run.splits) report.splits.push_back(why.sentence);
   if (options.check) {
     report.verdicts = check(*program, tensors, host, options.seed);
   } else if (!options.save.empty()) {
@@ -136,6 +140,9 @@ void print_report(const Report& report) {
              report.num_kernels == 1 ? "" : "s", report.num_left_out,
              report.num_left_out == 1 ? "" : "s");
   for (const std::string& how : report.how) fmt::print("           {}\n", how);
+  for (const std::string& why : report.splits) {
+    fmt::print("           run as product and tail on these tensors: {}\n", why);
+  }
   fmt::print("  compile  {:.3f} s\n", report.compile_seconds);
   for (const reference::Verdict& verdict : report.verdicts) {
     fmt::print(
@@ -179,6 +186,7 @@ nlohmann::json to_json(const Report& report) {
                      {"kernels", report.num_kernels},
                      {"left_out", report.num_left_out},
                      {"how", report.how},
+                     {"splits", report.splits},
                      {"compile_seconds", report.compile_seconds},
                      {"ok", report.ok()},
                      {"outputs", nlohmann::json::array()}};

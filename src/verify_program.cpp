@@ -93,7 +93,7 @@ std::vector<reference::Verdict> verify_program(const Program& program,
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
   const backends::Executable& executable = *state.executable;
   const codegen::Bound bound = backends::bind(executable.plan(), placed, state.target.kind);
-  reference::Options options = reference_options(graph, executable.plan_for(bound));
+  reference::Options options = reference_options(graph, executable.plan_for(bound).plan);
   options.max_elements = max_elements;
   options.seed = seed;
   return reference::verify(graph, tensors, options);

@@ -15,8 +15,15 @@ namespace epifuse::backends {
 
 // How a target runs one step, for `explain`.
 struct StepReport {
-  std::string how;                      // "sm90_dense, pingpong 128x192, 4 stages, cluster 1x1"
-  std::vector<plan::WhyNot> why_not;    // families that refused, in order
+  std::string how;                    // "sm90_dense, pingpong 128x192, 4 stages, cluster 1x1"
+  std::vector<plan::WhyNot> why_not;  // families that refused, in order
+};
+
+// A plan as it runs on certain tensors: steps whose kernel cannot address them are split, each for
+// the reason given.
+struct RunPlan {
+  plan::Plan plan;
+  std::vector<plan::WhyNot> splits;
 };
 
 // A plan made ready for one target.
@@ -25,13 +32,12 @@ class Executable {
   virtual ~Executable() = default;
   // The plan as this target runs it: steps no family takes are split into vendor GEMM and tail.
   virtual const plan::Plan& plan() const = 0;
-  // The plan as it runs on these very tensors: a step whose kernel cannot address them is split.
-  virtual plan::Plan plan_for(const codegen::Bound& bound) const = 0;
+  virtual RunPlan plan_for(const codegen::Bound& bound) const = 0;
   virtual std::vector<StepReport> report() const = 0;  // one per step of plan()
   virtual std::vector<std::pair<std::string, std::string>> sources() const = 0;
   // Runs on storage (inputs and outputs, by ValueId). Views are resolved here, temporaries owned
-  // here. `bound` may be reused by later calls with the same tensors: the executable may keep what it
-  // prepared for it alive as long as it lives.
+  // here. `bound` may be reused by later calls with the same tensors: the executable may keep what
+  // it prepared for it alive as long as it lives.
   virtual void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const = 0;
 };
 

@@ -183,16 +183,6 @@ std::vector<int> loads_of(const Epilogue& epilogue, Access access) {
   return indices;
 }
 
-std::string comment(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    out += end == 0 ? "//\n" : fmt::format("// {}\n", text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
 std::string epilogue_cuda(const Epilogue& epilogue, Numerics numerics) {
   std::string out = op_functions(epilogue, numerics);
   out += "struct Epilogue {\n";

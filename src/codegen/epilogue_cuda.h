@@ -35,7 +35,4 @@ std::string_view element_cuda(DType dtype);
 // The loads of one access, as indices into Epilogue::loads.
 std::vector<int> loads_of(const plan::Epilogue& epilogue, plan::Access access);
 
-// The epilogue's lines as a block of `//` comments.
-std::string comment(std::string_view text);
-
 }  // namespace epifuse::codegen

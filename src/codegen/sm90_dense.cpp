@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/matrix_view.h"
+#include "codegen/source_text.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90_dense {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/kernel.h"
+#include "codegen/source_text.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
 
@@ -62,6 +63,12 @@ std::string_view function_cuda(TailKind kind) {
   return "";
 }
 
+// Left to itself ptxas spills some reductions to fit four blocks on a multiprocessor.
+std::string_view launch_bounds(TailKind kind) {
+  return kind == TailKind::elementwise ? "epifuse::abi::kTailThreads"
+                                       : "epifuse::abi::kTailThreads, 2";
+}
+
 std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
   std::vector<std::string_view> reductions;
   for (const plan::Store& store : epilogue.stores) reductions.push_back(reduce_cuda(store.kind));
@@ -70,7 +77,8 @@ std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
       "  using Epilogue = generated::Epilogue;\n"
       "  static constexpr int kVector = {};  // consecutive elements that a thread takes at once\n"
       "  static constexpr int kChunks = {};  // such vectors that it has in flight\n"
-      "  static constexpr tail::Reduce kReduce[] = {{{}}};  // of each store\n"
+      "  // Of each store.\n"
+      "  static constexpr tail::Reduce kReduce[] = {{{}}};\n"
       "}};\n",
       shape.vector, shape.chunks, fmt::join(reductions, ", "));
 }
@@ -130,15 +138,15 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const T
       "{epilogue}\n"
       "{tail}\n"
       "}}  // namespace epifuse::generated\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(epifuse::abi::kTailThreads)\n"
+      "extern \"C\" __global__ void __launch_bounds__({bounds})\n"
       "    {entry}(const __grid_constant__ epifuse::abi::TailParams p) {{\n"
       "  epifuse::tail::{function}<epifuse::generated::Tail>(p);\n"
       "}}\n",
       fmt::arg("header", comment(fmt::format("Tail over {}:\n{}", ir::print(tail.shape),
                                              plan::print(epilogue)))),
       fmt::arg("epilogue", epilogue_cuda(epilogue, plan.numerics)),
-      fmt::arg("tail", tail_struct(epilogue, shape)), fmt::arg("entry", source.entry),
-      fmt::arg("function", function_cuda(shape.kind)));
+      fmt::arg("tail", tail_struct(epilogue, shape)), fmt::arg("bounds", launch_bounds(shape.kind)),
+      fmt::arg("entry", source.entry), fmt::arg("function", function_cuda(shape.kind)));
   return source;
 }
 

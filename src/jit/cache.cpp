@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/settings.h"
+#include "codegen/source_text.h"
 #include "epifuse/error.h"
 #include "jit/compile_inputs.h"
 #include "jit/jit.h"
@@ -151,7 +152,7 @@ std::string cache_key(const codegen::KernelSource& source, std::string_view tool
   append(all, embedded_headers_digest());
   for (const std::string& option : compile_options(source.arch)) append(all, option);
   append(all, source.entry);
-  append(all, source.text);
+  append(all, codegen::without_comments(source.text));
   return sha256_hex(all);
 }
 

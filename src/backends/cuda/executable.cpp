@@ -60,7 +60,7 @@ class CudaExecutable : public backends::Executable {
         late_(target, jit_) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
-  plan::Plan plan_for(const codegen::Bound& bound) const override {
+  backends::RunPlan plan_for(const codegen::Bound& bound) const override {
     return plan_of_run(prepared_, late_, bound);
   }
   std::vector<backends::StepReport> report() const override;

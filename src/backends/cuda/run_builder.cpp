@@ -40,13 +40,14 @@ class RunBuilder {
   std::size_t num_bytes() const { return num_bytes_; }
   std::vector<Action> take_actions() { return std::move(actions_); }
   std::vector<plan::Step> take_steps() { return std::move(steps_); }
+  std::vector<plan::WhyNot> take_splits() { return std::move(splits_); }
 
  private:
   void stand_in_for_empty(const ir::Graph& graph);
   void* take(std::size_t bytes);
   void place_temporaries(const plan::Plan& plan);
   void add_plan(const Prepared& prepared);
-  bool is_split_here(const Prepared& prepared, std::size_t step) const;
+  std::optional<plan::WhyNot> why_split(const Prepared& prepared, std::size_t step) const;
   void add_family(const Prepared& prepared, std::size_t step);
   void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
                 const Bound& bound);
@@ -66,6 +67,7 @@ class RunBuilder {
   void* vendor_workspace_ = nullptr;
   std::vector<Action> actions_;
   std::vector<plan::Step> steps_;  // as they run
+  std::vector<plan::WhyNot> splits_;
 };
 
 void RunBuilder::stand_in_for_empty(const ir::Graph& graph) {
@@ -96,18 +98,20 @@ void RunBuilder::place_temporaries(const plan::Plan& plan) {
   backends::resolve_views(plan, bound_);
 }
 
-bool RunBuilder::is_split_here(const Prepared& prepared, std::size_t index) const {
+std::optional<plan::WhyNot> RunBuilder::why_split(const Prepared& prepared,
+                                                  std::size_t index) const {
   const StepKernels& kernels = prepared.steps[index];
-  if (kernels.kind != StepKind::family) return false;
+  if (kernels.kind != StepKind::family) return std::nullopt;
   const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
-  return kernels.family->why_not_bound(prepared.plan, step, bound_).has_value();
+  return kernels.family->why_not_bound(prepared.plan, step, bound_);
 }
 
 void RunBuilder::add_plan(const Prepared& prepared) {
   place_temporaries(prepared.plan);
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const plan::Step& step = prepared.plan.steps[i];
-    if (is_split_here(prepared, i)) {
+    if (auto why = why_split(prepared, i)) {
+      splits_.push_back(*std::move(why));
       add_plan(late_.split(prepared.plan, i));
       continue;
     }
@@ -265,10 +269,11 @@ std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late, const B
   return RunBuilder(prepared, late, nullptr, bound, nowhere()).num_bytes();
 }
 
-plan::Plan plan_of_run(const Prepared& prepared, LateKernels& late, const Bound& bound) {
-  plan::Plan plan = prepared.plan;
-  plan.steps = RunBuilder(prepared, late, nullptr, bound, nowhere()).take_steps();
-  return plan;
+backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late, const Bound& bound) {
+  RunBuilder builder(prepared, late, nullptr, bound, nowhere());
+  backends::RunPlan run{prepared.plan, builder.take_splits()};
+  run.plan.steps = builder.take_steps();
+  return run;
 }
 
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,

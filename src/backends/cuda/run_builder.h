@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "backends/backend.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/late_kernels.h"
 #include "backends/cuda/prepare.h"
@@ -31,8 +32,9 @@ void run(const Device& device, const Action& action, jit::CuStream stream);
 std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late,
                             const codegen::Bound& bound);
 
-// The plan with every step that cannot address these tensors replaced by its split.
-plan::Plan plan_of_run(const Prepared& prepared, LateKernels& late, const codegen::Bound& bound);
+// The plan with every step whose kernel cannot address these tensors replaced by its split.
+backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
+                              const codegen::Bound& bound);
 
 // The launches of one run, in order, with the workspace at `workspace` (256-byte aligned). Steps of
 // no elements launch nothing.

@@ -188,6 +188,12 @@ TEST(CacheKey, ChangesWithEachIngredient) {
   EXPECT_EQ(cache_key(source, "nvrtc 13.0"), cache_key(source, "nvrtc 13.0"));
 }
 
+TEST(CacheKey, LeavesOutTheNamesInComments) {
+  const auto key = [](const char* text) { return cache_key({"k", text, "sm_90a"}, "nvrtc 13.0"); };
+  EXPECT_EQ(key("// ffn: x, w\nint a;  // b[n]\nint c;\n"), key("// other\nint a;\nint c;\n"));
+  EXPECT_NE(key("int a;\nint c;\n"), key("int a;\nint d;\n"));
+}
+
 TEST(CacheKey, DigestCoversEveryHeader) {
   std::string all;
   std::set<std::string_view> names;

@@ -1,0 +1,38 @@
+#include "codegen/source_text.h"
+
+#include <algorithm>
+
+namespace epifuse::codegen {
+
+std::string comment(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    out += end == 0 ? "//" : "// ";
+    out += text.substr(0, end);
+    out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string without_comments(std::string_view source) {
+  std::string out;
+  while (!source.empty()) {
+    const std::size_t end = std::min(source.find('\n'), source.size());
+    std::string_view line = source.substr(0, end);
+    const std::size_t comment_at = line.find("//");
+    if (comment_at != std::string_view::npos) {
+      line = line.substr(0, comment_at);
+      while (line.ends_with(' ')) line.remove_suffix(1);
+    }
+    if (!line.empty() || comment_at == std::string_view::npos) {
+      out += line;
+      out += '\n';
+    }
+    source.remove_prefix(std::min(end + 1, source.size()));
+  }
+  return out;
+}
+
+}  // namespace epifuse::codegen
