@@ -55,10 +55,6 @@ bool walk_jointly(const BatchDim& outer, const BatchDim& inner) {
          outer.d_stride == inner.size * inner.d_stride;
 }
 
-DType exact_operand(DType dtype) {
-  return dtype == DType::e4m3 || dtype == DType::e5m2 ? DType::bf16 : dtype;
-}
-
 }  // namespace
 
 Product product_of(const plan::FusedGemm& step, const codegen::Bound& bound) {
@@ -117,11 +113,6 @@ std::optional<Leading> leading(const StridedMatrix& matrix, std::int64_t rows, s
     return Leading{false, cols == 1 ? std::max<std::int64_t>(rows, 1) : matrix.col_stride};
   }
   return std::nullopt;
-}
-
-DType operand_dtype(DType a, DType b) {
-  // Every value of the 8-bit floats is one of bf16.
-  return exact_operand(a) == exact_operand(b) ? exact_operand(a) : DType::f32;
 }
 
 bool has_direct_result(DType operand, DType result) {

@@ -50,8 +50,6 @@ struct Leading {
 // Empty when neither dim is contiguous, or the matrix overlaps itself (a stride-0 view).
 std::optional<Leading> leading(const StridedMatrix& matrix, std::int64_t rows, std::int64_t cols);
 
-// The dtype that both operands are read as: their own, or the narrowest that holds both exactly.
-DType operand_dtype(DType a, DType b);
 // Whether a vendor GEMM can write `result` from such operands.
 bool has_direct_result(DType operand, DType result);
 

@@ -225,9 +225,9 @@ std::function<void(Stream)> bare_gemm(const std::shared_ptr<const Device>& devic
                                       const TensorView& a, const TensorView& b,
                                       const TensorView& d) {
   const Product product = product_of_views(a, b, d);
-  if (operand_dtype(a.dtype, b.dtype) != a.dtype || a.dtype != b.dtype ||
-      !has_direct_result(a.dtype, d.dtype) || !leading(product.a, product.m, product.k) ||
-      !leading(product.b, product.k, product.n) || !leading(product.d, product.m, product.n)) {
+  if (a.dtype != b.dtype || !has_direct_result(a.dtype, d.dtype) ||
+      !leading(product.a, product.m, product.k) || !leading(product.b, product.k, product.n) ||
+      !leading(product.d, product.m, product.n)) {
     throw ArgumentError(fmt::format(
         "expected bf16, f16 or f32 matrices with one contiguous dim each, got {} x {} -> {}",
         name(a.dtype), name(b.dtype), name(d.dtype)));

@@ -1,0 +1,150 @@
+// How plans become steps of the CUDA target, and that all their kernels compile. Needs no GPU.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/backend.h"
+#include "backends/cuda/prepare.h"
+#include "epifuse/error.h"
+#include "ir/text.h"
+#include "tests/unit/jit/environment.h"
+
+namespace epifuse::cuda {
+namespace {
+
+const codegen::TargetInfo& sm90() { return *codegen::find_target("sm_90a"); }
+
+class CudaPrepare : public ::testing::Test {
+ protected:
+  plan::Plan plan_of(const std::string& text) {
+    plan::Plan plan = plan::make_plan(ir::parse(text), {});
+    plan::verify(plan);
+    return plan;
+  }
+  Prepared prepare(const std::string& text) {
+    Prepared prepared = prepare_steps(plan_of(text), sm90(), jit_);
+    EXPECT_EQ(prepared.plan.steps.size(), prepared.steps.size());
+    for (const StepKernels& step : prepared.steps) {
+      EXPECT_EQ(step.sources.size(), step.binaries.size());
+      for (const auto& binary : step.binaries) {
+        EXPECT_EQ(binary->problems, std::vector<std::string>());
+        EXPECT_EQ(std::string(binary->cubin.data(), 4), "\177ELF");
+      }
+    }
+    return prepared;
+  }
+
+  jit::TemporaryFolder folder_;
+  jit::Jit jit_{jit::KernelCache(folder_.path())};
+};
+
+std::vector<std::string> codes(const StepKernels& step) {
+  std::vector<std::string> codes;
+  for (const plan::WhyNot& no : step.report.why_not) codes.push_back(no.code);
+  return codes;
+}
+
+TEST_F(CudaPrepare, AFusedStepIsOneKernelOfAFamily) {
+  const Prepared prepared = prepare(
+      "graph g(x: bf16[M, 512], w: bf16[768, 512], b: bf16[768]) {\n"
+      "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  return y\n}\n");
+  ASSERT_EQ(prepared.steps.size(), 1u);
+  const StepKernels& step = prepared.steps[0];
+  EXPECT_EQ(step.kind, StepKind::family);
+  ASSERT_FALSE(step.configs.empty());
+  EXPECT_EQ(step.report.how.substr(0, 12), "sm90_dense, ");
+  EXPECT_NE(step.report.how.find(codegen::print(step.configs[0])), std::string::npos);
+  EXPECT_EQ(codes(step), std::vector<std::string>());
+}
+
+TEST_F(CudaPrepare, WhatNoFamilyTakesIsSplitWithTheReason) {
+  const Prepared prepared = prepare(
+      "graph g(x: bf16[M, 512], w: bf16[512, 768], b: bf16[768]) {\n"
+      "  h = matmul x, w\n  t = add h, b\n  y = silu t\n  return y\n}\n");
+  ASSERT_EQ(prepared.steps.size(), 2u);
+  EXPECT_EQ(prepared.steps[0].kind, StepKind::vendor);
+  EXPECT_EQ(prepared.steps[0].report.how, "cuBLASLt");
+  EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"b_not_k_major"});
+  EXPECT_EQ(prepared.steps[1].kind, StepKind::tail);
+  EXPECT_TRUE(is_bare(std::get<plan::FusedGemm>(prepared.plan.steps[0])));
+  EXPECT_EQ(prepared.plan.temporaries().size(), 1u);
+  plan::verify(prepared.plan);
+}
+
+TEST_F(CudaPrepare, ABareProductIsTheVendors) {
+  const Prepared prepared = prepare(
+      "graph g(x: bf16[M, 512], w: bf16[768, 512]) {\n  y = matmul x, w^T\n  return y\n}\n");
+  ASSERT_EQ(prepared.steps.size(), 1u);
+  EXPECT_EQ(prepared.steps[0].kind, StepKind::vendor);
+  EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"bare_product"});
+}
+
+TEST_F(CudaPrepare, SplittingLateGivesThePartsOfOneStep) {
+  const plan::Plan plan = plan_of(
+      "graph g(x: bf16[M, 512], w: bf16[768, 512], r: bf16[M, 768]) {\n"
+      "  h = matmul x, w^T\n  y = add h, r\n  return y\n}\n");
+  const Prepared parts =
+      prepare_split(plan, std::get<plan::FusedGemm>(plan.steps[0]), sm90(), jit_);
+  ASSERT_EQ(parts.steps.size(), 2u);
+  EXPECT_EQ(parts.steps[0].kind, StepKind::vendor);
+  EXPECT_EQ(parts.steps[1].kind, StepKind::tail);
+  EXPECT_EQ(parts.plan.temporaries().size(), 1u);
+}
+
+TEST_F(CudaPrepare, TailsOfEveryDtypeCompile) {
+  const Prepared prepared = prepare(
+      "graph g(a: e4m3[M, N], b: e5m2[N], c: f16[M, 1], d: f32[], p: scalar) {\n"
+      "  a1 = cast a -> f32\n  b1 = cast b -> f32\n  c1 = cast c -> f32\n"
+      "  s = mul a1, c1\n  t = add s, b1\n  u = sub t, d\n  k = gt u, p\n"
+      "  v = select k, u, t\n  w = cast v -> bf16\n  z = cast v -> e5m2\n"
+      "  return k, w, z\n}\n");
+  for (const StepKernels& step : prepared.steps) EXPECT_EQ(step.kind, StepKind::tail);
+}
+
+TEST_F(CudaPrepare, ReductionsCompile) {
+  const Prepared prepared = prepare(
+      "graph g(x: bf16[B, M, N]) {\n  y = gelu_erf x\n  r = row_sum y\n  m = row_max y\n"
+      "  c = col_sum x\n  d = col_max x\n  return y, r, m, c, d\n}\n");
+  EXPECT_GE(prepared.steps.size(), 2u);
+}
+
+TEST_F(CudaPrepare, CopiesCompile) {
+  const Prepared copy = prepare_copy(DType::f32, DType::e4m3, 3, sm90(), jit_);
+  ASSERT_EQ(copy.steps.size(), 1u);
+  EXPECT_FALSE(copy.steps[0].binaries.front()->cubin.empty());
+}
+
+TEST_F(CudaPrepare, WithoutADriverEverythingButRunWorks) {
+  const jit::ScopedVariable no_driver("EPIFUSE_CUDA_DRIVER", "/nonexistent/libcuda.so.1");
+  const jit::ScopedVariable cache("EPIFUSE_CACHE", folder_.path().string());
+  const plan::Plan plan = plan_of("graph g(x: bf16[M, N]) {\n  y = relu x\n  return y\n}\n");
+  const auto executable = cuda::prepare(plan, sm90());
+  EXPECT_EQ(executable->report().size(), 1u);
+  const auto sources = executable->sources();
+  ASSERT_EQ(sources.size(), 1u);
+  EXPECT_EQ(sources[0].first, "g_0_tail.cu");
+  EXPECT_NE(sources[0].second.find("#include \"kernels/tail.cuh\""), std::string::npos);
+  EXPECT_EQ(cuda::detect(), "");
+  const auto bound = std::make_shared<codegen::Bound>();
+  try {
+    executable->run(bound, nullptr);
+    FAIL() << "there is no driver";
+  } catch (const UnavailableError& error) {
+    EXPECT_NE(std::string(error.what()).find("No GPU to run on."), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("/nonexistent/libcuda.so.1"), std::string::npos);
+  }
+}
+
+TEST(IsBare, ACastToWhatIsStoredIsTheStore) {
+  plan::FusedGemm step;
+  step.epilogue.has_accumulator = true;
+  step.epilogue.stores.push_back({"y", 0, DType::bf16, plan::StoreKind::tile, 0});
+  EXPECT_TRUE(is_bare(step));
+  step.epilogue.computes.push_back({ir::Op::cast, {0, -1, -1}, 0, DType::bf16});
+  EXPECT_TRUE(is_bare(step));
+  step.epilogue.computes.back().dtype = DType::f16;
+  EXPECT_FALSE(is_bare(step));
+  step.epilogue.computes.back() = {ir::Op::relu, {0, -1, -1}};
+  EXPECT_FALSE(is_bare(step));
+}
+
+}  // namespace
+}  // namespace epifuse::cuda

@@ -1,0 +1,84 @@
+// Runs device code on the host, a thread for each CUDA thread: enough of CUDA for kernels that use
+// shared memory, __syncthreads and shuffles. Include before any header of kernels/.
+#pragma once
+
+#include <barrier>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static  // one block runs at a time
+
+namespace epifuse::device_on_host {
+
+struct Index {
+  unsigned x = 0;
+};
+
+// The barriers and the exchange of shuffled values of one block.
+struct Block {
+  explicit Block(unsigned num_threads)
+      : all(static_cast<std::ptrdiff_t>(num_threads)), exchange(num_threads) {
+    for (unsigned w = 0; w < num_threads / 32; ++w) {
+      warps.push_back(std::make_unique<std::barrier<>>(32));
+    }
+  }
+  std::barrier<> all;
+  std::vector<std::unique_ptr<std::barrier<>>> warps;
+  std::vector<float> exchange;
+};
+
+inline thread_local Block* block = nullptr;
+
+}  // namespace epifuse::device_on_host
+
+inline thread_local epifuse::device_on_host::Index threadIdx, blockIdx, gridDim;
+
+inline void __syncthreads() { epifuse::device_on_host::block->all.arrive_and_wait(); }
+inline float __shfl_xor_sync(unsigned, float value, int distance) {
+  epifuse::device_on_host::Block& block = *epifuse::device_on_host::block;
+  std::barrier<>& warp = *block.warps[threadIdx.x / 32];
+  block.exchange[threadIdx.x] = value;
+  warp.arrive_and_wait();
+  const float result = block.exchange[threadIdx.x ^ static_cast<unsigned>(distance)];
+  warp.arrive_and_wait();
+  return result;
+}
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
+inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+namespace epifuse::device_on_host {
+
+inline void launch(unsigned grid, unsigned num_threads, const std::function<void()>& kernel) {
+  Block shared(num_threads);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < num_threads; ++t) {
+    threads.emplace_back([&, t] {
+      block = &shared;
+      threadIdx.x = t;
+      gridDim.x = grid;
+      for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
+        kernel();
+        shared.all.arrive_and_wait();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace epifuse::device_on_host
