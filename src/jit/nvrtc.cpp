@@ -130,6 +130,7 @@ struct Nvrtc::Impl {
   DynamicLibrary library;
   Api api;
   std::string path, place, version, toolchain;
+  bool has_own_cache = false;  // since 12.9, in the driver's folder
 };
 
 Nvrtc::Nvrtc(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -157,6 +158,7 @@ std::shared_ptr<const Nvrtc> Nvrtc::open(std::vector<std::string>* looked_in) {
     int major = 0, minor = 0;
     impl->api.version(&major, &minor);
     impl->version = fmt::format("{}.{}", major, minor);
+    impl->has_own_cache = major > 12 || (major == 12 && minor >= 9);
     impl->toolchain = fmt::format("nvrtc {} {}", impl->version, build_number(impl->api));
     return std::shared_ptr<const Nvrtc>(new Nvrtc(std::move(impl)));
   }
@@ -166,7 +168,9 @@ std::shared_ptr<const Nvrtc> Nvrtc::open(std::vector<std::string>* looked_in) {
 Binary Nvrtc::compile(const codegen::KernelSource& source) const {
   const auto begin = std::chrono::steady_clock::now();
   Compilation program(impl_->api, source.text, source.entry + ".cu", embedded_headers());
-  const int result = program.compile(compile_options(source.arch));
+  std::vector<std::string> options = compile_options(source.arch);
+  if (impl_->has_own_cache) options.push_back("--no-cache");  // ours is the only one
+  const int result = program.compile(options);
   Binary binary;
   binary.log = program.log();
   while (binary.log.ends_with('\0')) binary.log.pop_back();
