@@ -60,9 +60,12 @@ std::string row(std::string_view kind, std::vector<Outcome> outcomes) {
   const auto most_registers = std::max_element(
       outcomes.begin(), outcomes.end(),
       [](const Outcome& a, const Outcome& b) { return a.registers < b.registers; });
-  return fmt::format("  {:<52} {:>5} {:>9.2f} {:>9.2f} {:>9}\n", kind, outcomes.size(),
+  const auto num_bad = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) {
+    return !outcome.failure.empty();
+  });
+  return fmt::format("  {:<52} {:>5} {:>9.2f} {:>9.2f} {:>9} {:>4}\n", kind, outcomes.size(),
                      outcomes[outcomes.size() / 2].seconds, outcomes.back().seconds,
-                     most_registers->registers);
+                     most_registers->registers, num_bad);
 }
 
 void print_table(const std::vector<CorpusKernel>& kernels, const std::vector<Outcome>& outcomes) {
@@ -70,8 +73,8 @@ void print_table(const std::vector<CorpusKernel>& kernels, const std::vector<Out
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     by_kind[kernels[i].kind].push_back(outcomes[i]);
   }
-  std::string table = fmt::format("  {:<52} {:>5} {:>9} {:>9} {:>9}\n", "kernel", "count",
-                                  "median s", "max s", "registers");
+  std::string table = fmt::format("  {:<52} {:>5} {:>9} {:>9} {:>9} {:>4}\n", "kernel", "count",
+                                  "median s", "max s", "registers", "bad");
   for (const auto& [kind, of_kind] : by_kind) table += row(kind, of_kind);
   fmt::print("{}{}", table, row("all", outcomes));
 }
