@@ -19,7 +19,8 @@ using ir::ValueId;
 
 // Whether reshaping `from` to `to` only splits or merges dims before the last one.
 bool keeps_last_dim(const Shape& from, const Shape& to) {
-  return !from.empty() && !to.empty() && from.back() == to.back() && !from.back().is(0);
+  return from != to && !from.empty() && !to.empty() && from.back() == to.back() &&
+         !from.back().is(0);
 }
 
 bool is_row_reduction(Op op) { return op == Op::row_sum || op == Op::row_max; }

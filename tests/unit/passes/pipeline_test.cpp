@@ -3,9 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "epifuse/error.h"
@@ -67,6 +68,15 @@ TEST(Pipeline, EveryPassHasAName) {
   }
 }
 
+// Like ir::append, without its search for a free name.
+ir::ValueId add_node(ir::Graph& graph, ir::Node node) {
+  const auto id = static_cast<ir::ValueId>(graph.nodes.size());
+  node.name = "t" + std::to_string(id);
+  node.type = ir::infer_type(graph, node);
+  graph.nodes.push_back(std::move(node));
+  return id;
+}
+
 // A graph of `num_nodes` nodes: an input, then what `next` gives for the value before.
 ir::Graph chain(int num_nodes, const std::function<ir::Node(ir::ValueId)>& next) {
   ir::Graph graph{"g", {}, {}};
@@ -74,11 +84,7 @@ ir::Graph chain(int num_nodes, const std::function<ir::Node(ir::ValueId)>& next)
   input.type = {DType::f32, {Dim("M"), Dim(8)}, {}};
   graph.nodes.push_back(input);
   while (static_cast<int>(graph.nodes.size()) < num_nodes) {
-    const auto id = static_cast<ir::ValueId>(graph.nodes.size());
-    ir::Node node = next(id - 1);
-    node.name = "t" + std::to_string(id);
-    node.type = ir::infer_type(graph, node);
-    graph.nodes.push_back(std::move(node));
+    add_node(graph, next(static_cast<ir::ValueId>(graph.nodes.size()) - 1));
   }
   graph.outputs.push_back({"y", static_cast<ir::ValueId>(graph.nodes.size()) - 1});
   return graph;
@@ -92,77 +98,78 @@ ir::Node reshape_to(ir::ValueId arg, const ir::Shape& shape) {
   return node;
 }
 
-constexpr int kNumNodes = 10'000;
+double cpu_seconds(const ir::Graph& graph) {
+  const std::clock_t start = std::clock();
+  run_all(graph, Numerics::fast);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
 
-// A generous bound for a debug build with sanitizers on a busy machine: quadratic work takes
-// minutes.
-void expect_fast(const ir::Graph& graph) {
-  const auto start = std::chrono::steady_clock::now();
-  for (const Numerics numerics : {Numerics::fast, Numerics::exact}) run_all(graph, numerics);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 20) << graph.nodes[1].name;
+// Eight times the nodes take about eight times as long; quadratic work would take 64 times.
+void expect_linear(const std::function<ir::Graph(int)>& make) {
+  constexpr int kNumNodes = 1000;
+  const ir::Graph small = make(kNumNodes), large = make(8 * kNumNodes);
+  cpu_seconds(small);  // tables are built once
+  EXPECT_LT(cpu_seconds(large), 24 * cpu_seconds(small) + 0.01);
 }
 
 TEST(PipelineSpeed, DeepChainOfActivations) {
-  expect_fast(chain(kNumNodes, [](ir::ValueId id) -> ir::Node {
-    // neg, exp, mul, sigmoid of the value before, over and over.
-    constexpr ir::Op kOps[] = {ir::Op::neg, ir::Op::exp, ir::Op::sigmoid};
-    if (id % 4 == 3) return {.op = ir::Op::mul, .args = {id, id - 1}};
-    return unary(kOps[id % 4], id);
-  }));
+  expect_linear([](int num_nodes) {
+    return chain(num_nodes, [](ir::ValueId id) -> ir::Node {
+      constexpr ir::Op kOps[] = {ir::Op::neg, ir::Op::exp, ir::Op::sigmoid};
+      if (id % 4 == 3) return {.op = ir::Op::mul, .args = {id, id - 1}};
+      return unary(kOps[id % 4], id);
+    });
+  });
 }
 
+// mul is the root of most patterns, and here both orders of its operands are tried all the way.
 TEST(PipelineSpeed, DeepProducts) {
-  // mul(x, x) on end: the root of most patterns, and every operand order matches.
-  expect_fast(chain(kNumNodes, [](ir::ValueId id) -> ir::Node {
-    return {.op = ir::Op::mul, .args = {id, id > 0 ? id - 1 : 0}};
-  }));
+  expect_linear([](int num_nodes) {
+    return chain(num_nodes, [](ir::ValueId id) -> ir::Node {
+      return {.op = ir::Op::mul, .args = {id, id > 0 ? id - 1 : 0}};
+    });
+  });
 }
 
 TEST(PipelineSpeed, ChainOfViews) {
-  expect_fast(chain(kNumNodes, [](ir::ValueId id) -> ir::Node {
-    if (id % 2 == 0) return reshape_to(id, {Dim(8), Dim("M")});
-    ir::Node node = unary(ir::Op::transpose, id);
-    node.permutation = {1, 0};
-    return node;
-  }));
+  expect_linear([](int num_nodes) {
+    return chain(num_nodes, [](ir::ValueId id) -> ir::Node {
+      if (id % 2 == 0) return reshape_to(id, {Dim(8), Dim("M")});
+      ir::Node node = unary(ir::Op::transpose, id);
+      node.permutation = {1, 0};
+      return node;
+    });
+  });
 }
 
-TEST(PipelineSpeed, ManyReshapedResults) {
+// A matmul, then exp of a reshape of it, over and over: every reshape sinks to the end.
+ir::Graph reshaped_results(int num_nodes) {
   ir::Graph graph = ir::parse(R"(graph g(x: f32[6*M, 5], w: f32[5, 8]) {
     h = matmul x, w
-    y = exp h
-    return y
+    return h
   })");
+  const ir::Shape flat = {Dim("M") * Dim(6), Dim(8)}, split = {Dim("M"), Dim(6), Dim(8)};
   ir::ValueId last = graph.outputs[0].value;
-  while (graph.nodes.size() < kNumNodes) {
-    const bool is_flat = graph[last].type.shape.size() == 2;
-    ir::Node view = reshape_to(
-        last, is_flat ? ir::Shape{Dim("M"), Dim(6), Dim(8)} : ir::Shape{Dim("M") * Dim(6), Dim(8)});
-    for (ir::Node node : {view, unary(ir::Op::tanh, 0)}) {
-      const auto id = static_cast<ir::ValueId>(graph.nodes.size());
-      if (node.op == ir::Op::tanh) node.args = {id - 1};
-      node.name = "t" + std::to_string(id);
-      node.type = ir::infer_type(graph, node);
-      graph.nodes.push_back(std::move(node));
-    }
-    last = static_cast<ir::ValueId>(graph.nodes.size()) - 1;
+  while (static_cast<int>(graph.nodes.size()) < num_nodes) {
+    const ir::Node view = reshape_to(last, graph[last].type.shape == flat ? split : flat);
+    last = add_node(graph, unary(ir::Op::tanh, add_node(graph, view)));
   }
   graph.outputs[0].value = last;
-  expect_fast(graph);
+  return graph;
 }
 
+TEST(PipelineSpeed, ManyReshapedResults) { expect_linear(reshaped_results); }
+
 TEST(PipelineSpeed, ManySlicesOfOneInput) {
-  ir::Graph graph = chain(1, {});
-  for (int i = 0; i < kNumNodes; ++i) {
-    ir::Node node = unary(ir::Op::slice, 0);
-    node.ranges = {{Dim{}, Dim("M"), 1}, {Dim(i % 8), Dim(8), 1}};
-    node.name = "t" + std::to_string(i + 1);
-    node.type = ir::infer_type(graph, node);
-    graph.nodes.push_back(std::move(node));
-  }
-  expect_fast(graph);
-  EXPECT_EQ(common_subexpressions(graph).nodes.size(), 9U);  // x, and a slice from each start
+  const auto make = [](int num_nodes) {
+    return chain(num_nodes, [](ir::ValueId id) -> ir::Node {
+      ir::Node node = unary(ir::Op::slice, 0);
+      node.ranges = {{Dim{}, Dim("M"), 1}, {Dim(id % 8), Dim(8), 1}};
+      return node;
+    });
+  };
+  expect_linear(make);
+  EXPECT_EQ(common_subexpressions(make(100)).nodes.size(), 9U);  // x, a slice from each start
 }
 
 }  // namespace
