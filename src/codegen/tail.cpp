@@ -45,11 +45,11 @@ std::vector<int> moved_bytes(const Epilogue& epilogue, bool loads_only) {
 
 std::string_view reduce_cuda(StoreKind kind) {
   switch (kind) {
-    case StoreKind::tile: return "tail::Reduce::none";
+    case StoreKind::tile: return "Reduce::none";
     case StoreKind::row_sum:
-    case StoreKind::col_sum: return "tail::Reduce::sum";
+    case StoreKind::col_sum: return "Reduce::sum";
     case StoreKind::row_max:
-    case StoreKind::col_max: return "tail::Reduce::max";
+    case StoreKind::col_max: return "Reduce::max";
   }
   return "";
 }
@@ -77,8 +77,8 @@ std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
       "  using Epilogue = generated::Epilogue;\n"
       "  static constexpr int kVector = {};  // consecutive elements that a thread takes at once\n"
       "  static constexpr int kChunks = {};  // such vectors that it has in flight\n"
-      "  // Of each store.\n"
-      "  static constexpr tail::Reduce kReduce[] = {{{}}};\n"
+      "  using Reduce = tail::Reduce;\n"
+      "  static constexpr Reduce kReduce[] = {{{}}};  // of each store\n"
       "}};\n",
       shape.vector, shape.chunks, fmt::join(reductions, ", "));
 }

@@ -4,7 +4,9 @@
 #include <array>
 #include <stdexcept>
 
+#include "codegen/kernel.h"
 #include "epifuse/error.h"
+#include "explain.h"
 #include "ir/graph.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -84,11 +86,36 @@ std::string run_plan(const Case& test) {
   return plan::print(plan);
 }
 
+// explain/ for sm_90a, explain/split/ as run without a kernel for any product, explain/cpu/ and
+// explain/json/. Without sizes, and without a report on how the target runs the steps.
+std::string run_explain(const Case& test) {
+  const plan::Plan fused = plan::make_plan(parse_verified(test), {});
+  const plan::Plan plan = test.subfolder == "split" ? split_all(fused) : fused;
+  Target target{DeviceKind::cuda, "sm_90a"};
+  if (test.subfolder == "cpu") target = {DeviceKind::cpu, "cpu"};
+  if (test.subfolder == "json") return explain_json(plan, {}, target, {}, "");
+  return explain_text(plan, {}, target, {}, "");
+}
+
+// The sources of the tail kernels for sm_90a, emit/split/ with every product apart.
+std::string run_emit(const Case& test) {
+  const plan::Plan fused = plan::make_plan(parse_verified(test), {});
+  const plan::Plan plan = test.subfolder == "split" ? split_all(fused) : fused;
+  std::string text;
+  for (const plan::Step& step : plan.steps) {
+    const auto* tail = std::get_if<plan::Tail>(&step);
+    if (tail) text += codegen::tail_source(plan, *tail, *codegen::find_target("sm_90a")).text;
+  }
+  return text;
+}
+
 constexpr auto kKinds = std::to_array<Kind>({
     {"roundtrip", run_roundtrip},
     {"errors", run_errors},
     {"passes", run_passes},
     {"plan", run_plan},
+    {"explain", run_explain},
+    {"emit", run_emit},
 });
 
 }  // namespace
