@@ -184,7 +184,7 @@ int run(const Options& options) {
   }
   if (all.empty()) {
     throw ArgumentError(
-        fmt::format("bench: no point of suite '{}' matches '{}'; suites: dense, host",
+        fmt::format("bench: no point of suite '{}' matches '{}'; suites: dense, small, host",
                     options.suite, options.filter));
   }
   if (!options.results.empty()) {
@@ -200,7 +200,7 @@ int run(const Options& options) {
 std::function<int()> define_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--suite", options->suite,
-                 "dense (fused against the bare product), host (compile, start, launch)")
+                 "dense and small (fused against the bare product), host (compile, start, launch)")
       ->capture_default_str();
   app.add_option("--filter", options->filter,
                  "Only points whose text has this, e.g. 8192x8192x512");

@@ -20,7 +20,6 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 // These mirror kernels/sm90_dense.cuh and kernels/sm90_epilogue.cuh.
-constexpr int kTileM = 128;
 constexpr int kTileK = 64;
 constexpr int kSlotBytes = 2048;
 constexpr int kConsumers = 2;
@@ -29,14 +28,19 @@ constexpr int kBarrierBytes = 8;
 constexpr int kThreads = 384;
 constexpr int kWarpRows = 16;
 constexpr int kSwizzleBytes = 128;
-constexpr int kTileWidths[] = {192, 128};
 constexpr int kMostStages = 6;
 constexpr int kFewestStages = 3;
 // Tiles along m that are walked side by side: enough to share B in L2, few enough to share A.
 constexpr int kRaster = 8;
-// A 128-wide tile moves more bytes per flop than a 192-wide one, which the power limit turns into
-// time (measured 2026-11-20: sustained 2-4 % at 8192^3, equal cycles).
-constexpr double kNarrowTilePenalty = 1.03;
+
+// The tiles, and their time per output element against the best: smaller ones move more bytes per
+// flop, through shared memory and at the power limit.
+struct TileShape {
+  int m, n;
+  double time_per_element;
+};
+constexpr TileShape kTiles[] = {{128, 192, 1.0}, {128, 128, 1.03}, {64, 128, 1.4}};
+constexpr int kSmallestTileM = 64, kSmallestTileN = 128;
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
 
@@ -139,6 +143,13 @@ std::optional<MatrixView> b_matrix(const plan::GemmDesc& gemm, const Bound& boun
   return operand_matrix(gemm.b, !gemm.b.transposed, bound);  // [k, n], or [n, k] transposed
 }
 
+double time_per_element(const GemmConfig& config) {
+  for (const TileShape& tile : kTiles) {
+    if (tile.m == config.tile_m && tile.n == config.tile_n) return tile.time_per_element;
+  }
+  return 1.0;
+}
+
 struct Problem {
   std::int64_t m, n, k;
 };
@@ -207,10 +218,10 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
 std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {
   const int loads = load_slots(step.epilogue), stores = store_slots(step.epilogue);
   std::vector<GemmConfig> out;
-  for (int width : kTileWidths) {
+  for (const TileShape& tile : kTiles) {
     // Three slots beside 192 accumulators a thread spill (measured 2026-11-21).
-    if (width > 128 && loads + stores > 2) continue;
-    GemmConfig config{kTileM, width, 0, loads == 1 ? 2 : 1, stores == 1 ? 2 : 1, 64};
+    if (tile.n > 128 && loads + stores > 2) continue;
+    GemmConfig config{tile.m, tile.n, 0, loads == 1 ? 2 : 1, stores == 1 ? 2 : 1, 64};
     // With more than one slot in flight a thread, computing all 64 columns first spills.
     if (loads + stores > 1) config.math_columns = 32;
     if (loads + stores > 4) config.math_columns = 16;
@@ -223,11 +234,11 @@ std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target)
 
 std::size_t choose(const FusedGemm&, std::span<const GemmConfig> configs, std::int64_t m,
                    std::int64_t n, std::int64_t, const DeviceLimits& limits) {
-  // Time of the waves: their number times the width of a tile.
+  // Time of the waves: their number times that of a tile.
   const auto cost = [&](const GemmConfig& config) {
     const std::int64_t tiles = round_up_div(m, config.tile_m) * round_up_div(n, config.tile_n);
     const auto waves = static_cast<double>(round_up_div(tiles, limits.num_sms));
-    return waves * config.tile_n * (config.tile_n <= 128 ? kNarrowTilePenalty : 1.0);
+    return waves * config.tile_m * config.tile_n * time_per_element(config);
   };
   std::size_t best = 0;
   for (std::size_t i = 1; i < configs.size(); ++i) {
@@ -286,7 +297,8 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const Problem problem = sizes(step.gemm, bound);
   if (problem.k == 0) return WhyNot{"empty_k", "K is 0: there is nothing to multiply."};
   constexpr std::int64_t kMostTiles = 1 << 21;  // what the kernel's float division can number
-  if (round_up_div(problem.m, kTileM) * round_up_div(problem.n, 128) >= kMostTiles) {
+  if (round_up_div(problem.m, kSmallestTileM) * round_up_div(problem.n, kSmallestTileN) >=
+      kMostTiles) {
     return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
   }
   const plan::Operand &a = step.gemm.a, &b = step.gemm.b;
