@@ -42,25 +42,36 @@ Grower::Grower(Draft& draft, ValueId seed)
 
 void Grower::run() {
   join(seed_);
-  while (!candidates_.empty() && joined_.size() < legal_size_ + kMaxLookahead) {
+  while (!candidates_.empty() && joined_.size() < legal_size_ + kMaxLookahead &&
+         num_visits_ < kMaxVisits) {
     const ValueId step = queue_.begin()->second;
     queue_.erase(queue_.begin());
     visit(step);
+  }
+  if (num_visits_ == kMaxVisits) {
+    for (ValueId value : candidates_) refuse(value, {Reason::too_far});
   }
   keep_legal_prefix();
   commit();
 }
 
 void Grower::visit(ValueId step) {
+  ++num_visits_;
   if (candidates_.erase(step) == 0) return postpone(step);
   if (const std::optional<Refusal> refusal = why_not(step)) {
-    if (is_gemm_ && !draft_.refused[index(step)]) draft_.refused[index(step)] = refusal;
+    refuse(step, *refusal);
     return postpone(step);
   }
   join(step);
 }
 
+// Only what a matmul's step refuses is worth an explanation, and the first reason is kept.
+void Grower::refuse(ValueId value, const Refusal& refusal) {
+  if (is_gemm_ && !draft_.refused[index(value)]) draft_.refused[index(value)] = refusal;
+}
+
 void Grower::join(ValueId value) {
+  num_visits_ = 0;
   joined_.push_back(value);
   joined_set_.insert(value);
   loads_ = loads_with(value);
@@ -164,9 +175,7 @@ LoadSet Grower::loads_with(ValueId value) const {
 
 void Grower::keep_legal_prefix() {
   for (std::size_t i = legal_size_; i < joined_.size(); ++i) {
-    if (is_gemm_ && !draft_.refused[index(joined_[i])]) {
-      draft_.refused[index(joined_[i])] = Refusal{Reason::too_many_stores};
-    }
+    refuse(joined_[i], {Reason::too_many_stores});
   }
   joined_.resize(legal_size_);
 }

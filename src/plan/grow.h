@@ -62,6 +62,7 @@ class Grower {
   bool in_step(ir::ValueId value) const { return joined_set_.count(value) != 0; }
   void visit(ir::ValueId step);
   void join(ir::ValueId value);
+  void refuse(ir::ValueId value, const Refusal& refusal);
   void postpone(ir::ValueId step);
   void push(ir::ValueId value, bool as_candidate);
   void push_siblings(ir::ValueId value);
@@ -83,6 +84,7 @@ class Grower {
   std::map<std::size_t, ir::ValueId> later_;    // steps that must come after, by position
   std::unordered_set<ir::ValueId> later_set_;
   std::size_t legal_size_ = 1;  // of joined_
+  int num_visits_ = 0;          // since the last join
 };
 
 }  // namespace epifuse::plan

@@ -1,0 +1,83 @@
+// The verifier notices plans that break an invariant.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "epifuse/error.h"
+#include "ir/text.h"
+#include "plan/plan.h"
+
+namespace epifuse::plan {
+namespace {
+
+Plan two_layers() {
+  return make_plan(ir::parse("graph g(x: bf16[M, 64], w: bf16[64, 64], b: bf16[64]) {\n"
+                             "  h = matmul x, w^T\n  t = add h, b\n  u = silu t\n"
+                             "  d = matmul u, w^T\n  y = add d, x\n  s = row_sum y\n"
+                             "  return y, s\n}\n"),
+                   {});
+}
+
+FusedGemm& gemm(Plan& plan, std::size_t i) { return std::get<FusedGemm>(plan.steps.at(i)); }
+Tail& tail(Plan& plan, std::size_t i) { return std::get<Tail>(plan.steps.at(i)); }
+
+void expect_refused(const std::function<void(Plan&)>& breakage, const std::string& message) {
+  Plan plan = two_layers();
+  ASSERT_NO_THROW(verify(plan));
+  breakage(plan);
+  try {
+    verify(plan);
+    ADD_FAILURE() << "not noticed: " << message;
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+  }
+}
+
+TEST(VerifyPlan, NoticesOrder) {
+  expect_refused([](Plan& p) { std::swap(p.steps[0], p.steps[1]); }, "'u' is read before");
+  expect_refused([](Plan& p) { p.steps.pop_back(); }, "output s is not written");
+  expect_refused([](Plan& p) { p.steps.push_back(p.steps[0]); }, "store u is written twice");
+}
+
+TEST(VerifyPlan, NoticesLoads) {
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.loads[0].access = Access::tile; },
+                 "load b is not what its value is");
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.loads[0].dtype = DType::f32; },
+                 "load b is not what its value is");
+  expect_refused(
+      [](Plan& p) {
+        auto& loads = gemm(p, 1).epilogue.loads;
+        loads.push_back(loads[0]);
+      },
+      "loaded twice");
+}
+
+TEST(VerifyPlan, NoticesSlots) {
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.computes[0].args[0] = 3; }, "slot 3");
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.stores[0].source = -1; }, "slot -1");
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.stores.clear(); }, "stores nothing");
+}
+
+TEST(VerifyPlan, NoticesStores) {
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.stores[0].dtype = DType::f32; },
+                 "store u differs from its value");
+  expect_refused([](Plan& p) { tail(p, 2).epilogue.stores.at(0).kind = StoreKind::col_sum; },
+                 "store s is of the wrong kind");
+  expect_refused(
+      [](Plan& p) {
+        tail(p, 2).shape = {Dim("N"), 64};
+      },
+      "store s has another shape than its step");
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.has_accumulator = false; }, "no accumulator");
+}
+
+TEST(VerifyPlan, NoticesReasons) {
+  expect_refused([](Plan& p) { p.left_out.push_back(p.left_out.at(0)); }, "left out twice");
+  expect_refused([](Plan& p) { p.left_out.at(0).why.code = "because"; }, "unknown reason");
+  expect_refused([](Plan& p) { p.left_out.at(0).value = gemm(p, 0).epilogue.stores[0].value; },
+                 "is fused");
+}
+
+}  // namespace
+}  // namespace epifuse::plan
