@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 // The inner loops are compiled twice where the loader can choose by the processor.
@@ -27,6 +28,10 @@ constexpr double kOrderDeviations = 2;
 // ones, on top of one bias common to all.
 constexpr double kSpreadDeviations = 4;
 
+// A vector type of GCC and clang.
+constexpr std::size_t kHalf = kLanes / 2;
+using Half = double __attribute__((vector_size(kHalf * sizeof(double))));
+
 double spread_bound(const Spread& spread, std::size_t lane) {
   const double bias_a = std::max(std::abs(spread.shift_a[lane]), std::abs(spread.scale_a[lane]));
   const double bias_b = std::max(std::abs(spread.shift_b[lane]), std::abs(spread.scale_b[lane]));
@@ -38,17 +43,26 @@ double spread_bound(const Spread& spread, std::size_t lane) {
 
 EPIFUSE_WIDE_VECTORS
 void accumulate(const double* a, const double* b, std::int64_t count, Sums& sums) {
-  Sums s = sums;
-  for (std::int64_t k = 0; k < count; ++k) {
-    for (std::size_t j = 0; j < kLanes; ++j) {
-      const double product = a[k] * b[k * kLanes + static_cast<std::int64_t>(j)];
-      s.value[j] += product;
-      s.lowest[j] = s.value[j] < s.lowest[j] ? s.value[j] : s.lowest[j];
-      s.highest[j] = s.value[j] > s.highest[j] ? s.value[j] : s.highest[j];
-      s.squares[j] += product * product;
+  // Half of the lanes at a time: vectors by name, so that the sums surely stay in registers.
+  for (std::size_t first = 0; first < kLanes; first += kHalf) {
+    Half value, lowest, highest, squares, product;
+    std::memcpy(&value, &sums.value[first], sizeof(value));
+    std::memcpy(&lowest, &sums.lowest[first], sizeof(lowest));
+    std::memcpy(&highest, &sums.highest[first], sizeof(highest));
+    std::memcpy(&squares, &sums.squares[first], sizeof(squares));
+    for (std::int64_t k = 0; k < count; ++k) {
+      std::memcpy(&product, b + k * kLanes + first, sizeof(product));
+      product *= a[k];
+      value += product;
+      lowest = value < lowest ? value : lowest;
+      highest = value > highest ? value : highest;
+      squares += product * product;
     }
+    std::memcpy(&sums.value[first], &value, sizeof(value));
+    std::memcpy(&sums.lowest[first], &lowest, sizeof(lowest));
+    std::memcpy(&sums.highest[first], &highest, sizeof(highest));
+    std::memcpy(&sums.squares[first], &squares, sizeof(squares));
   }
-  sums = s;
 }
 
 EPIFUSE_WIDE_VECTORS
