@@ -72,6 +72,41 @@ int stage_bytes(const GemmConfig& config) {
   return (config.tile_m + config.tile_n) * kTileK * 2 + 2 * kBarrierBytes;
 }
 
+// What of an epilogue stands in registers beside the accumulators.
+struct Pressure {
+  int slots = 0;         // of full-size loads and stores
+  int cost = 0;          // instructions an element
+  bool rounds = false;   // keeps roundings, and with them more values
+  bool vectors = false;  // more than the one row vector of a bias
+};
+
+Pressure pressure(const Epilogue& epilogue) {
+  Pressure out;
+  for (const plan::Compute& compute : epilogue.computes) {
+    out.rounds = out.rounds || compute.op == ir::Op::cast;
+    out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
+  }
+  out.slots = load_slots(epilogue) + store_slots(epilogue);
+  const std::size_t num_rows = loads_of(epilogue, Access::row).size();
+  const std::size_t num_tiles = loads_of(epilogue, Access::tile).size();
+  out.vectors = num_rows > 1 || num_rows + num_tiles < epilogue.loads.size();
+  return out;
+}
+
+// Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
+// accumulators. These limits, and those of the wide tile, are what compiles without spills over the
+// corpus (2026-11-21).
+int math_columns(const Pressure& p) {
+  if (p.slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds) return 64;
+  if (p.slots > 4 || p.cost > (p.slots == 1 ? 32 : 16)) return 16;
+  return 32;
+}
+
+bool takes_wide_tile(const Pressure& p) {
+  if (p.slots == 2) return p.cost <= 20 && !p.vectors;
+  return p.slots < 2 && p.cost <= 40;
+}
+
 bool is_wide_float(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
 }
@@ -217,14 +252,12 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
 
 std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {
   const int loads = load_slots(step.epilogue), stores = store_slots(step.epilogue);
+  const Pressure registers = pressure(step.epilogue);
   std::vector<GemmConfig> out;
   for (const TileShape& tile : kTiles) {
-    // Three slots beside 192 accumulators a thread spill (measured 2026-11-21).
-    if (tile.n > 128 && loads + stores > 2) continue;
-    GemmConfig config{tile.m, tile.n, 0, loads == 1 ? 2 : 1, stores == 1 ? 2 : 1, 64};
-    // With more than one slot in flight a thread, computing all 64 columns first spills.
-    if (loads + stores > 1) config.math_columns = 32;
-    if (loads + stores > 4) config.math_columns = 16;
+    if (tile.n > 128 && !takes_wide_tile(registers)) continue;
+    GemmConfig config{
+        tile.m, tile.n, 0, loads == 1 ? 2 : 1, stores == 1 ? 2 : 1, math_columns(step.epilogue)};
     const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, config);
     config.stages = std::min(room / stage_bytes(config), kMostStages);
     if (config.stages >= kFewestStages) out.push_back(config);

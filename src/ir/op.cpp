@@ -9,18 +9,18 @@ namespace {
 
 using T = double;  // the type that ops.def writes its expressions in
 
-#define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err) \
-  double reference_##name(const double* x) {                                                     \
-    [[maybe_unused]] const T x0 = x[0];                                                          \
-    [[maybe_unused]] const T x1 = arity > 1 ? x[1] : 0;                                          \
-    [[maybe_unused]] const T x2 = arity > 2 ? x[2] : 0;                                          \
-    return expr;                                                                                 \
+#define EPIFUSE_OP(name, arity, kind, commutes, expr, ...) \
+  double reference_##name(const double* x) {               \
+    [[maybe_unused]] const T x0 = x[0];                    \
+    [[maybe_unused]] const T x1 = arity > 1 ? x[1] : 0;    \
+    [[maybe_unused]] const T x2 = arity > 2 ? x[2] : 0;    \
+    return expr;                                           \
   }
 #include "ir/ops.def"
 #undef EPIFUSE_OP
 
 constexpr OpInfo structural(Op op, std::string_view name, int arity, OpKind kind) {
-  return {op, name, arity, kind, false, "", "", "", 0, 0, 0, nullptr};
+  return {op, name, arity, kind, false, "", "", "", 0, 0, 0, 0, nullptr};
 }
 
 constexpr std::string_view first_given(std::string_view a, std::string_view b) {
@@ -41,7 +41,8 @@ constexpr OpInfo kOps[] = {
     structural(Op::row_max, "row_max", 1, OpKind::reduction),
     structural(Op::col_sum, "col_sum", 1, OpKind::reduction),
     structural(Op::col_max, "col_max", 1, OpKind::reduction),
-#define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err) \
+#define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err, \
+                   cost)                                                                         \
   {Op::name,                                                                                     \
    #name,                                                                                        \
    arity,                                                                                        \
@@ -53,6 +54,7 @@ constexpr OpInfo kOps[] = {
    in_eps,                                                                                       \
    out_eps,                                                                                      \
    approx_err,                                                                                   \
+   cost,                                                                                         \
    reference_##name},
 #include "ir/ops.def"
 #undef EPIFUSE_OP

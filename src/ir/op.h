@@ -22,8 +22,7 @@ enum class Op : std::uint8_t {
   row_max,
   col_sum,  // [.., M, N] -> [.., 1, N]
   col_max,
-#define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err) \
-  name,
+#define EPIFUSE_OP(name, ...) name,
 #include "ir/ops.def"
 #undef EPIFUSE_OP
 };
@@ -40,6 +39,7 @@ struct OpInfo {
   std::string_view expr;          // over x0, x1, x2 and T; empty for structural ops
   std::string_view fast, approx;  // CUDA text of the level, already resolved when it is inherited
   double in_eps, out_eps, approx_err;
+  int cost;                              // instructions an element on a GPU, about
   double (*reference)(const double* x);  // expr in double; null for structural ops
 };
 

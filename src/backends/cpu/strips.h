@@ -16,7 +16,7 @@ constexpr std::int64_t padded(std::int64_t num_floats) {
 
 constexpr int kNumDTypes = 6;
 constexpr int kNumOps = 0
-#define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err) +1
+#define EPIFUSE_OP(name, ...) +1
 #include "ir/ops.def"
 #undef EPIFUSE_OP
     ;
@@ -40,6 +40,9 @@ struct StripKernels {
   double (*max)(const float* in, std::int64_t n);  // -infinity when n is 0
   void (*add_to)(double* out, const float* in, std::int64_t n);
   void (*max_to)(double* out, const float* in, std::int64_t n);
+  // out[i] = sum over j of a[j] * b[i * b_stride + j], for rows i of b: a product with one row.
+  void (*dots[kNumDTypes])(float* out, const float* a, const void* b, std::int64_t b_stride,
+                           std::int64_t num_rows, std::int64_t k);
 };
 
 // The tables this processor can run, best first; never empty.
