@@ -19,93 +19,15 @@ using plan::Epilogue;
 using plan::FusedGemm;
 using plan::WhyNot;
 
-// These mirror kernels/sm90_dense.cuh and kernels/sm90_epilogue.cuh.
-constexpr int kTileK = 64;
-constexpr int kSlotBytes = 2048;
-constexpr int kConsumers = 2;
-constexpr int kWarps = 8;
-constexpr int kBarrierBytes = 8;
+// These mirror kernels/sm90_dense.cuh.
 constexpr int kThreads = 384;
 constexpr int kWarpRows = 16;
 constexpr int kSwizzleBytes = 128;
-constexpr int kMostStages = 6;
-constexpr int kFewestStages = 3;
+constexpr int kSmallestTile = 64;
 // Tiles along m that are walked side by side: enough to share B in L2, few enough to share A.
 constexpr int kRaster = 8;
 
-// The tiles, and their time per output element against the best: smaller ones move more bytes per
-// flop, through shared memory and at the power limit.
-struct TileShape {
-  int m, n;
-  double time_per_element;
-};
-constexpr TileShape kTiles[] = {{128, 192, 1.0}, {128, 128, 1.03}, {64, 128, 1.4}};
-constexpr int kSmallestTileM = 64, kSmallestTileN = 128;
-
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
-
-int load_slots(const Epilogue& epilogue) {
-  int slots = 0;
-  for (int i : loads_of(epilogue, Access::tile)) {
-    slots += bytes(epilogue.loads[static_cast<std::size_t>(i)].dtype) / 2;
-  }
-  return slots;
-}
-
-int store_slots(const Epilogue& epilogue) {
-  int slots = 0;
-  for (const plan::Store& store : epilogue.stores) slots += bytes(store.dtype) / 2;
-  return slots;
-}
-
-// Shared memory beside the stages and their barriers.
-int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config) {
-  const int rows = static_cast<int>(loads_of(epilogue, Access::row).size());
-  const int loads = load_slots(epilogue);
-  return kWarps * kSlotBytes *
-             (config.store_depth * store_slots(epilogue) + config.load_depth * loads) +
-         kConsumers * rows * config.tile_n * 4 +
-         (loads > 0 ? kWarps * config.load_depth * kBarrierBytes : 0);
-}
-
-int stage_bytes(const GemmConfig& config) {
-  return (config.tile_m + config.tile_n) * kTileK * 2 + 2 * kBarrierBytes;
-}
-
-// What of an epilogue stands in registers beside the accumulators.
-struct Pressure {
-  int slots = 0;         // of full-size loads and stores
-  int cost = 0;          // instructions an element
-  bool rounds = false;   // keeps roundings, and with them more values
-  bool vectors = false;  // more than the one row vector of a bias
-};
-
-Pressure pressure(const Epilogue& epilogue) {
-  Pressure out;
-  for (const plan::Compute& compute : epilogue.computes) {
-    out.rounds = out.rounds || compute.op == ir::Op::cast;
-    out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
-  }
-  out.slots = load_slots(epilogue) + store_slots(epilogue);
-  const std::size_t num_rows = loads_of(epilogue, Access::row).size();
-  const std::size_t num_tiles = loads_of(epilogue, Access::tile).size();
-  out.vectors = num_rows > 1 || num_rows + num_tiles < epilogue.loads.size();
-  return out;
-}
-
-// Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
-// accumulators. These limits, and those of the wide tile, are what compiles without spills over the
-// corpus (2026-11-21).
-int math_columns(const Pressure& p) {
-  if (p.slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds) return 64;
-  if (p.slots > 4 || p.cost > (p.slots == 1 ? 32 : 16)) return 16;
-  return 32;
-}
-
-bool takes_wide_tile(const Pressure& p) {
-  if (p.slots == 2) return p.cost <= 20 && !p.vectors;
-  return p.slots < 2 && p.cost <= 40;
-}
 
 bool is_wide_float(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
@@ -178,13 +100,6 @@ std::optional<MatrixView> b_matrix(const plan::GemmDesc& gemm, const Bound& boun
   return operand_matrix(gemm.b, !gemm.b.transposed, bound);  // [k, n], or [n, k] transposed
 }
 
-double time_per_element(const GemmConfig& config) {
-  for (const TileShape& tile : kTiles) {
-    if (tile.m == config.tile_m && tile.n == config.tile_n) return tile.time_per_element;
-  }
-  return 1.0;
-}
-
 struct Problem {
   std::int64_t m, n, k;
 };
@@ -221,10 +136,6 @@ std::string header_comment(const plan::Plan& plan, const FusedGemm& step,
 
 }  // namespace
 
-int smem_bytes(const Epilogue& epilogue, const GemmConfig& config) {
-  return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config);
-}
-
 std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
                               const TargetInfo& target) {
   const plan::GemmDesc& gemm = step.gemm;
@@ -248,36 +159,6 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
                   "memory beside three stages."};
   }
   return std::nullopt;
-}
-
-std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {
-  const int loads = load_slots(step.epilogue), stores = store_slots(step.epilogue);
-  const Pressure registers = pressure(step.epilogue);
-  std::vector<GemmConfig> out;
-  for (const TileShape& tile : kTiles) {
-    if (tile.n > 128 && !takes_wide_tile(registers)) continue;
-    GemmConfig config{
-        tile.m, tile.n, 0, loads == 1 ? 2 : 1, stores == 1 ? 2 : 1, math_columns(step.epilogue)};
-    const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, config);
-    config.stages = std::min(room / stage_bytes(config), kMostStages);
-    if (config.stages >= kFewestStages) out.push_back(config);
-  }
-  return out;
-}
-
-std::size_t choose(const FusedGemm&, std::span<const GemmConfig> configs, std::int64_t m,
-                   std::int64_t n, std::int64_t, const DeviceLimits& limits) {
-  // Time of the waves: their number times that of a tile.
-  const auto cost = [&](const GemmConfig& config) {
-    const std::int64_t tiles = round_up_div(m, config.tile_m) * round_up_div(n, config.tile_n);
-    const auto waves = static_cast<double>(round_up_div(tiles, limits.num_sms));
-    return waves * config.tile_m * config.tile_n * time_per_element(config);
-  };
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < configs.size(); ++i) {
-    if (cost(configs[i]) < cost(configs[best])) best = i;
-  }
-  return best;
 }
 
 KernelSource source(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
@@ -330,8 +211,9 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const Problem problem = sizes(step.gemm, bound);
   if (problem.k == 0) return WhyNot{"empty_k", "K is 0: there is nothing to multiply."};
   constexpr std::int64_t kMostTiles = 1 << 21;  // what the kernel's float division can number
-  if (round_up_div(problem.m, kSmallestTileM) * round_up_div(problem.n, kSmallestTileN) >=
-      kMostTiles) {
+  const std::int64_t tiles =
+      round_up_div(problem.m, kSmallestTile) * round_up_div(problem.n, kSmallestTile);
+  if (tiles >= kMostTiles) {
     return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
   }
   const plan::Operand &a = step.gemm.a, &b = step.gemm.b;

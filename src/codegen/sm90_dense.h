@@ -17,6 +17,8 @@ std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::Fu
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
               const Bound& bound, const DeviceLimits& limits);
 
+// Bytes of one stage of operands and its barriers.
+int stage_bytes(const GemmConfig& config);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
 int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config);
 
