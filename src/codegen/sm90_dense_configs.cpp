@@ -86,7 +86,7 @@ int math_columns(const Pressure& p) {
 
 bool takes_wide_tile(const Pressure& p) {
   if (p.slots == 2) return p.cost <= 20 && !p.vectors;
-  return p.slots < 2 && p.cost <= 40;
+  return p.slots < 2 && p.cost <= (p.rounds ? 30 : 40);
 }
 
 double time_per_element(const GemmConfig& config) {
