@@ -79,8 +79,12 @@ std::string transfers_text(std::string_view title, const std::vector<Transfer>& 
   return text;
 }
 
+bool saves(const Cost& fused, const Cost& unfused) {
+  return bytes_text(fused.bytes) != bytes_text(unfused.bytes);
+}
+
 std::string comparison(const Cost& fused, const Cost& unfused) {
-  if (fused.bytes == unfused.bytes) {
+  if (!saves(fused, unfused)) {
     return fmt::format("{}; takes at least {}", bytes_text(fused.bytes), time_text(fused.seconds));
   }
   return fmt::format("{} instead of {} unfused; takes at least {} instead of {}",
@@ -122,7 +126,7 @@ std::string left_out_text(const Explanation& explanation) {
 std::string totals_text(const Explanation& explanation) {
   const Cost &fused = explanation.cost, &unfused = explanation.unfused;
   std::string text = fmt::format("\nIn total moves {}", comparison(fused, unfused));
-  if (fused.bytes != unfused.bytes && unfused.bytes > 0) {
+  if (saves(fused, unfused)) {
     text += fmt::format(": {:.0f} % less memory traffic", 100 * (1 - fused.bytes / unfused.bytes));
   }
   return text + ".\n";

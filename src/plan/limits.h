@@ -11,7 +11,7 @@
 namespace epifuse::plan {
 
 constexpr int kMaxComputes = 64;   // ops in one step: longer ones only cost registers
-constexpr int kMaxVisits = 256;    // steps that depend on a growing step, looked through in a row
+constexpr int kMaxVisits = 128;    // steps that depend on a growing step, looked through in a row
 constexpr int kMaxRecomputed = 8;  // ops on small operands that a step does for each element
 
 enum class Reason : std::uint8_t;

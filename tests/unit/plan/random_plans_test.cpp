@@ -10,7 +10,7 @@
 namespace epifuse::test {
 namespace {
 
-constexpr unsigned kNumGraphs = 400;
+constexpr unsigned kNumGraphs = 150;
 
 // Outputs of the plan against those of the graph it was made from.
 void check_results(const ir::Graph& graph, const plan::Plan& plan, unsigned seed) {
