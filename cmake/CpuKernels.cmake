@@ -19,4 +19,7 @@ else()
 endif()
 
 set_source_files_properties("${cpu_folder}/threads.cpp" PROPERTIES COMPILE_OPTIONS -fopenmp)
-list(APPEND EPIFUSE_LINK_LIBRARIES gomp mvec m)
+list(APPEND EPIFUSE_LINK_LIBRARIES gomp m)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND EPIFUSE_LINK_LIBRARIES mvec)  # glibc's vector maths
+endif()

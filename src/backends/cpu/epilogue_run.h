@@ -48,6 +48,7 @@ class EpilogueRun {
               const codegen::Bound& bound, const std::vector<std::int64_t>& shape, Merge merge);
 
   const Grid& grid() const { return grid_; }
+  bool has_reductions() const { return !reductions_.empty(); }
   // How tiles cut the grid: reductions keep one partial result for each block of rows and for each
   // chunk of columns.
   void set_tiling(std::int64_t row_blocks_per_batch, std::int64_t columns_per_chunk,

@@ -175,7 +175,7 @@ const char* PanelsOfB::get(std::int64_t batch, std::int64_t first_column, std::i
 
 // Packed rows of 256 bytes are four cache lines; longer ones make oneDNN's own copy slower.
 std::int64_t PanelsOfB::best_width() const {
-  return way_ == Way::n_major ? 256 / static_cast<std::int64_t>(size_bytes(compute_)) : 128;
+  return way_ == Way::n_major ? 256 / static_cast<std::int64_t>(size_bytes(compute_)) : 384;
 }
 
 }  // namespace epifuse::cpu

@@ -59,12 +59,14 @@ class PanelsOfB {
   const char* get(std::int64_t batch, std::int64_t first_column, std::int64_t num_columns,
                   char* scratch) const;
   std::int64_t best_width() const;
+  // The panel where it lies: a row for each column of the product.
+  Matrix panel(std::int64_t batch, std::int64_t first_column, std::int64_t num_columns) const;
+  bool is_k_major() const { return k_stride_ == 1; }
 
  private:
   // direct: in place; k_major: packed as [columns][k]; n_major: packed as [k][columns].
   enum class Way : std::uint8_t { direct, k_major, n_major };
   Way choose(const GemmProblem& problem) const;
-  Matrix panel(std::int64_t batch, std::int64_t first_column, std::int64_t num_columns) const;
 
   DType compute_, dtype_;
   std::int64_t k_, n_, column_stride_, k_stride_;

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
+#include <utility>
 
 #include "backends/cpu/bare_gemm.h"
 #include "backends/cpu/epilogue_run.h"
 #include "backends/cpu/gemm_operands.h"
 #include "backends/cpu/threads.h"
+#include "base/parallel.h"
 #include "epifuse/error.h"
 
 namespace epifuse::cpu {
@@ -19,34 +22,50 @@ namespace {
 std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 std::int64_t round_up(std::int64_t x, std::int64_t unit) { return ceil_div(x, unit) * unit; }
 
-// How a product is cut. It depends on the problem alone, so that results do not depend on threads.
+// How a product is cut.
 struct Tiling {
   std::int64_t rows = 0, columns = 0;               // of a tile
   std::int64_t num_row_blocks = 0, num_panels = 0;  // of a batch
 };
 
-// Tall tiles: oneDNN copies the panel into its own order once for each tile. Few tiles are made
-// smaller, as long as that copy stays cheap, to give every thread something to do.
-Tiling cut(const GemmProblem& problem, std::int64_t width) {
-  constexpr std::int64_t kMaxRows = 640, kMinRows = 64, kMinColumns = 64, kFewTiles = 8;
-  Tiling tiling;
-  if (problem.m == 0 || problem.n == 0) return tiling;
-  const std::int64_t num_panels = ceil_div(problem.n, width) * problem.num_batches;
-  tiling.columns = std::min(problem.n, width);
-  if (num_panels < kFewTiles) {
-    const std::int64_t even = round_up(ceil_div(problem.n, kFewTiles), kLanes);
-    tiling.columns = std::min(tiling.columns, std::max(even, kMinColumns));
+// Time of a product beside what it would be in one piece on threads that are always busy. oneDNN
+// copies the panel into its own order once for each tile, which tall tiles spread over more rows;
+// narrow panels load `a` more often; the last tiles leave threads idle (docs/gotchas.md).
+double expected_cost(const Tiling& tiling, const GemmProblem& problem, int num_threads) {
+  const auto ratio = [](std::int64_t x, std::int64_t y) {
+    return static_cast<double>(x) / static_cast<double>(y);
+  };
+  const double overhead = 1 + ratio(12, tiling.rows) + ratio(3, tiling.columns);
+  const std::int64_t num_tiles = problem.num_batches * tiling.num_row_blocks * tiling.num_panels;
+  const double idle = ratio(ceil_div(num_tiles, num_threads) * num_threads, num_tiles);
+  const double padding = ratio(tiling.num_panels * tiling.columns, problem.n) *
+                         ratio(tiling.num_row_blocks * tiling.rows, problem.m);
+  return overhead * idle * padding;
+}
+
+Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads) {
+  constexpr std::int64_t kMaxTileFloats = 96 * 1024;  // tile and panel share the second cache
+  constexpr std::int64_t kMinRows = 64, kMaxRows = 384, kMostCuts = 8;
+  Tiling best;
+  if (problem.m == 0 || problem.n == 0) return best;
+  double best_cost = std::numeric_limits<double>::infinity();
+  for (const std::int64_t columns : {384, 256, 192, 128, 96, 64}) {
+    Tiling tiling;
+    tiling.columns = std::min({columns, max_columns, problem.n});
+    tiling.num_panels = ceil_div(problem.n, tiling.columns);
+    const std::int64_t most_rows = std::min(kMaxRows, kMaxTileFloats / tiling.columns);
+    const std::int64_t fewest = ceil_div(problem.m, most_rows);
+    const std::int64_t most = std::min(ceil_div(problem.m, kMinRows), fewest + kMostCuts);
+    for (std::int64_t blocks = fewest; blocks <= std::max(fewest, most); ++blocks) {
+      tiling.rows = std::min(problem.m, round_up(ceil_div(problem.m, blocks), kLanes));
+      tiling.num_row_blocks = ceil_div(problem.m, tiling.rows);
+      const double cost = expected_cost(tiling, problem, num_threads);
+      if (cost >= best_cost) continue;
+      best_cost = cost;
+      best = tiling;
+    }
   }
-  tiling.num_panels = ceil_div(problem.n, tiling.columns);
-  const std::int64_t num_tiles = tiling.num_panels * problem.num_batches;
-  std::int64_t num_row_blocks = ceil_div(problem.m, kMaxRows);
-  if (num_tiles * num_row_blocks < kFewTiles) {
-    const std::int64_t most = std::max<std::int64_t>(problem.m / kMinRows, 1);
-    num_row_blocks = std::min(most, ceil_div(kFewTiles, num_tiles));
-  }
-  tiling.rows = std::min(problem.m, round_up(ceil_div(problem.m, num_row_blocks), kLanes));
-  tiling.num_row_blocks = ceil_div(problem.m, tiling.rows);
-  return tiling;
+  return best;
 }
 
 // One run of a fused product.
@@ -59,21 +78,22 @@ class TiledGemm {
         epilogue_(epilogue),
         pool_(pool),
         panels_(problem, compute),
-        rows_(problem, compute, pool),
-        tiling_(cut(problem, panels_.best_width())) {
+        dots_(problem.m <= kFewRows && panels_.is_k_major()),
+        rows_(problem, dots_ ? DType::f32 : compute, pool),
+        tiling_(cut(problem, panels_.best_width(), threads_of_tiling(epilogue))) {
     epilogue_.set_tiling(tiling_.num_row_blocks, tiling_.columns, pool);
-    if (problem_.k > 0 && tiling_.num_panels > 0) make_matmuls(matmuls);
+    if (problem_.k > 0 && tiling_.num_panels > 0 && !dots_) make_matmuls(matmuls);
   }
 
   void run() {
     const std::int64_t num_panels = tiling_.num_panels * problem_.num_batches;
-    const int num_threads = workers_for(nanoseconds());
+    const int num_workers = workers_for(nanoseconds());
     // A packed panel serves all its row blocks when there are panels enough to share.
     blocks_per_unit_ =
-        panels_.packs() && num_panels >= 4 * num_threads ? tiling_.num_row_blocks : 1;
-    std::vector<Worker> workers(static_cast<std::size_t>(num_threads));
+        panels_.packs() && !dots_ && num_panels >= 4 * num_workers ? tiling_.num_row_blocks : 1;
+    std::vector<Worker> workers(static_cast<std::size_t>(num_workers));
     run_units(blocks_per_unit_ == 0 ? 0 : num_panels * tiling_.num_row_blocks / blocks_per_unit_,
-              num_threads, [&](std::int64_t unit, int worker) {
+              num_workers, [&](std::int64_t unit, int worker) {
                 run_unit(unit, workers[static_cast<std::size_t>(worker)]);
               });
     epilogue_.finish();
@@ -89,11 +109,13 @@ class TiledGemm {
     std::array<std::optional<MatmulCall>, 4> calls;
   };
 
+  // Rough time on one core: it only decides how many threads are worth waking.
   double nanoseconds() const {
-    constexpr double kFlopPerNanosecond = 200;
-    return 2.0 * static_cast<double>(problem_.num_batches * problem_.m) *
-           static_cast<double>(problem_.n) * static_cast<double>(problem_.k + 50) /
-           kFlopPerNanosecond;
+    constexpr double kFlopPerNanosecond = 200, kBytesPerNanosecond = 20;
+    const auto rows = static_cast<double>(problem_.num_batches * problem_.m);
+    const auto n = static_cast<double>(problem_.n), k = static_cast<double>(problem_.k);
+    const double bytes = (rows * k + n * k) * static_cast<double>(size_bytes(compute_));
+    return 2 * rows * n * (k + 50) / kFlopPerNanosecond + bytes / kBytesPerNanosecond;
   }
 
   std::int64_t rows_of(std::int64_t block) const {
@@ -104,6 +126,13 @@ class TiledGemm {
   }
   static std::size_t which(bool last_block, bool last_panel) {
     return (last_block ? 1u : 0u) + (last_panel ? 2u : 0u);
+  }
+
+  // An element of the product has the same bits in any tile, a reduction only in the same tiles:
+  // those must not depend on the machine's threads.
+  static int threads_of_tiling(const EpilogueRun& epilogue) {
+    constexpr int kFixed = 8;
+    return epilogue.has_reductions() ? kFixed : num_threads();
   }
 
   // Inner tiles, and those at the lower and right edges.
@@ -128,6 +157,7 @@ class TiledGemm {
     const auto tile_floats = static_cast<std::size_t>(tiling_.rows * tiling_.columns + kLanes);
     worker.accumulator = pool_.borrow(tile_floats * sizeof(float));
     std::fill_n(worker.accumulator.floats(), tile_floats, 0.0f);
+    if (dots_) return;
     worker.panel = pool_.borrow(panels_.scratch_bytes(tiling_.columns));
     worker.scratch = pool_.borrow(scratch_bytes_);
   }
@@ -138,7 +168,7 @@ class TiledGemm {
     const std::int64_t panel_index = first / tiling_.num_row_blocks;
     const std::int64_t batch = panel_index / tiling_.num_panels;
     const std::int64_t panel = panel_index % tiling_.num_panels;
-    if (problem_.k > 0 && panel_index != worker.panel_index) {
+    if (problem_.k > 0 && !dots_ && panel_index != worker.panel_index) {
       worker.b = panels_.get(batch, panel * tiling_.columns, columns_of(panel),
                              reinterpret_cast<char*>(worker.panel.data()));
       worker.panel_index = panel_index;
@@ -150,7 +180,9 @@ class TiledGemm {
 
   void run_tile(std::int64_t batch, std::int64_t block, std::int64_t panel, Worker& worker) {
     const std::int64_t first_row = block * tiling_.rows;
-    if (problem_.k > 0) {
+    if (dots_) {
+      multiply_by_dots(batch, panel, worker);
+    } else if (problem_.k > 0) {
       const std::size_t edge =
           which(block == tiling_.num_row_blocks - 1, panel == tiling_.num_panels - 1);
       std::optional<MatmulCall>& call = worker.calls[edge];
@@ -168,11 +200,29 @@ class TiledGemm {
     epilogue_.run(tile, worker.epilogue, pool_);
   }
 
+  // With few rows the weights are read once and used a few times: oneDNN's copy of them would take
+  // longer than the products.
+  void multiply_by_dots(std::int64_t batch, std::int64_t panel, Worker& worker) {
+    const Matrix b = panels_.panel(batch, panel * tiling_.columns, columns_of(panel));
+    const auto dots = best_strips().dots[static_cast<std::size_t>(b.dtype)];
+    constexpr std::int64_t kRowsInCache = 4;  // rows of b that all rows of a use in turn
+    for (std::int64_t row = 0; row < b.num_rows; row += kRowsInCache) {
+      for (std::int64_t m = 0; m < problem_.m; ++m) {
+        dots(worker.accumulator.floats() + m * b.num_rows + row,
+             reinterpret_cast<const float*>(rows_.at(batch, m)), b.at(row, 0), b.row_stride,
+             std::min(kRowsInCache, b.num_rows - row), problem_.k);
+      }
+    }
+  }
+
+  static constexpr std::int64_t kFewRows = 4;
+
   const GemmProblem& problem_;
   DType compute_;
   EpilogueRun& epilogue_;
   BufferPool& pool_;
   PanelsOfB panels_;
+  bool dots_;
   RowsOfA rows_;
   Tiling tiling_;
   std::int64_t blocks_per_unit_ = 1;

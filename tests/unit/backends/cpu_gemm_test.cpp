@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "tests/unit/backends/cpu_harness.h"
 
@@ -154,6 +155,29 @@ TEST(CpuGemm, ReductionsBesideTheTile) {
     program.run_and_verify({a.bind("a"), b.bind("b"), g.bind("g"), rs.bind("rs"), rm.bind("rm"),
                             cm.bind("cm"), cs.bind("cs")});
   }
+}
+
+TEST(CpuGemm, ReductionsHaveTheSameBitsForAnyNumberOfThreads) {
+  const CpuProgram program = program_with_reductions();
+  HostTensor a = random_tensor(DType::f32, {2, 700, 20}, 1);
+  HostTensor b = random_tensor(DType::f32, {20, 300}, 2);
+  std::vector<std::vector<unsigned char>> results;
+  for (const char* num_threads : {"1", "3", "6"}) {
+    setenv("EPIFUSE_THREADS", num_threads, 1);
+    HostTensor g(DType::f32, {2, 700, 300}), rs(DType::f32, {2, 700, 1}),
+        rm(DType::f32, {2, 700, 1});
+    HostTensor cm(DType::f32, {2, 1, 300}), cs(DType::f32, {2, 1, 300});
+    program.run({a.bind("a"), b.bind("b"), g.bind("g"), rs.bind("rs"), rm.bind("rm"), cm.bind("cm"),
+                 cs.bind("cs")});
+    std::vector<unsigned char> all;
+    for (const HostTensor* tensor : {&g, &rs, &rm, &cm, &cs}) {
+      all.insert(all.end(), tensor->bytes().begin(), tensor->bytes().end());
+    }
+    results.push_back(std::move(all));
+  }
+  unsetenv("EPIFUSE_THREADS");
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
 }  // namespace
