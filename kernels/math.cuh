@@ -38,6 +38,24 @@ __device__ __forceinline__ float reciprocal_root(float x) {
   return y;
 }
 
+// The standard normal's distribution function, relative error 2^-20 (and that of e^(-x^2/2)).
+//
+// With t = 1 / (1 + 0.305 |x|) and a polynomial p fitted to 0.5 erfcx(|x| / sqrt 2) / t (minimax of
+// the relative error, 9.7e-8 for |x| < 14.5):  cdf(-|x|) = t p(t) e^(-x^2/2).
+__device__ __forceinline__ float normal_cdf(float x) {
+  const float t = reciprocal(fmaf(0.305f, fabsf(x), 1.0f));
+  float p = 0.03663875162601471f;
+  p = fmaf(p, t, -0.15274563431739807f);
+  p = fmaf(p, t, 0.18531416356563568f);
+  p = fmaf(p, t, -0.03762001171708107f);
+  p = fmaf(p, t, 0.12084005773067474f);
+  p = fmaf(p, t, 0.10347378998994827f);
+  p = fmaf(p, t, 0.12245866656303406f);
+  p = fmaf(p, t, 0.12164024263620377f);
+  const float tail = p * t * exp2_approx(x * x * -0.7213475204444817f);
+  return x >= 0.0f ? 1.0f - tail : tail;
+}
+
 // tanh(x) with a relative error of 2^-11.
 __device__ __forceinline__ float tanh_approx(float x) {
   float y;
