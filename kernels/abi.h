@@ -4,10 +4,10 @@
 namespace epifuse::abi {
 
 // Upper bounds of what one epilogue may use; the fusion pass cuts a region that needs more.
-constexpr int kMaxTiles = 4;     // full-size loads of a GEMM epilogue
-constexpr int kMaxStores = 4;    // full-size stores of a GEMM epilogue
-constexpr int kMaxVectors = 4;   // row loads, and as many column loads
-constexpr int kMaxScalars = 8;   // scalar loads, and as many parameters
+constexpr int kMaxTiles = 4;    // full-size loads of a GEMM epilogue
+constexpr int kMaxStores = 4;   // full-size stores of a GEMM epilogue
+constexpr int kMaxVectors = 4;  // row loads, and as many column loads
+constexpr int kMaxScalars = 8;  // scalar loads, and as many parameters
 constexpr int kMaxTailLoads = 12;
 constexpr int kMaxTailStores = 4;
 constexpr int kMaxRank = 6;
@@ -21,8 +21,8 @@ struct Vector {  // x[i] = data[i * stride]
   long long stride;
 };
 
-// D[m, n] = A[m, k] * B[n, k]^T and its epilogue. Arrays are in the order of the epilogue's loads of
-// that access, and of its stores.
+// D[m, n] = A[m, k] * B[n, k]^T and its epilogue. Arrays are in the order of the epilogue's loads
+// of that access, and of its stores.
 struct GemmParams {
   TensorMap a, b;
   TensorMap tiles[kMaxTiles];
