@@ -1,0 +1,194 @@
+// What a server asks of a program on a GPU: graph capture, streams, threads, the same bits every
+// run, tensors that the fused kernel cannot address.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/memory.h"
+#include "epifuse/epifuse.h"
+#include "program_state.h"
+
+namespace epifuse {
+namespace {
+
+constexpr std::int64_t kN = 192, kK = 128;
+
+// y = silu(x @ w^T + b) + r, all bf16.
+Graph layer() {
+  const Dim m("M");
+  Graph graph("layer");
+  const Value x = graph.input("x", DType::bf16, {m, kK});
+  const Value w = graph.input("w", DType::bf16, {kN, kK});
+  const Value y = silu(matmul(x, transpose(w)) + graph.input("b", DType::bf16, {kN}));
+  graph.output("y", y + graph.input("r", DType::bf16, {m, kN}));
+  return graph;
+}
+
+TensorView view(const cuda::DeviceBuffer& buffer, std::vector<std::int64_t> shape) {
+  TensorView out;
+  out.data = buffer.data();
+  out.dtype = DType::bf16;
+  out.shape = std::move(shape);
+  out.device = DeviceKind::cuda;
+  return out;
+}
+
+// The tensors of one call on the device, inputs filled with small numbers that depend on `seed`.
+struct Call {
+  Call(const std::shared_ptr<const cuda::Device>& device, std::int64_t m, unsigned seed)
+      : rows(m),
+        x(device, static_cast<std::size_t>(m * kK) * 2),
+        w(device, kN * kK * 2),
+        b(device, kN * 2),
+        r(device, static_cast<std::size_t>(m * kN) * 2),
+        y(device, static_cast<std::size_t>(m * kN) * 2) {
+    for (cuda::DeviceBuffer* buffer : {&x, &w, &b, &r}) fill(*buffer, seed++);
+    y.fill(0xff);
+    cuda::synchronize(*device);
+  }
+
+  static void fill(cuda::DeviceBuffer& buffer, unsigned seed) {
+    std::vector<std::uint16_t> bits(buffer.size_bytes() / 2);
+    for (std::uint16_t& x : bits) {
+      seed = seed * 1664525u + 1013904223u;
+      x = static_cast<std::uint16_t>(0x3d00u + (seed >> 24) + (seed >> 8 & 0x8000u));
+    }
+    buffer.copy_from_host(bits.data(), buffer.size_bytes());
+  }
+
+  std::vector<Binding> bindings() const {
+    return {{"x", view(x, {rows, kK})},
+            {"w", view(w, {kN, kK})},
+            {"b", view(b, {kN})},
+            {"r", view(r, {rows, kN})},
+            {"y", view(y, {rows, kN})}};
+  }
+
+  std::vector<std::uint16_t> result() const {
+    std::vector<std::uint16_t> bits(y.size_bytes() / 2);
+    y.copy_to_host(bits.data(), y.size_bytes());
+    return bits;
+  }
+
+  std::int64_t rows;
+  cuda::DeviceBuffer x, w, b, r, y;
+};
+
+class GpuRuntime : public ::testing::Test {
+ protected:
+  std::shared_ptr<const cuda::Device> device = cuda::Device::require();
+  const jit::DriverApi& api = device->api();
+
+  std::vector<std::uint16_t> run(const Program& program, Call& call, Stream stream = nullptr) {
+    call.y.fill(0xff);
+    cuda::synchronize(*device);
+    program.run(call.bindings(), stream);
+    cuda::synchronize(*device);
+    return call.result();
+  }
+
+  // Captures one run of a program that never ran before, then replays it on new numbers.
+  void expect_capture_replays(const Program& captured, const Program& plain, Call& call) {
+    jit::CuStream stream = nullptr;
+    device->check(api.stream_create(&stream, 1), "cuStreamCreate");
+    device->check(api.stream_begin_capture(stream, jit::CuStreamCaptureMode::global), "begin");
+    captured.run(call.bindings(), stream);
+    jit::CuGraph graph = nullptr;
+    device->check(api.stream_end_capture(stream, &graph), "cuStreamEndCapture");
+    jit::CuGraphExec executable = nullptr;
+    device->check(api.graph_instantiate(&executable, graph, 0), "cuGraphInstantiate");
+    for (unsigned seed : {7u, 8u, 9u}) {
+      Call::fill(call.x, seed);
+      const auto expected = run(plain, call);
+      call.y.fill(0xff);
+      cuda::synchronize(*device);
+      device->check(api.graph_launch(executable, stream), "cuGraphLaunch");
+      cuda::synchronize(*device);
+      EXPECT_EQ(call.result(), expected) << "seed " << seed;
+    }
+    api.graph_exec_destroy(executable);
+    api.graph_destroy(graph);
+    api.stream_destroy(stream);
+  }
+};
+
+TEST_F(GpuRuntime, CaptureOfAFirstRunReplays) {
+  Call call(device, 300, 1);
+  expect_capture_replays(compile(layer(), Target::cuda()), compile(layer(), Target::cuda()), call);
+}
+
+TEST_F(GpuRuntime, CaptureOfAnUnfusedFirstRunReplays) {
+  Call call(device, 300, 2);
+  const CompileOptions unfused{Numerics::fast, false};
+  expect_capture_replays(compile(layer(), Target::cuda(), unfused),
+                         compile(layer(), Target::cuda(), unfused), call);
+}
+
+TEST_F(GpuRuntime, RepeatedRunsGiveTheSameBits) {
+  const Program program = compile(layer(), Target::cuda());
+  Call call(device, 1000, 3);
+  const auto first = run(program, call);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(run(program, call), first) << "run " << i;
+}
+
+TEST_F(GpuRuntime, ThreadsShareAProgram) {
+  const Program program = compile(layer(), Target::cuda());
+  constexpr int kThreads = 8, kRuns = 50;
+  std::vector<std::unique_ptr<Call>> calls;
+  std::vector<std::vector<std::uint16_t>> expected;
+  for (unsigned i = 0; i < kThreads; ++i) {
+    calls.push_back(std::make_unique<Call>(device, 17 + 100 * i, 10 * i));
+    expected.push_back(run(program, *calls.back()));
+    calls.back()->y.fill(0xff);
+  }
+  cuda::synchronize(*device);
+  std::vector<std::thread> threads;
+  for (const auto& call : calls) {
+    threads.emplace_back([&program, &call] {
+      for (int i = 0; i < kRuns; ++i) program.run(call->bindings());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  cuda::synchronize(*device);
+  for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i]->result(), expected[i]);
+}
+
+// A base two bytes off alignment: the run falls back to product and tail, and says so.
+TEST_F(GpuRuntime, UnalignedTensorsAreSplitAndRight) {
+  const Program program = compile(layer(), Target::cuda());
+  Call call(device, 64, 4);
+  const std::size_t bytes = call.r.size_bytes();
+  cuda::DeviceBuffer shifted(device, bytes + 2);
+  std::vector<std::uint16_t> bits(bytes / 2);
+  call.r.copy_to_host(bits.data(), bytes);
+  shifted.copy_from_host(bits.data(), bytes, 2);
+  std::vector<Binding> tensors = call.bindings();
+  for (Binding& binding : tensors) {
+    if (binding.name == "r") binding.view.data = static_cast<char*>(shifted.data()) + 2;
+  }
+  const backends::Executable& executable = *program.state().executable;
+  const auto bound = backends::bind(executable.plan(), tensors, DeviceKind::cuda);
+  const backends::RunPlan as_run = executable.plan_for(bound);
+  ASSERT_EQ(as_run.splits.size(), 1u);
+  EXPECT_EQ(as_run.splits[0].code, "unaligned_base");
+  EXPECT_EQ(as_run.plan.steps.size(), 2u);
+
+  const auto aligned = run(program, call);
+  call.y.fill(0xff);
+  cuda::synchronize(*device);
+  program.run(tensors);
+  cuda::synchronize(*device);
+  const auto result = call.result();
+  int num_far = 0;  // the split rounds the product once more: neighbours in bf16 at most a few
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    num_far += std::abs(static_cast<int>(result[i]) - static_cast<int>(aligned[i])) > 16;
+  }
+  EXPECT_LT(num_far, static_cast<int>(result.size() / 100));
+}
+
+}  // namespace
+}  // namespace epifuse
