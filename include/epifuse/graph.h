@@ -88,54 +88,54 @@ Value broadcast(const Value& x, const std::vector<Dim>& shape);
 Value cast(const Value& x, DType dtype);
 /// Reductions of [.., M, N] over the last dim -> [.., M, 1], or the one before -> [.., 1, N].
 Value row_sum(const Value& x);
-Value row_max(const Value& x);
-Value col_sum(const Value& x);
-Value col_max(const Value& x);
+Value row_max(const Value& x);  ///< largest of each row; NaN if any is
+Value col_sum(const Value& x);  ///< sum of each column
+Value col_max(const Value& x);  ///< largest of each column
 
 /// Any elementwise op of docs/epi.md by name, e.g. apply("gelu_erf", {x}).
 Value apply(std::string_view op, const std::vector<Value>& operands);
 
-Value operator+(const Value& a, const Value& b);
-Value operator-(const Value& a, const Value& b);
-Value operator*(const Value& a, const Value& b);
-Value operator/(const Value& a, const Value& b);
-Value operator-(const Value& a);
-Value operator+(const Value& a, double b);
-Value operator-(const Value& a, double b);
-Value operator*(const Value& a, double b);
-Value operator/(const Value& a, double b);
-Value operator+(double a, const Value& b);
-Value operator-(double a, const Value& b);
-Value operator*(double a, const Value& b);
-Value operator/(double a, const Value& b);
+Value operator+(const Value& a, const Value& b);  ///< a + b, broadcast as NumPy does
+Value operator-(const Value& a, const Value& b);  ///< a - b
+Value operator*(const Value& a, const Value& b);  ///< a * b, elementwise
+Value operator/(const Value& a, const Value& b);  ///< a / b
+Value operator-(const Value& a);                  ///< -a
+Value operator+(const Value& a, double b);        ///< b as a float32 constant
+Value operator-(const Value& a, double b);        ///< b as a float32 constant
+Value operator*(const Value& a, double b);        ///< b as a float32 constant
+Value operator/(const Value& a, double b);        ///< b as a float32 constant
+Value operator+(double a, const Value& b);        ///< a as a float32 constant
+Value operator-(double a, const Value& b);        ///< a as a float32 constant
+Value operator*(double a, const Value& b);        ///< a as a float32 constant
+Value operator/(double a, const Value& b);        ///< a as a float32 constant
 
-Value min(const Value& a, const Value& b);
-Value max(const Value& a, const Value& b);
-Value pow(const Value& a, const Value& b);
-Value abs(const Value& x);
-Value sqrt(const Value& x);
-Value rsqrt(const Value& x);
-Value square(const Value& x);
-Value exp(const Value& x);
-Value log(const Value& x);
-Value tanh(const Value& x);
-Value erf(const Value& x);
-Value sigmoid(const Value& x);
-Value silu(const Value& x);
-Value gelu_erf(const Value& x);
-Value gelu_tanh(const Value& x);
-Value relu(const Value& x);
-Value leaky_relu(const Value& x, double slope = 0.01);
-Value softplus(const Value& x);
-Value hardswish(const Value& x);
-Value clamp(const Value& x, double low, double high);
+Value min(const Value& a, const Value& b);              ///< the smaller; NaN if either is
+Value max(const Value& a, const Value& b);              ///< the larger; NaN if either is
+Value pow(const Value& a, const Value& b);              ///< a to the power of b
+Value abs(const Value& x);                              ///< |x|
+Value sqrt(const Value& x);                             ///< square root
+Value rsqrt(const Value& x);                            ///< 1 / sqrt(x)
+Value square(const Value& x);                           ///< x * x
+Value exp(const Value& x);                              ///< e^x
+Value log(const Value& x);                              ///< natural logarithm
+Value tanh(const Value& x);                             ///< hyperbolic tangent
+Value erf(const Value& x);                              ///< error function
+Value sigmoid(const Value& x);                          ///< 1 / (1 + e^-x)
+Value silu(const Value& x);                             ///< x * sigmoid(x)
+Value gelu_erf(const Value& x);                         ///< x / 2 * (1 + erf(x / sqrt 2))
+Value gelu_tanh(const Value& x);                        ///< its tanh form: docs/epi.md
+Value relu(const Value& x);                             ///< max(x, 0); NaN stays
+Value leaky_relu(const Value& x, double slope = 0.01);  ///< x < 0 ? slope * x : x
+Value softplus(const Value& x);                         ///< log(1 + e^x)
+Value hardswish(const Value& x);                        ///< x * clamp(x + 3, 0, 6) / 6
+Value clamp(const Value& x, double low, double high);   ///< within [low, high]; NaN stays
 /// condition ? a : b, element by element; `condition` is a `bool` value such as lt(x, y).
 Value select(const Value& condition, const Value& a, const Value& b);
-Value lt(const Value& a, const Value& b);
-Value le(const Value& a, const Value& b);
-Value gt(const Value& a, const Value& b);
-Value ge(const Value& a, const Value& b);
-Value eq(const Value& a, const Value& b);
-Value ne(const Value& a, const Value& b);
+Value lt(const Value& a, const Value& b);  ///< a < b, as `bool`
+Value le(const Value& a, const Value& b);  ///< a <= b, as `bool`
+Value gt(const Value& a, const Value& b);  ///< a > b, as `bool`
+Value ge(const Value& a, const Value& b);  ///< a >= b, as `bool`
+Value eq(const Value& a, const Value& b);  ///< a == b, as `bool`
+Value ne(const Value& a, const Value& b);  ///< a != b, as `bool`
 
 }  // namespace epifuse

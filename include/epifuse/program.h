@@ -18,14 +18,14 @@ namespace epifuse {
 /// fast: float32 from the accumulator to the store. exact: every rounding of the graph is kept.
 /// approx: fast, with cruder hardware functions inside the unfused chain's own error bound.
 enum class Numerics : std::uint8_t { fast, exact, approx };
-std::string_view name(Numerics numerics);
+std::string_view name(Numerics numerics);  ///< "fast", "exact" or "approx"
 
 /// What a program is compiled for.
 struct Target {
-  DeviceKind kind = DeviceKind::cpu;
-  std::string arch;  ///< a row of targets.def: "cpu", "sm_90a"
+  DeviceKind kind = DeviceKind::cpu;  ///< what runs it
+  std::string arch;                   ///< a row of targets.def: "cpu", "sm_90a"
 
-  static Target cpu();
+  static Target cpu();  ///< this machine's CPU
   /// The current CUDA device's architecture; sm_90a where there is no GPU (compile, do not run).
   static Target cuda();
   /// The GPU when there is one that epifuse has kernels for, else the CPU.
@@ -35,7 +35,7 @@ struct Target {
 };
 
 struct CompileOptions {
-  Numerics numerics = Numerics::fast;
+  Numerics numerics = Numerics::fast;  ///< docs/numerics.md
   bool fuse = true;  ///< false: one step per op, the baseline that `run` and `bench` divide by
 };
 
@@ -43,9 +43,9 @@ struct CompileOptions {
 struct Binding {
   Binding(std::string name_, TensorView view_) : name(std::move(name_)), view(std::move(view_)) {}
   Binding(std::string name_, double scalar_) : name(std::move(name_)), scalar(scalar_) {}
-  std::string name;
-  TensorView view;
-  double scalar = 0;
+  std::string name;   ///< of an input, scalar or output of the graph
+  TensorView view;    ///< of an input or output
+  double scalar = 0;  ///< of a scalar, rounded to float32
 };
 
 /// A cudaStream_t / CUstream; null is the default stream. Ignored on the CPU.
