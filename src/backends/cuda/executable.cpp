@@ -123,6 +123,7 @@ jit::CuContext CudaExecutable::current_context() const {
 // The context of this thread; a null one becomes the primary context, as in the CUDA runtime.
 std::shared_ptr<Context> CudaExecutable::context() const {
   const std::shared_ptr<const Device> device = Device::require();
+  const RelaxedCapture relaxed(device->api());  // a first run may be captured: pools are made here
   const std::scoped_lock lock(contexts_mutex_);
   for (const std::shared_ptr<Context>& context : contexts_) {
     if (context->device().context() == device->context()) return context;
@@ -147,6 +148,7 @@ std::shared_ptr<const PreparedRun> CudaExecutable::first_run(
 std::shared_ptr<const PreparedRun> CudaExecutable::placed_run(
     const std::shared_ptr<const codegen::Bound>& bound, std::shared_ptr<Context> context,
     std::size_t bytes, char* workspace) const {
+  const RelaxedCapture relaxed(context->device().api());  // modules, the vendor library's handle
   auto run = std::make_shared<PreparedRun>();
   run->bound = bound;
   run->context = std::move(context);
