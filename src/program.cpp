@@ -1,7 +1,11 @@
 // Running a compiled graph and asking what it became.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <nlohmann/json.hpp>
 
+#include "epifuse/error.h"
 #include "explain.h"
 #include "program_state.h"
 
@@ -16,6 +20,48 @@ bool same(const Binding& a, const Binding& b) {
          a.view.device == b.view.device &&
          std::bit_cast<std::uint64_t>(a.scalar) == std::bit_cast<std::uint64_t>(b.scalar) &&
          a.name == b.name;
+}
+
+// A dense, aligned tensor of this type, at no real address.
+TensorView stand_in(const ir::TensorType& type, const Sizes& sizes, DeviceKind device) {
+  constexpr std::uintptr_t kAddress = 4096;
+  TensorView view;
+  view.data = reinterpret_cast<void*>(kAddress);
+  view.dtype = type.dtype;
+  view.shape = ir::eval(type.shape, sizes);
+  if (!type.strides.empty()) view.strides = ir::eval(type.strides, sizes);
+  view.device = device;
+  return view;
+}
+
+// Why fused steps would be split on dense tensors of these sizes; symbols without one are 4096, as
+// in explain_text. Nothing when the sizes fit no tensors, or the split cannot be compiled here.
+std::vector<plan::WhyNot> splits_at(const Program::State& state, Sizes sizes) {
+  constexpr std::int64_t kDefaultSize = 4096;
+  const plan::Plan& plan = state.executable->plan();
+  std::vector<Binding> tensors;
+  try {
+    for (const ir::Node& node : plan.graph.nodes) {
+      if (node.op == ir::Op::scalar) tensors.emplace_back(node.name, 0.0);
+      if (node.op != ir::Op::input) continue;
+      for (const ir::Shape* dims : {&node.type.shape, &node.type.strides}) {
+        for (const Dim& dim : *dims) {
+          for (const std::string& symbol : dim.symbols()) sizes.emplace(symbol, kDefaultSize);
+        }
+      }
+      tensors.emplace_back(node.name, stand_in(node.type, sizes, state.target.kind));
+    }
+    for (const ir::Output& output : plan.graph.outputs) {
+      ir::TensorType type = plan.graph[output.value].type;
+      type.strides.clear();
+      tensors.emplace_back(output.name, stand_in(type, sizes, state.target.kind));
+    }
+    const codegen::Bound bound = backends::bind(plan, tensors, state.target.kind);
+    return state.executable->plan_for(bound).splits;
+  } catch (const ArgumentError&) {
+  } catch (const UnavailableError&) {
+  }
+  return {};
 }
 
 }  // namespace
@@ -48,13 +94,23 @@ void Program::run(std::span<const Binding> tensors, Stream stream) const {
 }
 
 std::string Program::explain(const Sizes& sizes, std::string_view machine) const {
-  return explain_text(state_->executable->plan(), state_->executable->report(), state_->target,
-                      sizes, machine);
+  std::string text = explain_text(state_->executable->plan(), state_->executable->report(),
+                                  state_->target, sizes, machine);
+  for (const plan::WhyNot& why : splits_at(*state_, sizes)) {
+    text += fmt::format("At these sizes a fused step runs as product and tail: {} ({})\n",
+                        why.sentence, why.code);
+  }
+  return text;
 }
 
 std::string Program::explain_json(const Sizes& sizes, std::string_view machine) const {
-  return epifuse::explain_json(state_->executable->plan(), state_->executable->report(),
-                               state_->target, sizes, machine);
+  nlohmann::ordered_json all = nlohmann::ordered_json::parse(epifuse::explain_json(
+      state_->executable->plan(), state_->executable->report(), state_->target, sizes, machine));
+  all["splits"] = nlohmann::ordered_json::array();
+  for (const plan::WhyNot& why : splits_at(*state_, sizes)) {
+    all["splits"].push_back({{"code", why.code}, {"sentence", why.sentence}});
+  }
+  return all.dump(2);
 }
 
 std::vector<std::pair<std::string, std::string>> Program::sources() const {

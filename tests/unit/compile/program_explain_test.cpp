@@ -1,0 +1,38 @@
+// What Program::explain adds to the plan: steps that are split at the sizes asked about.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "epifuse/epifuse.h"
+
+namespace epifuse {
+namespace {
+
+constexpr const char* kText = R"(graph g(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N]) {
+  h = matmul x, w^T
+  y = add h, r
+  return y
+}
+)";
+
+std::string explain(const Sizes& sizes, const Target& target) {
+  return compile(Graph::parse(kText), target).explain(sizes);
+}
+
+constexpr const char* kSplit = "runs as product and tail";
+
+TEST(ProgramExplain, NamesStepsThatAreSplitAtTheseSizes) {
+  const Target hopper = Target::parse("sm_90a");
+  const std::string odd = explain({{"M", 17}, {"N", 128}, {"K", 70}}, hopper);
+  EXPECT_NE(odd.find(kSplit), std::string::npos) << odd;
+  EXPECT_NE(odd.find("rows of x are 140 bytes apart"), std::string::npos) << odd;
+  EXPECT_EQ(explain({{"M", 17}, {"N", 128}, {"K", 72}}, hopper).find(kSplit), std::string::npos);
+}
+
+TEST(ProgramExplain, TheCpuSplitsNothing) {
+  EXPECT_EQ(explain({{"M", 17}, {"N", 127}, {"K", 70}}, Target::cpu()).find(kSplit),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace epifuse
