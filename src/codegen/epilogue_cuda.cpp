@@ -40,17 +40,6 @@ std::string substitute(std::string_view text, const std::vector<std::string>& na
   return out;
 }
 
-std::string_view array_of(Access access) {
-  switch (access) {
-    case Access::parameter: return "parameter";
-    case Access::scalar: return "scalar";
-    case Access::row: return "row";
-    case Access::col: return "col";
-    case Access::tile: return "tile";
-  }
-  return "";
-}
-
 std::string_view index_of(Access access) {
   switch (access) {
     case Access::row: return "[n]";
@@ -67,7 +56,7 @@ std::vector<std::string> slot_names(const Epilogue& epilogue) {
   int counts[5] = {};
   for (const plan::Load& load : epilogue.loads) {
     names.push_back(
-        fmt::format("{}{}", array_of(load.access), counts[static_cast<int>(load.access)]++));
+        fmt::format("{}{}", plan::name(load.access), counts[static_cast<int>(load.access)]++));
   }
   for (std::size_t i = 0; i < epilogue.computes.size(); ++i) names.push_back(fmt::format("t{}", i));
   return names;
@@ -144,9 +133,9 @@ std::string body(const Epilogue& epilogue, Numerics numerics) {
   for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
     const plan::Load& load = epilogue.loads[i];
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_load()) + i;
-    out +=
-        fmt::format("    const float {} = x.{}[{}];  // {}{}\n", names[slot], array_of(load.access),
-                    counts[static_cast<int>(load.access)]++, load.name, index_of(load.access));
+    out += fmt::format("    const float {} = x.{}[{}];  // {}{}\n", names[slot],
+                       plan::name(load.access), counts[static_cast<int>(load.access)]++, load.name,
+                       index_of(load.access));
   }
   for (std::size_t i = 0; i < epilogue.computes.size(); ++i) {
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_compute()) + i;
