@@ -29,10 +29,32 @@ const TargetInfo* find_target(std::string_view name);  // null when there is non
 struct GemmConfig {
   int tile_m = 0, tile_n = 0, stages = 0;
   int load_depth = 1, store_depth = 1;  // chunks of full-size loads and stores in flight, a warp
-  int math_columns = 64;  // columns whose epilogue is computed before any of them is staged
+  int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
+  bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong)
+  bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
+  int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
+  int split_k = 1;                   // CTAs of a cluster that share the products of one tile
   bool operator==(const GemmConfig&) const = default;
 };
-std::string print(const GemmConfig& config);  // "ping-pong 128x192, 4 stages"
+// "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
+std::string print(const GemmConfig& config);
+
+// What bound tensors ask of a kernel beyond its config. The usual one is all false: rows are
+// contiguous and TMA can address them. Another is compiled when such tensors come.
+struct GemmVariant {
+  bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
+  bool shifted_a = false;  // rows of a start off 16-byte boundaries
+  bool shifted_b = false;
+  unsigned plain_loads = 0;   // bit i: the i-th full-size load is read element by element
+  unsigned plain_stores = 0;  // bit i: the i-th full-size store is written so
+  bool operator==(const GemmVariant&) const = default;
+};
+std::string print(const GemmVariant& variant);  // "" for the usual one
+
+// The sizes of one run of a product.
+struct GemmSizes {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+};
 
 // What NVRTC is given. `entry` is the extern "C" name.
 struct KernelSource {
@@ -69,10 +91,13 @@ struct Launch {
   std::vector<unsigned char> params;  // the POD block of kernels/abi.h; maps are filled in later
   std::vector<TensorMapRequest> maps;
   unsigned grid = 1, block = 1, cluster = 1, smem_bytes = 0;
+  bool overlaps_previous = false;  // waits for the kernel before it itself (programmatic launch)
 };
 
 struct DeviceLimits {
   int num_sms = 132;
+  // Clusters of 2, 4 and 8 CTAs that run at once, each CTA with an SM of its own (H200).
+  int clusters_of_2 = 66, clusters_of_4 = 32, clusters_of_8 = 16;
 };
 
 // The host half of a GEMM kernel template. A row of families.def.
@@ -84,18 +109,25 @@ struct KernelFamily {
                                          const TargetInfo&);
   // All configs worth compiling, best general choice first.
   std::vector<GemmConfig> (*configs)(const plan::FusedGemm&, const TargetInfo&);
-  // Which of `configs` for this problem size.
-  std::size_t (*choose)(const plan::FusedGemm&, std::span<const GemmConfig>, std::int64_t m,
-                        std::int64_t n, std::int64_t k, const DeviceLimits&);
+  // The time the family's model expects of a config, without launch, in microseconds.
+  double (*expected_us)(const plan::FusedGemm&, const GemmConfig&, const GemmSizes&,
+                        const DeviceLimits&);
   KernelSource (*source)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&,
-                         const TargetInfo&);
-  // Whether the bound tensors can be addressed (alignment, strides); the backend falls back if not.
+                         const GemmVariant&, const TargetInfo&);
+  // Whether the bound tensors can be addressed; the backend falls back if not.
   std::optional<plan::WhyNot> (*why_not_bound)(const plan::Plan&, const plan::FusedGemm&,
                                                const Bound&);
-  Launch (*launch)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&, const Bound&,
-                   const DeviceLimits&);
+  // The variant that these tensors need; only of tensors that why_not_bound lets pass.
+  GemmVariant (*variant)(const plan::Plan&, const plan::FusedGemm&, const Bound&);
+  Launch (*launch)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
+                   const Bound&, const DeviceLimits&);
 };
 std::span<const KernelFamily> all_families();
+
+// The config of least expected time.
+std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
+                   std::span<const GemmConfig> configs, const GemmSizes& sizes,
+                   const DeviceLimits& limits);
 
 // Tails: one template takes every tail that abi.h has room for.
 KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target);

@@ -162,7 +162,7 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
 }
 
 KernelSource source(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
-                    const TargetInfo& target) {
+                    const GemmVariant&, const TargetInfo& target) {
   constexpr std::string_view kText = R"({header}
 #include "kernels/sm90_dense.cuh"
 
@@ -279,8 +279,10 @@ void bind_vectors(const Epilogue& epilogue, const Bound& bound, abi::GemmParams&
 
 }  // namespace
 
+GemmVariant variant(const plan::Plan&, const FusedGemm&, const Bound&) { return {}; }
+
 Launch launch(const plan::Plan&, const FusedGemm& step, const GemmConfig& config,
-              const Bound& bound, const DeviceLimits& limits) {
+              const GemmVariant&, const Bound& bound, const DeviceLimits& limits) {
   const Problem problem = sizes(step.gemm, bound);
   Launch out;
   abi::GemmParams params{};

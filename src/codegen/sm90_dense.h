@@ -8,14 +8,15 @@ namespace epifuse::codegen::sm90_dense {
 std::optional<plan::WhyNot> why_not(const plan::Plan& plan, const plan::FusedGemm& step,
                                     const TargetInfo& target);
 std::vector<GemmConfig> configs(const plan::FusedGemm& step, const TargetInfo& target);
-std::size_t choose(const plan::FusedGemm& step, std::span<const GemmConfig> configs, std::int64_t m,
-                   std::int64_t n, std::int64_t k, const DeviceLimits& limits);
+double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const GemmSizes& sizes,
+                   const DeviceLimits& limits);
 KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
-                    const TargetInfo& target);
+                    const GemmVariant& variant, const TargetInfo& target);
 std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,
                                           const Bound& bound);
+GemmVariant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
-              const Bound& bound, const DeviceLimits& limits);
+              const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits);
 
 // Bytes of one stage of operands and its barriers.
 int stage_bytes(const GemmConfig& config);

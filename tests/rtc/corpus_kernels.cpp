@@ -64,7 +64,7 @@ class Collector {
       if (plan.numerics != Numerics::fast && configs.size() > 1) configs.resize(1);
       for (const codegen::GemmConfig& config : configs) {
         add(fmt::format("{} {}", family.name, print(config)),
-            family.source(plan, step, config, target));
+            family.source(plan, step, config, {}, target));
       }
     }
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.

@@ -48,7 +48,7 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.family = &family;
     step.configs = family.configs(gemm, target);
     for (const codegen::GemmConfig& config : step.configs) {
-      step.sources.push_back(family.source(plan, gemm, config, target));
+      step.sources.push_back(family.source(plan, gemm, config, {}, target));
     }
     break;
   }

@@ -129,14 +129,16 @@ void RunBuilder::add_plan(const Prepared& prepared) {
 void RunBuilder::add_family(const Prepared& prepared, std::size_t index) {
   const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
   const StepKernels& kernels = prepared.steps[index];
-  const std::int64_t m = step.gemm.m.eval(bound_.sizes), n = step.gemm.n.eval(bound_.sizes);
-  if (m * n * count(ir::eval(step.gemm.batch, bound_.sizes)) == 0) return;
+  const codegen::GemmSizes sizes{count(ir::eval(step.gemm.batch, bound_.sizes)),
+                                 step.gemm.m.eval(bound_.sizes), step.gemm.n.eval(bound_.sizes),
+                                 step.gemm.k.eval(bound_.sizes)};
+  if (sizes.batch * sizes.m * sizes.n == 0) return;
   if (context_ == nullptr) return;
   const codegen::DeviceLimits limits = context_->limits();
-  const std::size_t choice =
-      kernels.family->choose(step, kernels.configs, m, n, step.gemm.k.eval(bound_.sizes), limits);
-  add_launch(kernels, choice,
-             kernels.family->launch(prepared.plan, step, kernels.configs[choice], bound_, limits));
+  const std::size_t choice = codegen::choose(*kernels.family, step, kernels.configs, sizes, limits);
+  add_launch(
+      kernels, choice,
+      kernels.family->launch(prepared.plan, step, kernels.configs[choice], {}, bound_, limits));
 }
 
 void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,
