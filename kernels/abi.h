@@ -16,24 +16,47 @@ struct alignas(64) TensorMap {  // a CUtensorMap
   unsigned char bytes[128];
 };
 
-struct Vector {  // x[i] = data[i * stride]
-  const void* data;
-  long long stride;
+// Strides in elements along the batch dims of a product: the outer and the inner one.
+struct BatchStrides {
+  long long outer, inner;
 };
 
-// D[m, n] = A[m, k] * B[n, k]^T and its epilogue. Arrays are in the order of the epilogue's loads
-// of that access, and of its stores.
+struct Vector {  // x[b, i] = data[i * stride + b * batch]
+  const void* data;
+  long long stride;
+  BatchStrides batch;
+};
+
+struct Matrix {  // x[b, m, n] = data[m * row_stride + n * col_stride + b * batch]
+  void* data;
+  long long row_stride, col_stride;
+  BatchStrides batch;
+};
+
+// D[b, m, n] = A[b, m, k] * B[b, n, k]^T and its epilogue. Arrays are in the order of the
+// epilogue's loads of that access, and of its stores. Maps of a batched product have two dims more,
+// the inner and the outer batch dim.
 struct GemmParams {
   TensorMap a, b;
+  TensorMap b_narrow;  // boxes of 8 rows less, where tiles have two widths
   TensorMap tiles[kMaxTiles];
   TensorMap stores[kMaxStores];
   int m, n, k;
-  int raster;  // tiles along m that are walked together, for reuse in L2
+  int first_k;  // where the sums start: 0, or past the end of K for a sum of nothing
+  int raster;   // tiles along m that are walked together, for reuse in L2
+  int columns;  // of tiles, where they have two widths
+  int batch, batch_inner;  // products, and how many the inner batch dim has
+  // Bits 2 i and 2 i + 1: whether the i-th of a, b, tiles, stores varies along the inner, the outer
+  // batch dim.
+  unsigned batched;
+  Matrix plain_tiles[kMaxTiles];    // of loads by hand
+  Matrix plain_stores[kMaxStores];  // of stores by hand, and of all where tiles have two widths
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];
-  const void* scalars[kMaxScalars];
+  Vector scalars[kMaxScalars];  // without a stride
   float parameters[kMaxScalars];
 };
+constexpr int kFirstTile = 2, kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
 
 struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in elements
   void* data;

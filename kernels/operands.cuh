@@ -7,7 +7,8 @@ namespace epifuse {
 template <class... T>
 struct Types {
   static constexpr int kCount = sizeof...(T);
-  static constexpr int kBytes = (0 + ... + static_cast<int>(sizeof(typename T::Storage)));
+  // Bytes of an element of each; the last 0 only makes an empty list an array.
+  static constexpr int kSizes[] = {static_cast<int>(sizeof(typename T::Storage))..., 0};
 
   // Calls f(T{}, i) for each type in order; unrolled, so that `i` indexes registers.
   template <class F>

@@ -1,103 +1,36 @@
-// Hopper GEMM with a generated epilogue: D[m, n] = epilogue(sum over k of A[m, k] * B[n, k]), bf16
-// operands, both K-major, f32 accumulation.
+// Hopper GEMM with a generated epilogue: D[m, n] = epilogue(sum over k of A[m, k] * B[n, k]), f32
+// accumulation.
 //
 // Persistent and warp-specialised: warpgroup 0 feeds a ring of shared-memory stages by TMA,
 // warpgroups 1 and 2 multiply. Ping-pong: each consumer owns whole tiles and they take turns on the
-// tensor cores, so that the epilogue of one runs under the mainloop of the other.
+// tensor cores, so that the epilogue of one runs under the mainloop of the other. Cooperative: the
+// consumers share a tile. Where a cluster splits K it has one tile, and its CTAs add up their parts
+// through each other's shared memory, in a fixed order.
 //
-// Config (generated): kTileM, kTileN, kStages, kLoadDepth, kStoreDepth, kSharedBytes, Wgmma (the
-// CuTe atom of 64 x kTileN x 16). Epilogue (generated): see kernels/operands.cuh.
+// Config (generated, over UsualConfig of kernels/sm90_walk.cuh): kTileM, kTileN, kStages,
+// kLoadDepth, kStoreDepth, kMathColumns, kSharedBytes, Wgmma (the CuTe atom of 64 x kTileN), and
+// NarrowWgmma where tiles have two widths. Epilogue (generated): see kernels/operands.cuh.
 #pragma once
 
-#include "kernels/sm90_epilogue.cuh"
+#include "kernels/sm90_feed.cuh"
 
 namespace epifuse::sm90 {
 
-constexpr int kTileK = 64;     // 128 bytes of bf16: one swizzled row
-constexpr int kConsumers = 2;  // warpgroups
-constexpr int kWarpsPerGroup = 4;
 constexpr int kRegistersToFeed = 24;
 constexpr int kRegistersToMultiply = 240;
-constexpr int kTurnBarrier = 2;  // named barriers 2 and 3: whose turn it is on the tensor cores
-
-// Walks the tiles a consumer or the producer owns: static round robin, p.raster tiles along m side
-// by side so that they share columns of B in L2.
-template <class Config>
-struct TileWalk {
-  int m = 0, n = 0;  // first row and column of the current tile
-
-  __device__ __forceinline__ bool go(const abi::GemmParams& p, int tile) {
-    const int tiles_m = (p.m + Config::kTileM - 1) / Config::kTileM;
-    const int tiles_n = (p.n + Config::kTileN - 1) / Config::kTileN;
-    if (tile >= tiles_m * tiles_n) return false;
-    const int per_band = p.raster * tiles_n;
-    const int band = fast_divide(tile, static_cast<float>(per_band));
-    const int height = min(tiles_m - band * p.raster, p.raster);
-    const int in_band = tile - band * per_band;
-    const int column = fast_divide(in_band, static_cast<float>(height));
-    m = (band * p.raster + in_band - column * height) * Config::kTileM;
-    n = column * Config::kTileN;
-    return true;
-  }
-};
-
-// Position in the ring of stages.
-template <int kStages>
-struct RingPosition {
-  int stage = 0;
-  uint32_t phase = 0;
-  __device__ __forceinline__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-  __device__ __forceinline__ void skip(int count) {
-    stage += count;
-    phase ^= static_cast<uint32_t>(stage / kStages) & 1;
-    stage %= kStages;
-  }
-};
-
-// Shared memory of one CTA, in this order: stages of A, stages of B, staging of stores and loads
-// (kStoresAt, kLoadsAt), row vectors, barriers.
-template <class Config_, class Epilogue>
-struct SharedLayout : Config_ {
-  using Config = Config_;
-  static constexpr int kWarps = kConsumers * kWarpsPerGroup;
-  static constexpr int kABytes = Config::kTileM * 128;
-  static constexpr int kBBytes = Config::kTileN * 128;
-  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>();
-  static constexpr int kA = 0;
-  static constexpr int kB = kA + Config::kStages * kABytes;
-  static constexpr int kStoresAt = kB + Config::kStages * kBBytes;
-  static constexpr int kLoadsAt =
-      kStoresAt + kWarps * Config::kStoreDepth * kSlotBytes * slots<typename Epilogue::Stores>();
-  static constexpr int kRowsAt = kLoadsAt + kWarps * Config::kLoadDepth * kSlotBytes * kLoadSlots;
-  static constexpr int kRowBytes = Epilogue::Rows::kCount * Config::kTileN * 4;  // a consumer
-  static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;
-  static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
-  static constexpr int kArrivedAt = kEmptyAt + Config::kStages * 8;
-  static constexpr int kNumArrived = kLoadSlots > 0 ? kWarps* Config::kLoadDepth : 0;
-  static constexpr int kBytes = kArrivedAt + kNumArrived * 8;
-  static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
-
-  static __device__ __forceinline__ FullBarrier& full(int stage) {
-    return reinterpret_cast<FullBarrier*>(shared_memory() + kFullAt)[stage];
-  }
-  static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
-    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];
-  }
-};
+constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
+constexpr int kPartialsBarrier = 2;  // both consumers are done with the stages
 
 template <class Config, class Epilogue>
 class Consumer {
   using Layout = SharedLayout<Config, Epilogue>;
   using Warp = WarpEpilogue<Layout, Epilogue>;
-  static constexpr int kBlocks = Config::kTileM / 64;             // m64 blocks of a tile
+  static constexpr int kBlocks = Warp::kRowsOfConsumer / 64;      // m64 blocks
   static constexpr int kChunks = Config::kTileN / kChunkColumns;  // of a block
   static constexpr int kAccumulators = Config::kTileN / 2;        // of a block, a thread
   static constexpr int kRowFetches = (Config::kTileN + 127) / 128;
+  static constexpr bool kPingPong = !Config::kCooperative;
+  using Accumulators = float[kBlocks][kAccumulators];
 
  public:
   __device__ __forceinline__ Consumer(const abi::GemmParams& p, int group)
@@ -109,45 +42,82 @@ class Consumer {
         epilogue_(p, group * kWarpsPerGroup + warp_, lane_) {}
 
   __device__ __forceinline__ void run() {
-    const int steps = (p_.k + kTileK - 1) / kTileK;
-    if (group_ == 1) {
+    const int steps = steps_of<Config>(p_).count;
+    int tile = tiles_.first() + (kPingPong ? group_ * tiles_.step() : 0);
+    if (kPingPong && group_ == 1) {
       ring_.skip(steps);
       NamedBarrier::arrive(256, kTurnBarrier);
     }
-    int tile = blockIdx.x + group_ * gridDim.x;
     bool more = tiles_.go(p_, tile);
     if (more) {
       fetch();
 #pragma unroll
-      for (int i = 0; i < Config::kLoadDepth; ++i)
-        epilogue_.request(i, chunk(i, tiles_.m, tiles_.n));
+      for (int i = 0; i < Config::kLoadDepth; ++i) epilogue_.request(i, chunk(i, tiles_));
     }
 #pragma unroll 1
     while (more) {
-      const int m = tiles_.m, n = tiles_.n;
-      float acc[kBlocks][kAccumulators];
-      NamedBarrier::sync(256, kTurnBarrier + group_);  // without it, barrier phases alias and hang
-      const int last = multiply_all(acc, steps);
-      NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
+      const TileWalk<Config> done = tiles_;
+      Accumulators acc;
+      // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
+      if constexpr (kPingPong) NamedBarrier::sync(256, kTurnBarrier + group_);
+      const int last = multiply_all(acc, steps, done.is_narrow);
+      if constexpr (kPingPong) NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
       // While the last products drain: publish this tile's vectors, find the next tile, fetch its.
+      if constexpr (!kPingPong && kHasRows) NamedBarrier::sync(128, group_);
       publish();
-      tile += kConsumers * gridDim.x;
+      tile += (kPingPong ? kConsumers : 1) * tiles_.step();
       more = tiles_.go(p_, tile);
       if (more) fetch();
       cute::warpgroup_wait<0>();
       fence(acc);
       release(last);
-      ring_.skip(steps);
-      if constexpr (Epilogue::Rows::kCount > 0) NamedBarrier::sync(128, group_);
-      write_tile(acc, m, n, more);
+      if constexpr (kPingPong) ring_.skip(steps);
+      if constexpr (kHasRows) NamedBarrier::sync(128, group_);
+      write_tile(acc, done, more);
     }
     epilogue_.finish();
   }
 
+  // The only tile of a cluster that splits K: partial sums go to shared memory, then every CTA adds
+  // up and writes its share of the chunks.
+  __device__ __forceinline__ void run_split() {
+    const int rank = cluster_rank<Config>();
+    tiles_.go(p_, tiles_.first());
+    fetch();
+    Accumulators acc;
+    multiply_all(acc, steps_of<Config>(p_).count, false);
+    publish();
+    cute::warpgroup_wait<0>();
+    fence(acc);
+    NamedBarrier::sync(256, kPartialsBarrier);
+    stash(acc);
+    cute::cluster_sync();
+    if constexpr (Config::kBatched) epilogue_.load_scalars(tiles_.batch);
+#pragma unroll
+    for (int i = 0; i < kBlocks * kChunks; ++i) {
+      if (i % Config::kSplitK != rank) continue;
+      epilogue_.request(i, chunk(i, tiles_));
+      float sums[kChunkColumns / 2];
+      add_up(i, sums);
+      epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
+      epilogue_.run(i, sums, rows() + i % kChunks * kChunkColumns, chunk(i, tiles_));
+    }
+    epilogue_.finish();
+    cute::cluster_sync();  // others may still read our shared memory
+  }
+
  private:
-  // A warp's i-th chunk of the tile at (m, n).
-  __device__ __forceinline__ Chunk chunk(int i, int m, int n) const {
-    return {m + (i / kChunks) * 64 + warp_ * kWarpRows, n + (i % kChunks) * kChunkColumns};
+  static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
+
+  __device__ __forceinline__ int first_row(const TileWalk<Config>& tile) const {
+    return tile.m + (Config::kCooperative ? group_ * Warp::kRowsOfConsumer : 0);
+  }
+
+  // A warp's i-th chunk of a tile.
+  __device__ __forceinline__ Chunk chunk(int i, const TileWalk<Config>& tile) const {
+    return {first_row(tile) + (i / kChunks) * 64 + warp_ * kWarpRows,
+            tile.n + (i % kChunks) * kChunkColumns, tile.batch,
+            tile.is_narrow && i % kChunks == kChunks - 1};
   }
 
   // Row and column values of the tile the walk is at, as raw bits into registers.
@@ -156,14 +126,18 @@ class Consumer {
 #pragma unroll
       for (int f = 0; f < kRowFetches; ++f) {
         const int column = tiles_.n + f * 128 + thread_;
-        raw_rows_[f][i] = column < p_.n ? fetch_bits<decltype(type)>(p_.rows[i], column) : 0u;
+        raw_rows_[f][i] = column < p_.n
+                              ? fetch_bits<Config, decltype(type)>(p_.rows[i], column, tiles_.batch)
+                              : 0u;
       }
     });
     Epilogue::Cols::for_each([&](auto type, int i) {
 #pragma unroll
       for (int b = 0; b < kBlocks * 2; ++b) {
-        const int row = tiles_.m + b / 2 * 64 + warp_ * kWarpRows + (lane_ >> 2) + b % 2 * 8;
-        raw_cols_[b][i] = row < p_.m ? fetch_bits<decltype(type)>(p_.cols[i], row) : 0u;
+        const int row =
+            first_row(tiles_) + b / 2 * 64 + warp_ * kWarpRows + (lane_ >> 2) + b % 2 * 8;
+        raw_cols_[b][i] =
+            row < p_.m ? fetch_bits<Config, decltype(type)>(p_.cols[i], row, tiles_.batch) : 0u;
       }
     });
   }
@@ -186,24 +160,36 @@ class Consumer {
     }
   }
 
+  __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps, bool is_narrow) {
+    if constexpr (Config::kTwoWidths) {
+      if (is_narrow) {
+        return multiply_all<typename Config::NarrowWgmma, kAccumulators - 4>(acc, steps);
+      }
+    }
+    return multiply_all<typename Config::Wgmma, kAccumulators>(acc, steps);
+  }
+
   // The tile's mainloop; returns the stage that the last products still read.
-  __device__ __forceinline__ int multiply_all(float (&acc)[kBlocks][kAccumulators], int steps) {
+  template <class Atom, int kCount>
+  __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps) {
+    constexpr int kRowsAt = Config::kCooperative ? kBlocks * kBlockBytes : 0;
     int previous = -1;
 #pragma unroll 1
     for (int k = 0; k < steps; ++k) {
       Layout::full(ring_.stage).wait(ring_.phase);
       fence(acc);
       cute::warpgroup_arrive();
-      const uint64_t a =
-          k_major_descriptor(shared_memory() + Layout::kA) + ring_.stage * (Layout::kABytes >> 4);
+      const uint64_t a = descriptor<Config::kAIsKMajor>(Layout::a(0)) +
+                         ((ring_.stage * Layout::kABytes + group_ * kRowsAt) >> 4);
       const uint64_t b =
-          k_major_descriptor(shared_memory() + Layout::kB) + ring_.stage * (Layout::kBBytes >> 4);
+          descriptor<Config::kBIsKMajor>(Layout::b(0)) + (ring_.stage * Layout::kBBytes >> 4);
 #pragma unroll
-      for (int j = 0; j < kTileK / 16; ++j) {
+      for (int j = 0; j < 4; ++j) {
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
-          multiply<typename Config::Wgmma>(a + block * (64 * 128 >> 4) + j * 2, b + j * 2,
-                                           acc[block], (k | j) != 0);
+          multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<Config::kAIsKMajor>,
+                         b + j * kDescriptorStep<Config::kBIsKMajor>, acc[block], (k | j) != 0,
+                         cute::make_index_sequence<kCount>{});
         }
       }
       cute::warpgroup_commit_batch();
@@ -216,22 +202,55 @@ class Consumer {
     return previous;
   }
 
-  __device__ __forceinline__ void write_tile(const float (&acc)[kBlocks][kAccumulators], int m,
-                                             int n, bool more) {
+  __device__ __forceinline__ void write_tile(const Accumulators& acc, const TileWalk<Config>& done,
+                                             bool more) {
+    if constexpr (Config::kBatched) epilogue_.load_scalars(done.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % kChunks == 0) epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.run(i, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2),
-                    rows() + i % kChunks * kChunkColumns, chunk(i, m, n));
+                    rows() + i % kChunks * kChunkColumns, chunk(i, done));
       const int ahead = i + Config::kLoadDepth;
       if (ahead < kBlocks * kChunks) {
-        epilogue_.request(ahead, chunk(ahead, m, n));
+        epilogue_.request(ahead, chunk(ahead, done));
       } else if (more) {
         const int next = ahead - kBlocks * kChunks;
-        epilogue_.request(next, chunk(next, tiles_.m, tiles_.n));
+        epilogue_.request(next, chunk(next, tiles_));
       }
     }
     epilogue_.end_tile();
+  }
+
+  // Partial sums of the tile, four floats a thread side by side.
+  __device__ __forceinline__ float4* partials(int i, int quad) const {
+    constexpr int kQuads = kChunkColumns / 8;
+    auto* all = reinterpret_cast<float4*>(shared_memory() + Layout::kPartialsAt);
+    return all + ((group_ * kBlocks * kChunks + i) * kQuads + quad) * 128 + thread_;
+  }
+  __device__ __forceinline__ void stash(const Accumulators& acc) {
+#pragma unroll
+    for (int i = 0; i < kBlocks * kChunks; ++i) {
+      const float* x = acc[i / kChunks] + i % kChunks * (kChunkColumns / 2);
+#pragma unroll
+      for (int quad = 0; quad < kChunkColumns / 8; ++quad, x += 4) {
+        *partials(i, quad) = make_float4(x[0], x[1], x[2], x[3]);
+      }
+    }
+  }
+  __device__ __forceinline__ void add_up(int i, float (&sums)[kChunkColumns / 2]) {
+#pragma unroll
+    for (int quad = 0; quad < kChunkColumns / 8; ++quad) {
+      float4 sum = load_from_cta(partials(i, quad), 0);
+#pragma unroll
+      for (int cta = 1; cta < Config::kSplitK; ++cta) {
+        const float4 x = load_from_cta(partials(i, quad), cta);
+        sum = make_float4(sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w);
+      }
+      sums[quad * 4] = sum.x;
+      sums[quad * 4 + 1] = sum.y;
+      sums[quad * 4 + 2] = sum.z;
+      sums[quad * 4 + 3] = sum.w;
+    }
   }
 
   // This tile's row vectors in shared memory, kTileN apart.
@@ -239,7 +258,7 @@ class Consumer {
     return reinterpret_cast<float*>(shared_memory() + Layout::kRowsAt + group_ * Layout::kRowBytes);
   }
 
-  __device__ __forceinline__ void fence(float (&acc)[kBlocks][kAccumulators]) {
+  __device__ __forceinline__ void fence(Accumulators& acc) {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
@@ -247,8 +266,20 @@ class Consumer {
     }
   }
 
+  // Tells every CTA that loads into this one that a stage is free.
   __device__ __forceinline__ void release(int stage) {
-    if (thread_ == 0) Layout::empty(stage).arrive();
+    constexpr int kM = Config::kClusterM, kN = Config::kClusterN;
+    if constexpr (kM * kN == 1) {
+      if (thread_ == 0) Layout::empty(stage).arrive();
+    } else {
+      const int rank = cluster_rank<Config>(), rank_m = rank % kM, rank_n = rank / kM;
+      int peer = thread_ + kM * rank_n;  // of the same column, then of the same row but ourselves
+      if (thread_ >= kM) {
+        const int other = thread_ - kM;
+        peer = rank_m + kM * (other + (other >= rank_n));
+      }
+      Layout::empty(stage).arrive(static_cast<uint32_t>(peer), thread_ < kM + kN - 1);
+    }
   }
 
   const abi::GemmParams& p_;
@@ -261,53 +292,47 @@ class Consumer {
   Warp epilogue_;
 };
 
-// One thread keeps the ring of stages full, tile after tile.
+// One thread of the CTA.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void feed(const abi::GemmParams& p) {
+__device__ __forceinline__ void prepare(const abi::GemmParams& p) {
   using Layout = SharedLayout<Config, Epilogue>;
-  const int steps = (p.k + kTileK - 1) / kTileK;
-  TileWalk<Config> tiles;
-  RingPosition<Config::kStages> ring;
+  constexpr int kReaders = Config::kCooperative ? kConsumers : 1;
+  constexpr int kPeers = Config::kClusterM + Config::kClusterN - 1;
+  prefetch(p.a);
+  prefetch(p.b);
 #pragma unroll 1
-  for (int tile = blockIdx.x; tiles.go(p, tile); tile += gridDim.x) {
-#pragma unroll 1
-    for (int k = 0; k < steps; ++k) {
-      Layout::empty(ring.stage).wait(ring.phase ^ 1);
-      FullBarrier& barrier = Layout::full(ring.stage);
-      barrier.arrive_and_expect_tx(Layout::kABytes + Layout::kBBytes);
-      load_box(p.a, barrier, shared_memory() + Layout::kA + ring.stage * Layout::kABytes, tiles.m,
-               k * kTileK);
-      load_box(p.b, barrier, shared_memory() + Layout::kB + ring.stage * Layout::kBBytes, tiles.n,
-               k * kTileK);
-      ring.next();
-    }
+  for (int i = 0; i < Config::kStages; ++i) {
+    Layout::full(i).init(1);
+    Layout::empty(i).init(kReaders * kPeers);
   }
+  auto* arrived = reinterpret_cast<FullBarrier*>(shared_memory() + Layout::kArrivedAt);
+#pragma unroll 1
+  for (int i = 0; i < Layout::kNumArrived; ++i) arrived[i].init(1);
+  cutlass::arch::fence_barrier_init();
 }
 
 template <class Config, class Epilogue>
 __device__ __forceinline__ void dense(const abi::GemmParams& p) {
-  using Layout = SharedLayout<Config, Epilogue>;
-  if (threadIdx.x == 0) {
-    prefetch(p.a);
-    prefetch(p.b);
-#pragma unroll 1
-    for (int i = 0; i < Config::kStages; ++i) {
-      Layout::full(i).init(1);
-      Layout::empty(i).init(1);
-    }
-    auto* arrived = reinterpret_cast<FullBarrier*>(shared_memory() + Layout::kArrivedAt);
-#pragma unroll 1
-    for (int i = 0; i < Layout::kNumArrived; ++i) arrived[i].init(1);
-    cutlass::arch::fence_barrier_init();
+  if (threadIdx.x == 0) prepare<Config, Epilogue>(p);
+  if constexpr (kClusterSize < Config >> 1) {
+    cute::cluster_sync();
+  } else {
+    __syncthreads();
   }
-  __syncthreads();
+  allow_next_kernel();
+  await_previous_kernel();
   const int group = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
   if (group == 0) {
     cutlass::arch::warpgroup_reg_dealloc<kRegistersToFeed>();
     if (threadIdx.x == 0) feed<Config, Epilogue>(p);
   } else {
     cutlass::arch::warpgroup_reg_alloc<kRegistersToMultiply>();
-    Consumer<Config, Epilogue>(p, group - 1).run();
+    Consumer<Config, Epilogue> consumer(p, group - 1);
+    if constexpr (Config::kSplitK > 1) {
+      consumer.run_split();
+    } else {
+      consumer.run();
+    }
   }
 }
 

@@ -1,158 +1,45 @@
 // A consumer warp's way out: accumulators, 16 rows x 64 columns at a time -> the generated epilogue
 // -> warp-private staging -> TMA stores. Full-size loads come in by TMA, kLoadDepth chunks ahead.
-//
-// Staging is made of slots: 16 rows of 128 bytes, 128-byte swizzle. A chunk takes one slot of a
-// 16-bit element type and two of a 32-bit one.
+// What TMA cannot address is read and written element by element (kPlainLoads, kPlainStores).
 #pragma once
 
-#include "kernels/element.cuh"
-#include "kernels/operands.cuh"
-#include "kernels/sm90_primitives.cuh"
+#include "kernels/sm90_staging.cuh"
 
 namespace epifuse::sm90 {
-
-constexpr int kChunkColumns = 64;
-constexpr int kWarpRows = 16;
-constexpr int kSlotBytes = kWarpRows * 128;
-
-template <class List>
-constexpr int slots() {
-  return List::kBytes / 2;
-}
-
-// Columns are handled 16 at a time: a group is 4 words a lane of a 16-bit type, 8 of a 32-bit one.
-constexpr int kGroupColumns = 16;
-constexpr int kGroups = kChunkColumns / kGroupColumns;
-
-template <class List>
-constexpr int group_words() {
-  return slots<List>() * 4;
-}
-
-// Element of a loaded group: 8-column block q (0 or 1), row half, e-th column of the lane's pair.
-template <class Element>
-__device__ __forceinline__ float read_word(const uint32_t* words, int q, int half, int e) {
-  if constexpr (sizeof(typename Element::Storage) == 4) {
-    return __uint_as_float(words[q * 4 + half * 2 + e]);
-  } else {
-    const float2 pair = unpack<Element>(words[q * 2 + half]);
-    return e == 0 ? pair.x : pair.y;
-  }
-}
-
-template <class Element>
-__device__ __forceinline__ void write_pair(uint32_t* words, int q, int half, float x, float y) {
-  if constexpr (sizeof(typename Element::Storage) == 4) {
-    words[q * 4 + half * 2] = __float_as_uint(x);
-    words[q * 4 + half * 2 + 1] = __float_as_uint(y);
-  } else {
-    words[q * 2 + half] = pack<Element>(x, y);
-  }
-}
-
-// Group g of a chunk from its slots to registers, in the layout of the accumulator.
-template <class Element>
-__device__ __forceinline__ void load_group(const unsigned char* slot, int g, uint32_t* words,
-                                           int lane) {
-  if constexpr (sizeof(typename Element::Storage) == 4) {
-    slot += g / 2 * kSlotBytes;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = (lane >> 2) + (i & 1) * 8;
-      const int piece = g % 2 * 4 + (i >> 1) * 2 + ((lane & 3) >> 1);
-      const uint2 pair = *reinterpret_cast<const uint2*>(
-          slot + row * 128 + ((piece ^ (row & 7)) << 4) + (lane & 1) * 8);
-      words[i * 2] = pair.x;
-      words[i * 2 + 1] = pair.y;
-    }
-  } else {
-    const int row = lane & 15, piece = g * 2 + (lane >> 4);
-    load_matrices(slot + row * 128 + ((piece ^ (row & 7)) << 4), words);
-  }
-}
-
-// Group g of a chunk from registers to its slots.
-template <class Element>
-__device__ __forceinline__ void store_group(unsigned char* slot, int g, const uint32_t* words,
-                                            int lane) {
-  if constexpr (sizeof(typename Element::Storage) == 4) {
-    slot += g / 2 * kSlotBytes;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = (lane >> 2) + (i & 1) * 8;
-      const int piece = g % 2 * 4 + (i >> 1) * 2 + ((lane & 3) >> 1);
-      *reinterpret_cast<uint2*>(slot + row * 128 + ((piece ^ (row & 7)) << 4) + (lane & 1) * 8) =
-          make_uint2(words[i * 2], words[i * 2 + 1]);
-    }
-  } else {
-    const int row = lane & 15, piece = g * 2 + (lane >> 4);
-    store_matrices(slot + row * 128 + ((piece ^ (row & 7)) << 4), words);
-  }
-}
-
-// One vector's raw bits at index i. Converting them only when they are used lets the load complete
-// under the mainloop.
-template <class Element>
-__device__ __forceinline__ uint32_t fetch_bits(const abi::Vector& vector, long long i) {
-  const char* address =
-      static_cast<const char*>(vector.data) +
-      i * vector.stride * static_cast<long long>(sizeof(typename Element::Storage));
-  if constexpr (sizeof(typename Element::Storage) == 4) {
-    uint32_t bits;
-    asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(address));
-    return bits;
-  } else {
-    unsigned short bits;
-    asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(bits) : "l"(address));
-    return bits;
-  }
-}
-
-template <class Element>
-__device__ __forceinline__ float decode_bits(uint32_t bits) {
-  if constexpr (sizeof(typename Element::Storage) == 4) {
-    return __uint_as_float(bits);
-  } else {
-    return Element::load(static_cast<uint16_t>(bits));
-  }
-}
 
 // Where a warp's chunk of 16 x 64 outputs lies in the result.
 struct Chunk {
   int row, col;
+  Batch batch;
+  bool is_cut = false;  // the last 8 columns are another tile's
 };
-
-// The kernel's dynamic shared memory. Addresses are computed from it where they are used: kept in
-// registers they would crowd out accumulators.
-__device__ __forceinline__ unsigned char* shared_memory() {
-  extern __shared__ __align__(1024) unsigned char shared[];
-  return shared;
-}
+constexpr int kCutColumns = kChunkColumns - 8;
 
 // kLoadsAt, kStoresAt, kArrivedAt: where the staging of all warps starts in shared memory, and the
 // barriers of the loads. A tile is kChunks chunks for a warp; both ring depths divide kChunks, so
-// that a chunk's place in its ring is known at compile time.
+// that a chunk's place in its ring is known at compile time. Where a cluster splits K, each CTA
+// runs some of the chunks only, and the loads' ring is one deep.
 template <class Config, class Epilogue>
 class WarpEpilogue {
  public:
   static constexpr int kRows = at_least_one(Epilogue::Rows::kCount);
   static constexpr int kCols = at_least_one(Epilogue::Cols::kCount);
-  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>();
-  static constexpr int kStoreSlots = slots<typename Epilogue::Stores>();
+  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
+  static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
   static constexpr int kLoadBytes = Config::kLoadDepth * kLoadSlots * kSlotBytes;     // a warp
   static constexpr int kStoreBytes = Config::kStoreDepth * kStoreSlots * kSlotBytes;  // a warp
 
   static constexpr int kMathGroups = Config::kMathColumns / kGroupColumns;
-  static constexpr int kOutWords = group_words<typename Epilogue::Stores>();
-  static constexpr int kChunks = Config::kTileM / 64 * (Config::kTileN / kChunkColumns);
+  static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kPlainLoads);
+  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr int kRowsOfConsumer = Config::kTileM / (Config::kCooperative ? 2 : 1);
+  static constexpr int kChunks = kRowsOfConsumer / 64 * (Config::kTileN / kChunkColumns);
   static_assert(kChunks % Config::kLoadDepth == 0 && kChunks % Config::kStoreDepth == 0);
+  static_assert(Config::kSplitK == 1 || (Config::kLoadDepth == 1 && Config::kStoreDepth == 1));
 
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int warp, int lane)
       : p_(p), warp_(warp), lane_(lane) {
-    Epilogue::Scalars::for_each([&](auto type, int i) {
-      using T = decltype(type);
-      x_.scalar[i] = T::load(*static_cast<const typename T::Storage*>(p.scalars[i]));
-    });
+    if constexpr (!Config::kBatched) load_scalars({});
 #pragma unroll
     for (int i = 0; i < Epilogue::kNumParameters; ++i) x_.parameter[i] = p.parameters[i];
   }
@@ -165,14 +52,25 @@ class WarpEpilogue {
         FullBarrier& barrier = arrived(i);
         barrier.arrive_and_expect_tx(kLoadSlots * kSlotBytes);
         Epilogue::Tiles::for_each([&](auto type, int tile) {
+          if (is_plain_load(tile)) return;
           constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
+          const Batch batch = batch_of(p_, abi::kFirstTile + tile, chunk.batch);
 #pragma unroll
           for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-            load_box(p_.tiles[tile], barrier, slot, chunk.row, chunk.col + c);
+            load_box<Config::kBatched>(p_.tiles[tile], barrier, slot, chunk.row, chunk.col + c,
+                                       batch);
           }
         });
       }
     }
+  }
+
+  // The values x[] of a product.
+  __device__ __forceinline__ void load_scalars(Batch batch) {
+    Epilogue::Scalars::for_each([&](auto type, int i) {
+      using T = decltype(type);
+      x_.scalar[i] = decode_bits<T>(fetch_bits<Config, T>(p_.scalars[i], 0, batch));
+    });
   }
 
   // The values x[m] of this lane's two rows, as raw bits.
@@ -187,30 +85,38 @@ class WarpEpilogue {
   // Runs the epilogue on a tile's i-th chunk and starts its stores. `acc`: 32 accumulators of the
   // lane; `rows`: the tile's row vectors at the chunk's first column, kTileN apart.
   __device__ __forceinline__ void run(int i, const float* acc, const float* rows, Chunk chunk) {
-    if constexpr (kLoadSlots > 0) arrived(i).wait(phase_ ^ (i / Config::kLoadDepth & 1));
-      // The math of kMathColumns first, then their stores to shared memory: a store in between
-      // orders the loads behind it and leaves every group of columns to its own latency.
+    if constexpr (kLoadSlots > 0 && Config::kSplitK == 1) {
+      arrived(i).wait(phase_ ^ (i / Config::kLoadDepth & 1));
+    } else if constexpr (kLoadSlots > 0) {
+      arrived(i).wait(phase_);
+      phase_ ^= 1;
+    }
+    // The math of kMathColumns first, then their stores to shared memory: a store in between
+    // orders the loads behind it and leaves every group of columns to its own latency.
 #pragma unroll
     for (int first = 0; first < kGroups; first += kMathGroups) {
-      uint32_t out[kMathGroups][kOutWords];
+      uint32_t out[kMathGroups][at_least_one(kOutWords)];
 #pragma unroll
       for (int g = first; g < first + kMathGroups; ++g) {
-        uint32_t in[at_least_one(group_words<typename Epilogue::Tiles>())];
+        uint32_t in[at_least_one(kInWords)];
         load_tiles(load_slots(i), g, in);
-        compute(acc + g * 8, rows, g * 2, in, out[g - first]);
-        compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first]);
+        compute(acc + g * 8, rows, g * 2, in, out[g - first], chunk);
+        compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first], chunk);
       }
+      if constexpr (kStoreSlots == 0) continue;
       if (first == 0) await_store_slots();
 #pragma unroll
       for (int g = first; g < first + kMathGroups; ++g) {
         store_tiles(store_slots(i), g, out[g - first]);
       }
     }
-    send(i, chunk);
+    if constexpr (kStoreSlots > 0) send(i, chunk);
   }
 
   // Call after the last chunk of every tile.
-  __device__ __forceinline__ void end_tile() { phase_ ^= kChunks / Config::kLoadDepth & 1; }
+  __device__ __forceinline__ void end_tile() {
+    if constexpr (Config::kSplitK == 1) phase_ ^= kChunks / Config::kLoadDepth & 1;
+  }
 
   // Waits until every store has read its staging.
   __device__ __forceinline__ void finish() {
@@ -218,6 +124,13 @@ class WarpEpilogue {
   }
 
  private:
+  static __device__ __forceinline__ constexpr bool is_plain_load(int i) {
+    return Config::kPlainLoads >> i & 1;
+  }
+  static __device__ __forceinline__ constexpr bool is_plain_store(int i) {
+    return Config::kPlainStores >> i & 1;
+  }
+
   __device__ __forceinline__ unsigned char* load_slots(int i) const {
     return shared_memory() + Config::kLoadsAt + warp_ * kLoadBytes +
            i % Config::kLoadDepth * (kLoadSlots * kSlotBytes);
@@ -232,7 +145,8 @@ class WarpEpilogue {
   }
 
   __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in) {
-    Epilogue::Tiles::for_each([&](auto type, int) {
+    Epilogue::Tiles::for_each([&](auto type, int i) {
+      if (is_plain_load(i)) return;
       using List = Types<decltype(type)>;
       load_group<decltype(type)>(slot, g, in, lane_);
       slot += slots<List>() * kSlotBytes;
@@ -242,7 +156,7 @@ class WarpEpilogue {
 
   // Columns q * 8 .. q * 8 + 7 of the chunk: two columns of two rows a lane.
   __device__ __forceinline__ void compute(const float* acc, const float* rows, int q,
-                                          const uint32_t* in, uint32_t* out) {
+                                          const uint32_t* in, uint32_t* out, const Chunk& chunk) {
     const int column = q * 8 + (lane_ & 3) * 2;
     float2 row_pairs[kRows];
 #pragma unroll
@@ -264,21 +178,58 @@ class WarpEpilogue {
         }
         const uint32_t* loaded = in;
         Epilogue::Tiles::for_each([&](auto type, int i) {
-          x_.tile[i] = read_word<decltype(type)>(loaded, q & 1, half, e);
-          loaded += group_words<Types<decltype(type)>>();
+          using T = decltype(type);
+          if (is_plain_load(i)) {
+            x_.tile[i] = load_plain<T>(p_.plain_tiles[i], half * 8, column + e, chunk);
+          } else {
+            x_.tile[i] = read_word<T>(loaded, q & 1, half, e);
+            loaded += group_words<Types<T>>();
+          }
         });
         Epilogue::apply(acc[half * 2 + e], x_, results[e]);
       }
       uint32_t* words = out;
       Epilogue::Stores::for_each([&](auto type, int i) {
-        write_pair<decltype(type)>(words, q & 1, half, results[0][i], results[1][i]);
-        words += group_words<Types<decltype(type)>>();
+        using T = decltype(type);
+        if (is_plain_store(i)) {
+          store_plain<T>(p_.plain_stores[i], half * 8, column, chunk, results[0][i]);
+          store_plain<T>(p_.plain_stores[i], half * 8, column + 1, chunk, results[1][i]);
+        } else {
+          write_pair<T>(words, q & 1, half, results[0][i], results[1][i]);
+          words += group_words<Types<T>>();
+        }
       });
     }
   }
 
+  // An element `row` rows below the lane's first one in the chunk; false outside of the result.
+  template <class Element>
+  __device__ __forceinline__ bool find(const abi::Matrix& matrix, int row, int column,
+                                       const Chunk& chunk, typename Element::Storage*& out) const {
+    row += chunk.row + (lane_ >> 2);
+    const bool is_cut = Config::kTwoWidths && chunk.is_cut && column >= kCutColumns;
+    column += chunk.col;
+    long long at = row * matrix.row_stride + column * matrix.col_stride;
+    if constexpr (Config::kBatched) at += offset_of(matrix.batch, chunk.batch);
+    out = static_cast<typename Element::Storage*>(matrix.data) + at;
+    return row < p_.m && column < p_.n && !is_cut;
+  }
+  template <class Element>
+  __device__ __forceinline__ float load_plain(const abi::Matrix& matrix, int row, int column,
+                                              const Chunk& chunk) const {
+    typename Element::Storage* element;
+    return find<Element>(matrix, row, column, chunk, element) ? Element::load(*element) : 0.0f;
+  }
+  template <class Element>
+  __device__ __forceinline__ void store_plain(const abi::Matrix& matrix, int row, int column,
+                                              const Chunk& chunk, float x) const {
+    typename Element::Storage* element;
+    if (find<Element>(matrix, row, column, chunk, element)) *element = Element::store(x);
+  }
+
   __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out) {
-    Epilogue::Stores::for_each([&](auto type, int) {
+    Epilogue::Stores::for_each([&](auto type, int i) {
+      if (is_plain_store(i)) return;
       using List = Types<decltype(type)>;
       store_group<decltype(type)>(slot, g, out, lane_);
       slot += slots<List>() * kSlotBytes;
@@ -292,25 +243,54 @@ class WarpEpilogue {
     __syncwarp();
   }
 
-  __device__ __forceinline__ void send(int i, Chunk chunk) {
+  __device__ __forceinline__ void send(int i, const Chunk& chunk) {
     unsigned char* slot = store_slots(i);
     cute::tma_store_fence();
     __syncwarp();
-    if (lane_ == 0) {
+    if (Config::kTwoWidths && chunk.is_cut) {
+      copy_out(slot, chunk);
+    } else if (lane_ == 0) {
       Epilogue::Stores::for_each([&](auto type, int store) {
+        if (is_plain_store(store)) return;
         constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
+        const Batch batch = batch_of(p_, abi::kFirstStore + store, chunk.batch);
 #pragma unroll
         for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-          store_box(p_.stores[store], slot, chunk.row, chunk.col + c);
+          store_box<Config::kBatched>(p_.stores[store], slot, chunk.row, chunk.col + c, batch);
         }
       });
-      cute::tma_store_arrive();
     }
+    // Where nothing was queued this is an empty group: the ring counts groups.
+    if (lane_ == 0) cute::tma_store_arrive();
+  }
+
+  // A cut chunk's slots to memory, 16 bytes a lane: a TMA box would overwrite the next tile.
+  __device__ __forceinline__ void copy_out(const unsigned char* slot, const Chunk& chunk) const {
+    Epilogue::Stores::for_each([&](auto type, int store) {
+      if (is_plain_store(store)) return;
+      using Storage = typename decltype(type)::Storage;
+      constexpr int kPiece = 16 / sizeof(Storage), kColumns = 128 / sizeof(Storage);
+      const abi::Matrix& matrix = p_.plain_stores[store];
+      auto* data = static_cast<Storage*>(matrix.data);
+      if constexpr (Config::kBatched) data += offset_of(matrix.batch, chunk.batch);
+#pragma unroll
+      for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
+#pragma unroll
+        for (int r = lane_ >> 3; r < kWarpRows; r += 4) {
+          const int piece = lane_ & 7, column = c + piece * kPiece;
+          if (chunk.row + r >= p_.m || column >= kCutColumns) continue;
+          *reinterpret_cast<uint4*>(data + (chunk.row + r) * matrix.row_stride + chunk.col +
+                                    column) =
+              *reinterpret_cast<const uint4*>(slot + r * 128 + ((piece ^ (r & 7)) << 4));
+        }
+      }
+    });
+    __syncwarp();
   }
 
   const abi::GemmParams& p_;
   int warp_, lane_;
-  uint32_t phase_ = 0;  // of the loads' barriers at the tile's first chunk
+  uint32_t phase_ = 0;  // of the loads' barriers at the tile's first chunk, or the next one
   float low_cols_[kCols], high_cols_[kCols];
   Operands<Epilogue> x_;
 };

@@ -3,6 +3,7 @@
 
 #include <cutlass/arch/barrier.h>
 #include <cutlass/arch/reg_reconfig.h>
+#include <cute/arch/cluster_sm90.hpp>
 #include <cute/arch/copy_sm90.hpp>
 #include <cute/arch/copy_sm90_tma.hpp>
 #include <cute/arch/mma_sm90_desc.hpp>
@@ -19,43 +20,99 @@ using cutlass::arch::NamedBarrier;
 
 constexpr auto kCacheHint = static_cast<uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
 
-// A box of a matrix into shared memory, its first element at (row, col); completes on `barrier`.
-__device__ __forceinline__ void load_box(const abi::TensorMap& map, FullBarrier& barrier,
-                                         void* shared, int row, int col) {
-  cute::SM90_TMA_LOAD_2D::copy(&map, reinterpret_cast<uint64_t*>(&barrier), kCacheHint, shared, col,
-                               row);
+// The kernel's dynamic shared memory. Addresses are computed from it where they are used: kept in
+// registers they would crowd out accumulators.
+__device__ __forceinline__ unsigned char* shared_memory() {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  return shared;
 }
 
+// Which product of a batched one; all zero otherwise.
+struct Batch {
+  int inner = 0, outer = 0;
+};
+
+// The coordinates of map number `which` (see GemmParams::batched).
+__device__ __forceinline__ Batch batch_of(const abi::GemmParams& p, int which, Batch batch) {
+  return {p.batched >> (2 * which) & 1 ? batch.inner : 0,
+          p.batched >> (2 * which + 1) & 1 ? batch.outer : 0};
+}
+
+// A box of a matrix into shared memory, its first element at (row, col); completes on `barrier`.
+template <bool kBatched>
+__device__ __forceinline__ void load_box(const abi::TensorMap& map, FullBarrier& barrier,
+                                         void* shared, int row, int col, Batch batch) {
+  auto* bits = reinterpret_cast<uint64_t*>(&barrier);
+  if constexpr (kBatched) {
+    cute::SM90_TMA_LOAD_4D::copy(&map, bits, kCacheHint, shared, col, row, batch.inner,
+                                 batch.outer);
+  } else {
+    cute::SM90_TMA_LOAD_2D::copy(&map, bits, kCacheHint, shared, col, row);
+  }
+}
+
+// The same into the CTAs of a cluster that `mask` names, at the same place and barrier of each.
+template <bool kBatched>
+__device__ __forceinline__ void load_box(const abi::TensorMap& map, FullBarrier& barrier,
+                                         void* shared, int row, int col, Batch batch,
+                                         uint16_t mask) {
+  auto* bits = reinterpret_cast<uint64_t*>(&barrier);
+  if constexpr (kBatched) {
+    cute::SM90_TMA_LOAD_MULTICAST_4D::copy(&map, bits, mask, kCacheHint, shared, col, row,
+                                           batch.inner, batch.outer);
+  } else {
+    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&map, bits, mask, kCacheHint, shared, col, row);
+  }
+}
+
+template <bool kBatched>
 __device__ __forceinline__ void store_box(const abi::TensorMap& map, const void* shared, int row,
-                                          int col) {
-  cute::SM90_TMA_STORE_2D::copy(&map, shared, col, row);
+                                          int col, Batch batch) {
+  if constexpr (kBatched) {
+    cute::SM90_TMA_STORE_4D::copy(&map, shared, col, row, batch.inner, batch.outer);
+  } else {
+    cute::SM90_TMA_STORE_2D::copy(&map, shared, col, row);
+  }
 }
 
 __device__ __forceinline__ void prefetch(const abi::TensorMap& map) {
   cute::prefetch_tma_descriptor(reinterpret_cast<const cute::TmaDescriptor*>(&map));
 }
 
-// Descriptor of a K-major operand tile: rows of 128 bytes, 128-byte swizzle.
-__device__ __forceinline__ uint64_t k_major_descriptor(const void* shared) {
+// Programmatic dependent launch: the kernel before this one has ended and its writes are seen; the
+// kernel after it may set itself up.
+__device__ __forceinline__ void await_previous_kernel() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ __forceinline__ void allow_next_kernel() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// An operand in shared memory, in rows of 128 bytes, 128-byte swizzle. K-major: a row of the tile
+// is a row, 64 rows are a block. Else: blocks of 64 rows of K, each a row of 64 elements of M or N.
+constexpr int kBlockBytes = 64 * 128;
+
+template <bool kIsKMajor>
+__device__ __forceinline__ uint64_t descriptor(const void* shared) {
   cute::GmmaDescriptor descriptor;
   descriptor.desc_ = 0;
   descriptor.bitfield.start_address_ = cute::cast_smem_ptr_to_uint(shared) >> 4;
-  descriptor.bitfield.leading_byte_offset_ = 1;
+  descriptor.bitfield.leading_byte_offset_ = kIsKMajor ? 1 : kBlockBytes >> 4;
   descriptor.bitfield.stride_byte_offset_ = 1024 >> 4;
   descriptor.bitfield.layout_type_ = static_cast<uint8_t>(cute::SM90::GMMA::LayoutType::B128);
   return descriptor;
 }
+// What one instruction's share of K (32 bytes of a K-major row) adds to a descriptor.
+template <bool kIsKMajor>
+constexpr int kDescriptorStep = (kIsKMajor ? 32 : 16 * 128) >> 4;
 
-// D += A * B for one 64 x N x 16 step; `accumulate` false starts from zero.
-template <class Atom, int N, size_t... I>
-__device__ __forceinline__ void multiply(uint64_t a, uint64_t b, float (&d)[N], bool accumulate,
+// D += A * B for one step; `accumulate` false starts from zero. Takes the first 2 x sizeof...(I)
+// columns of a block of 64 rows.
+template <class Atom, size_t... I>
+__device__ __forceinline__ void multiply(uint64_t a, uint64_t b, float* d, bool accumulate,
                                          cute::index_sequence<I...>) {
   Atom::fma(a, b, d[I]...,
             accumulate ? cute::SM90::GMMA::ScaleOut::One : cute::SM90::GMMA::ScaleOut::Zero);
-}
-template <class Atom, int N>
-__device__ __forceinline__ void multiply(uint64_t a, uint64_t b, float (&d)[N], bool accumulate) {
-  multiply<Atom>(a, b, d, accumulate, cute::make_index_sequence<N>{});
 }
 
 // Four 8x8 matrices of 16-bit elements between registers and shared memory; every lane names a row.
@@ -66,6 +123,17 @@ __device__ __forceinline__ void load_matrices(const void* row, uint32_t* x) {
 }
 __device__ __forceinline__ void store_matrices(void* row, const uint32_t* x) {
   cute::SM90_U32x4_STSM_N::copy(x[0], x[1], x[2], x[3], *static_cast<cute::uint128_t*>(row));
+}
+
+// Four floats of the shared memory of another CTA of the cluster, at the place of `local` in ours.
+__device__ __forceinline__ float4 load_from_cta(const void* local, int cta) {
+  float4 x;
+  uint32_t address = cute::cast_smem_ptr_to_uint(local);
+  asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(address) : "r"(cta));
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(address));
+  return x;
 }
 
 // x / y for 0 <= x < 2^21 by a float reciprocal: integer division costs about 100 clocks.

@@ -78,13 +78,15 @@ struct Bound {
   std::vector<double> scalars;
 };
 
-// A tensor map to encode into the parameter block: a row-major matrix seen through boxes.
+// A tensor map to encode into the parameter block: row-major matrices seen through boxes.
 struct TensorMapRequest {
   std::size_t offset = 0;  // into Launch::params
   const void* data = nullptr;
   DType dtype = DType::bf16;
   std::int64_t rows = 0, cols = 0, row_stride = 0;  // in elements
   int box_rows = 0, box_cols = 0;                   // 128-byte swizzle, box_cols * size <= 128
+  bool batched = false;                             // the map has two dims more:
+  std::int64_t inner = 1, outer = 1, inner_stride = 0, outer_stride = 0;
 };
 
 struct Launch {

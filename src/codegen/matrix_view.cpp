@@ -2,15 +2,115 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace epifuse::codegen {
 namespace {
+
+constexpr std::int64_t kTmaAlignment = 16;
 
 const void* first_element(const BoundTensor& tensor, DType dtype) {
   return static_cast<const char*>(tensor.data) +
          tensor.layout.offset * static_cast<std::int64_t>(size_bytes(dtype));
 }
 
-constexpr std::int64_t kTmaAlignment = 16;
+plan::WhyNot uneven_rows(std::string_view name) {
+  return {"uneven_rows", fmt::format("the rows of {} are not evenly spaced in memory.", name)};
+}
+
+// A tensor of a batched product: its matrix, and its strides along the batch dims.
+struct BatchedView {
+  MatrixView matrix;
+  std::vector<std::int64_t> batch_strides;
+};
+
+BatchedView batched_view(const BoundTensor& tensor, DType dtype, std::size_t num_batch_dims) {
+  const ir::Layout& layout = tensor.layout;
+  const std::size_t rank = layout.shape.size();
+  const auto size = [&](std::size_t from_end) {
+    return from_end < rank ? layout.shape[rank - 1 - from_end] : std::int64_t{1};
+  };
+  const auto stride = [&](std::size_t from_end) {
+    return size(from_end) > 1 ? layout.strides[rank - 1 - from_end] : std::int64_t{0};
+  };
+  BatchedView view;
+  view.matrix.data = first_element(tensor, dtype);
+  view.matrix.cols = size(0);
+  view.matrix.col_stride = size(0) > 1 ? stride(0) : 1;
+  view.matrix.rows = size(1);
+  view.matrix.row_stride = stride(1);
+  for (std::size_t d = num_batch_dims; d-- > 0;) view.batch_strides.push_back(stride(2 + d));
+  return view;
+}
+
+// Merges batch dims that all tensors walk jointly; sizes of 1 are left out.
+void merge_batch_dims(std::vector<std::int64_t>& sizes, std::vector<BatchedView*>& views) {
+  const auto erase = [&](std::size_t d) {
+    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(d));
+    for (BatchedView* view : views) {
+      view->batch_strides.erase(view->batch_strides.begin() + static_cast<std::ptrdiff_t>(d));
+    }
+  };
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d] == 1) erase(d);
+  }
+  for (std::size_t d = sizes.size(); d-- > 1;) {
+    const bool joint = std::all_of(views.begin(), views.end(), [&](const BatchedView* view) {
+      return view->batch_strides[d - 1] == sizes[d] * view->batch_strides[d];
+    });
+    if (!joint) continue;
+    sizes[d] *= sizes[d - 1];
+    erase(d - 1);
+  }
+}
+
+// Tensors of a product in the order of GemmViews.
+struct GemmTensors {
+  std::vector<const BoundTensor*> tensors;
+  std::vector<DType> dtypes;
+  std::vector<std::string_view> names;
+};
+
+GemmTensors tensors_of(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound) {
+  GemmTensors out;
+  const auto add = [&](ir::ValueId value, DType dtype) {
+    out.tensors.push_back(&bound.tensors[static_cast<std::size_t>(value)]);
+    out.dtypes.push_back(dtype);
+    out.names.push_back(plan.graph[value].name);
+  };
+  add(step.gemm.a.value, step.gemm.a.dtype);
+  add(step.gemm.b.value, step.gemm.b.dtype);
+  for (const plan::Load& load : step.epilogue.loads) add(load.value, load.dtype);
+  for (const plan::Store& store : step.epilogue.stores) add(store.value, store.dtype);
+  return out;
+}
+
+GemmViews arrange(const plan::FusedGemm& step, const std::vector<MatrixView>& views) {
+  GemmViews out;
+  // In memory a is [m, k] and b is [k, n] unless transposed; the kernel reads both with K last.
+  out.a = step.gemm.a.transposed ? transposed(views[0]) : views[0];
+  out.b = step.gemm.b.transposed ? views[1] : transposed(views[1]);
+  const auto loads = views.begin() + 2;
+  const auto stores = loads + static_cast<std::ptrdiff_t>(step.epilogue.loads.size());
+  out.loads.assign(loads, stores);
+  out.stores.assign(stores, views.end());
+  return out;
+}
+
+std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTensors& tensors,
+                                      plan::WhyNot* why) {
+  std::vector<MatrixView> views;
+  for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
+    const auto view = as_matrix(*tensors.tensors[i], tensors.dtypes[i]);
+    if (!view) {
+      *why = uneven_rows(tensors.names[i]);
+      return std::nullopt;
+    }
+    views.push_back(*view);
+  }
+  return arrange(step, views);
+}
 
 }  // namespace
 
@@ -33,31 +133,69 @@ std::optional<MatrixView> as_matrix(const BoundTensor& tensor, DType dtype) {
   return view;
 }
 
-std::optional<plan::WhyNot> why_not_tma(const std::optional<MatrixView>& view, DType dtype,
+MatrixView transposed(MatrixView view) {
+  std::swap(view.rows, view.cols);
+  std::swap(view.row_stride, view.col_stride);
+  return view;
+}
+
+std::optional<plan::WhyNot> why_not_tma(const MatrixView& view, DType dtype,
                                         std::string_view name) {
   const auto bytes = static_cast<std::int64_t>(size_bytes(dtype));
-  if (!view) {
-    return plan::WhyNot{"uneven_rows",
-                        fmt::format("the rows of {} are not evenly spaced in memory.", name)};
-  }
-  if (view->col_stride != 1) {
+  if (view.col_stride != 1 && view.cols > 1) {
     return plan::WhyNot{"strided_columns",
                         fmt::format("neighbouring columns of {} are {} elements apart, and TMA "
                                     "reads contiguous rows.",
-                                    name, view->col_stride)};
+                                    name, view.col_stride)};
   }
-  if (reinterpret_cast<std::uintptr_t>(view->data) % kTmaAlignment != 0) {
+  if (reinterpret_cast<std::uintptr_t>(view.data) % kTmaAlignment != 0) {
     return plan::WhyNot{"unaligned_base",
                         fmt::format("{} does not start at a multiple of {} bytes, which TMA needs.",
                                     name, kTmaAlignment)};
   }
-  if (view->rows > 1 && (view->row_stride <= 0 || view->row_stride * bytes % kTmaAlignment != 0)) {
+  if (view.rows > 1 && (view.row_stride <= 0 || view.row_stride * bytes % kTmaAlignment != 0)) {
     return plan::WhyNot{"unaligned_rows",
                         fmt::format("rows of {} are {} bytes apart, and TMA needs a positive "
                                     "multiple of {}.",
-                                    name, view->row_stride * bytes, kTmaAlignment)};
+                                    name, view.row_stride * bytes, kTmaAlignment)};
+  }
+  for (const std::int64_t stride : {view.inner_stride, view.outer_stride}) {
+    if (stride < 0 || stride * bytes % kTmaAlignment != 0) {
+      return plan::WhyNot{"unaligned_batch",
+                          fmt::format("matrices of {} are {} bytes apart, and TMA needs a positive "
+                                      "multiple of {}.",
+                                      name, stride * bytes, kTmaAlignment)};
+    }
   }
   return std::nullopt;
+}
+
+std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGemm& step,
+                                    const Bound& bound, plan::WhyNot* why) {
+  const GemmTensors tensors = tensors_of(plan, step, bound);
+  if (step.gemm.batch.empty()) return single_views(step, tensors, why);
+  std::vector<std::int64_t> sizes = ir::eval(step.gemm.batch, bound.sizes);
+  std::vector<BatchedView> batched;
+  for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
+    batched.push_back(batched_view(*tensors.tensors[i], tensors.dtypes[i], sizes.size()));
+  }
+  std::vector<BatchedView*> pointers;
+  for (BatchedView& view : batched) pointers.push_back(&view);
+  merge_batch_dims(sizes, pointers);
+  if (sizes.size() > 2) {
+    *why = {"batch_dims", "the batch dims of its tensors cannot be walked as two."};
+    return std::nullopt;
+  }
+  std::vector<MatrixView> views;
+  for (BatchedView& view : batched) {
+    if (!sizes.empty()) view.matrix.inner_stride = view.batch_strides.back();
+    if (sizes.size() > 1) view.matrix.outer_stride = view.batch_strides.front();
+    views.push_back(view.matrix);
+  }
+  GemmViews out = arrange(step, views);
+  if (!sizes.empty()) out.batch_inner = sizes.back();
+  if (sizes.size() > 1) out.batch_outer = sizes.front();
+  return out;
 }
 
 }  // namespace epifuse::codegen

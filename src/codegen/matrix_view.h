@@ -1,4 +1,4 @@
-// A bound tensor seen as one matrix: what tensor maps, row and column vectors need to know.
+// Bound tensors seen as matrices: what tensor maps, row and column vectors need to know.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,36 @@
 
 namespace epifuse::codegen {
 
-// rows x cols elements; element (r, c) is data[r * row_stride + c * col_stride].
+// rows x cols elements of each product of a batch; element (outer, inner, r, c) is
+// data[outer * outer_stride + inner * inner_stride + r * row_stride + c * col_stride].
 struct MatrixView {
   const void* data = nullptr;
   std::int64_t rows = 1, cols = 1, row_stride = 0, col_stride = 1;
+  std::int64_t inner_stride = 0, outer_stride = 0;
 };
 
 // The last dim are the columns, all dims before it the rows; empty when the rows do not step
 // evenly.
 std::optional<MatrixView> as_matrix(const BoundTensor& tensor, DType dtype);
 
-// Whether a tensor map can describe it: columns contiguous, base and row stride multiples of 16
+// The same matrix with rows and columns exchanged.
+MatrixView transposed(MatrixView view);
+
+// Whether a tensor map can describe it: columns contiguous, base and strides multiples of 16
 // bytes. Empty when it can.
-std::optional<plan::WhyNot> why_not_tma(const std::optional<MatrixView>& view, DType dtype,
-                                        std::string_view name);
+std::optional<plan::WhyNot> why_not_tma(const MatrixView& view, DType dtype, std::string_view name);
+
+// All that one product reads and writes, as its kernel sees it.
+struct GemmViews {
+  std::int64_t batch_outer = 1, batch_inner = 1;
+  MatrixView a, b;                 // a[m, k], b[n, k]
+  std::vector<MatrixView> loads;   // one for each of the epilogue's; of parameters it means nothing
+  std::vector<MatrixView> stores;  // as many as the epilogue's
+};
+
+// Empty, with the reason in `why`, when a tensor's rows do not step evenly or the batch dims cannot
+// be walked as two.
+std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGemm& step,
+                                    const Bound& bound, plan::WhyNot* why);
 
 }  // namespace epifuse::codegen

@@ -21,6 +21,27 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmCon
 // Bytes of one stage of operands and its barriers.
 int stage_bytes(const GemmConfig& config);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
-int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config);
+int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
+               const GemmVariant& variant);
+int cluster_size(const GemmConfig& config);
+
+// What an epilogue needs beside the accumulators.
+struct Pressure {
+  int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
+  int rows = 0;                         // row vectors
+  int cost = 0;                         // instructions an element
+  bool rounds = false;                  // keeps roundings, and with them more values
+  bool vectors = false;                 // more than the one row vector of a bias
+};
+Pressure pressure(const plan::Epilogue& epilogue);
+
+// How a config covers a problem.
+struct Tiling {
+  std::int64_t tiles = 0;     // of all products
+  std::int64_t columns = 0;   // of tiles
+  std::int64_t num_ctas = 0;  // of the persistent grid, or of all clusters that split K
+  int raster = 1;             // tiles along m that are walked side by side
+};
+Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits& limits);
 
 }  // namespace epifuse::codegen::sm90_dense

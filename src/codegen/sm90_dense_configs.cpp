@@ -1,4 +1,4 @@
-// Which tiles the Hopper GEMM may use for an epilogue, and which for a problem size.
+// Which tiles and schedules the Hopper GEMM may use for an epilogue.
 #include <algorithm>
 
 #include "codegen/epilogue_cuda.h"
@@ -11,56 +11,108 @@ using plan::Access;
 using plan::Epilogue;
 using plan::FusedGemm;
 
-// These mirror kernels/sm90_dense.cuh and kernels/sm90_epilogue.cuh.
-constexpr int kTileK = 64;
+// These mirror kernels/sm90_layout.cuh and kernels/sm90_staging.cuh.
+constexpr int kRowBytes = 128;  // of an operand in shared memory
 constexpr int kSlotBytes = 2048;
+constexpr int kChunkColumns = 64;
 constexpr int kConsumers = 2;
 constexpr int kWarps = 8;
 constexpr int kBarrierBytes = 8;
 
-constexpr int kMostStages = 6;
+constexpr int kMostStages = 8;
 constexpr int kFewestStages = 3;
 
-// The tiles, and their time per output element against the best: smaller ones move more bytes per
-// flop, through shared memory and at the power limit.
-struct TileShape {
+// The candidates; stages and depths follow from the epilogue.
+struct Shape {
   int m, n;
-  double time_per_element;
+  bool cooperative, two_widths;
+  int cluster_m, cluster_n, split_k;
 };
-constexpr TileShape kTiles[] = {{128, 192, 1.0}, {128, 128, 1.03}, {64, 128, 1.4}};
+constexpr Shape kShapes[] = {
+    {128, 192, false, false, 1, 1, 1}, {128, 192, false, true, 1, 1, 1},
+    {128, 128, false, false, 1, 1, 1}, {128, 128, false, true, 1, 1, 1},
+    {192, 128, false, false, 1, 1, 1}, {64, 256, false, false, 1, 1, 1},
+    {64, 128, false, false, 1, 1, 1},  {128, 64, false, false, 1, 1, 1},
+    {128, 256, true, false, 2, 1, 1},  {256, 128, true, false, 2, 1, 1},
+    {256, 128, true, false, 1, 2, 1},  {128, 256, true, false, 1, 1, 2},
+    {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 4},
+    {128, 64, true, false, 1, 1, 2},   {128, 64, true, false, 1, 1, 4},
+};
+
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
 
-int load_slots(const Epilogue& epilogue) {
-  int slots = 0;
+int load_slots(const Epilogue& epilogue, unsigned plain) {
+  int slots = 0, index = 0;
   for (int i : loads_of(epilogue, Access::tile)) {
-    slots += bytes(epilogue.loads[static_cast<std::size_t>(i)].dtype) / 2;
+    const bool is_plain = plain >> index++ & 1;
+    if (!is_plain) slots += bytes(epilogue.loads[static_cast<std::size_t>(i)].dtype) / 2;
   }
   return slots;
 }
 
-int store_slots(const Epilogue& epilogue) {
-  int slots = 0;
-  for (const plan::Store& store : epilogue.stores) slots += bytes(store.dtype) / 2;
+int store_slots(const Epilogue& epilogue, unsigned plain) {
+  int slots = 0, index = 0;
+  for (const plan::Store& store : epilogue.stores) {
+    const bool is_plain = plain >> index++ & 1;
+    if (!is_plain) slots += bytes(store.dtype) / 2;
+  }
   return slots;
 }
 
 // Shared memory beside the stages and their barriers.
-int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config) {
-  const int rows = static_cast<int>(loads_of(epilogue, Access::row).size());
-  const int loads = load_slots(epilogue);
-  return kWarps * kSlotBytes *
-             (config.store_depth * store_slots(epilogue) + config.load_depth * loads) +
+int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+  const int rows =
+      static_cast<int>(loads_of(epilogue, variant.swapped ? Access::col : Access::row).size());
+  const int loads = load_slots(epilogue, variant.plain_loads);
+  const int stores = store_slots(epilogue, variant.plain_stores);
+  return kWarps * kSlotBytes * (config.store_depth * stores + config.load_depth * loads) +
          kConsumers * rows * config.tile_n * 4 +
          (loads > 0 ? kWarps * config.load_depth * kBarrierBytes : 0);
 }
 
-// What of an epilogue stands in registers beside the accumulators.
-struct Pressure {
-  int slots = 0;         // of full-size loads and stores
-  int cost = 0;          // instructions an element
-  bool rounds = false;   // keeps roundings, and with them more values
-  bool vectors = false;  // more than the one row vector of a bias
-};
+// Of one consumer thread.
+int accumulators(const Shape& shape) {
+  return shape.m * shape.n / 128 / (shape.cooperative ? 2 : 1);
+}
+
+// Chunks of 16 x 64 of one consumer warp.
+int chunks(const Shape& shape) {
+  return shape.m / 64 * (shape.n / kChunkColumns) / (shape.cooperative ? 2 : 1);
+}
+
+// Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
+// accumulators. These limits, and those of the wide tile, are what compiles without spills over the
+// corpus (2026-11-21).
+int math_columns(const Pressure& p) {
+  const int slots = p.load_slots + p.store_slots;
+  if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds) return 64;
+  if (slots > 4 || p.cost > (slots == 1 ? 32 : 16)) return 16;
+  return 32;
+}
+
+bool takes_most_accumulators(const Pressure& p) {
+  const int slots = p.load_slots + p.store_slots;
+  if (slots == 2) return p.cost <= 20 && !p.vectors;
+  return slots < 2 && p.cost <= (p.rounds ? 30 : 40);
+}
+
+GemmConfig config_of(const Shape& shape, const Pressure& registers) {
+  GemmConfig config;
+  config.tile_m = shape.m;
+  config.tile_n = shape.n;
+  const int most_depth = shape.split_k > 1 ? 1 : std::min(chunks(shape), 2);
+  config.load_depth = registers.load_slots == 1 ? most_depth : 1;
+  config.store_depth = registers.store_slots == 1 ? most_depth : 1;
+  config.math_columns = math_columns(registers);
+  config.cooperative = shape.cooperative;
+  config.two_widths = shape.two_widths;
+  config.cluster_m = shape.cluster_m;
+  config.cluster_n = shape.cluster_n;
+  config.split_k = shape.split_k;
+  return config;
+}
+
+}  // namespace
 
 Pressure pressure(const Epilogue& epilogue) {
   Pressure out;
@@ -68,70 +120,42 @@ Pressure pressure(const Epilogue& epilogue) {
     out.rounds = out.rounds || compute.op == ir::Op::cast;
     out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
   }
-  out.slots = load_slots(epilogue) + store_slots(epilogue);
-  const std::size_t num_rows = loads_of(epilogue, Access::row).size();
-  const std::size_t num_tiles = loads_of(epilogue, Access::tile).size();
-  out.vectors = num_rows > 1 || num_rows + num_tiles < epilogue.loads.size();
+  out.load_slots = load_slots(epilogue, 0);
+  out.store_slots = store_slots(epilogue, 0);
+  out.rows = static_cast<int>(loads_of(epilogue, Access::row).size());
+  const int num_tiles = static_cast<int>(loads_of(epilogue, Access::tile).size());
+  const auto num_loads = static_cast<int>(epilogue.loads.size());
+  out.vectors = out.rows > 1 || out.rows + num_tiles < num_loads;
   return out;
 }
 
-// Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
-// accumulators. These limits, and those of the wide tile, are what compiles without spills over the
-// corpus (2026-11-21).
-int math_columns(const Pressure& p) {
-  if (p.slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds) return 64;
-  if (p.slots > 4 || p.cost > (p.slots == 1 ? 32 : 16)) return 16;
-  return 32;
+int cluster_size(const GemmConfig& config) {
+  return config.cluster_m * config.cluster_n * config.split_k;
 }
-
-bool takes_wide_tile(const Pressure& p) {
-  if (p.slots == 2) return p.cost <= 20 && !p.vectors;
-  return p.slots < 2 && p.cost <= (p.rounds ? 30 : 40);
-}
-
-double time_per_element(const GemmConfig& config) {
-  for (const TileShape& tile : kTiles) {
-    if (tile.m == config.tile_m && tile.n == config.tile_n) return tile.time_per_element;
-  }
-  return 1.0;
-}
-
-std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
-
-}  // namespace
 
 int stage_bytes(const GemmConfig& config) {
-  return (config.tile_m + config.tile_n) * kTileK * 2 + 2 * kBarrierBytes;
+  return (config.tile_m + config.tile_n) * kRowBytes + 2 * kBarrierBytes;
 }
 
-int smem_bytes(const Epilogue& epilogue, const GemmConfig& config) {
-  return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config);
+int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+  return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
 }
 
 std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {
-  const int loads = load_slots(step.epilogue), stores = store_slots(step.epilogue);
+  constexpr int kMostAccumulators = 128;
   const Pressure registers = pressure(step.epilogue);
   std::vector<GemmConfig> out;
-  for (const TileShape& tile : kTiles) {
-    if (tile.n > 128 && !takes_wide_tile(registers)) continue;
-    GemmConfig config{
-        tile.m, tile.n, 0, loads == 1 ? 2 : 1, stores == 1 ? 2 : 1, math_columns(registers)};
-    const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, config);
+  for (const Shape& shape : kShapes) {
+    if (accumulators(shape) > kMostAccumulators && !takes_most_accumulators(registers)) continue;
+    GemmConfig config = config_of(shape, registers);
+    // Room for either role of row and column vectors, whichever a variant asks for.
+    const int room = target.smem_per_block_bytes -
+                     std::max(fixed_bytes(step.epilogue, config, {}),
+                              fixed_bytes(step.epilogue, config, {.swapped = true}));
     config.stages = std::min(room / stage_bytes(config), kMostStages);
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;
-}
-
-double expected_us(const FusedGemm&, const GemmConfig& config, const GemmSizes& sizes,
-                   const DeviceLimits& limits) {
-  // Time of the waves: their number times that of a tile, at 2048 multiplications a clock of 1.6
-  // GHz.
-  const std::int64_t tiles =
-      sizes.batch * round_up_div(sizes.m, config.tile_m) * round_up_div(sizes.n, config.tile_n);
-  const auto waves = static_cast<double>(round_up_div(tiles, limits.num_sms));
-  return waves * config.tile_m * config.tile_n * time_per_element(config) *
-         static_cast<double>(sizes.k) / (2048 * 1.6e3);
 }
 
 }  // namespace epifuse::codegen::sm90_dense

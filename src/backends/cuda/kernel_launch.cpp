@@ -26,16 +26,20 @@ jit::CuTensorMapDataType map_type(DType dtype) {
 
 jit::CuTensorMap encode(const Device& device, const codegen::TensorMapRequest& request) {
   jit::CuTensorMap map;
-  const std::uint64_t sizes[] = {static_cast<std::uint64_t>(request.cols),
-                                 static_cast<std::uint64_t>(request.rows)};
-  const std::uint64_t strides_bytes[] = {static_cast<std::uint64_t>(request.row_stride) *
-                                         size_bytes(request.dtype)};
+  const auto bytes = static_cast<std::int64_t>(size_bytes(request.dtype));
+  const auto wide = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
+  const std::uint64_t sizes[] = {wide(request.cols), wide(request.rows), wide(request.inner),
+                                 wide(request.outer)};
+  const std::uint64_t strides_bytes[] = {wide(request.row_stride * bytes),
+                                         wide(request.inner_stride * bytes),
+                                         wide(request.outer_stride * bytes)};
   const std::uint32_t box[] = {static_cast<std::uint32_t>(request.box_cols),
-                               static_cast<std::uint32_t>(request.box_rows)};
-  const std::uint32_t element_strides[] = {1, 1};
+                               static_cast<std::uint32_t>(request.box_rows), 1, 1};
+  const std::uint32_t element_strides[] = {1, 1, 1, 1};
+  const std::uint32_t rank = request.batched ? 4 : 2;
   const jit::CuResult result = device.api().tensor_map_encode_tiled(
-      &map, map_type(request.dtype), 2, const_cast<void*>(request.data), sizes, strides_bytes, box,
-      element_strides, jit::CuTensorMapInterleave::none, jit::CuTensorMapSwizzle::bytes_128,
+      &map, map_type(request.dtype), rank, const_cast<void*>(request.data), sizes, strides_bytes,
+      box, element_strides, jit::CuTensorMapInterleave::none, jit::CuTensorMapSwizzle::bytes_128,
       jit::CuTensorMapL2Promotion::bytes_256, jit::CuTensorMapFill::zeros);
   if (result != jit::kCudaSuccess) {
     device.check(result, fmt::format("cuTensorMapEncodeTiled of {} x {} {} elements, rows {} "

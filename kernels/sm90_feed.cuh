@@ -1,0 +1,74 @@
+// The producer: one thread keeps the ring of stages full by TMA, tile after tile. The CTAs of a
+// cluster load a part each of what they share and multicast it.
+#pragma once
+
+#include "kernels/sm90_layout.cuh"
+#include "kernels/sm90_walk.cuh"
+
+namespace epifuse::sm90 {
+
+// Loads a CTA's part of an operand's tile, one of kParts, into the CTAs that `mask` names. `first`
+// is the tile's first row of M or N.
+template <class Config, bool kIsKMajor, int kTile, int kParts>
+__device__ __forceinline__ void load_operand(const abi::TensorMap& map, FullBarrier& barrier,
+                                             unsigned char* stage, int first, int k, Batch batch,
+                                             int part, uint16_t mask) {
+  const auto load = [&](unsigned char* shared, int row, int col) {
+    if constexpr (kParts == 1) {
+      load_box<Config::kBatched>(map, barrier, shared, row, col, batch);
+    } else {
+      load_box<Config::kBatched>(map, barrier, shared, row, col, batch, mask);
+    }
+  };
+  if constexpr (kIsKMajor) {
+    constexpr int kRows = kTile / kParts;
+    load(stage + part * kRows * 128, first + part * kRows, k);
+  } else {
+    constexpr int kBlocks = kTile / 64 / kParts;
+    static_assert(kBlocks * 64 * kParts == kTile, "every CTA loads whole blocks");
+#pragma unroll
+    for (int block = part * kBlocks; block < (part + 1) * kBlocks; ++block) {
+      load(stage + block * kBlockBytes, k, first + block * 64);
+    }
+  }
+}
+
+template <class Config, class Epilogue>
+__device__ __forceinline__ void feed(const abi::GemmParams& p) {
+  using Layout = SharedLayout<Config, Epilogue>;
+  constexpr int kM = Config::kClusterM, kN = Config::kClusterN;
+  const int rank = Config::kSplitK > 1 ? 0 : cluster_rank<Config>();
+  const int rank_m = rank % kM, rank_n = rank / kM;
+  const auto a_mask = static_cast<uint16_t>(((1 << kM * kN) - 1) / ((1 << kM) - 1) << rank_m);
+  const auto b_mask = static_cast<uint16_t>(((1 << kM) - 1) << kM * rank_n);
+  const Steps steps = steps_of<Config>(p);
+  TileWalk<Config> tiles;
+  RingPosition<Config::kStages> ring;
+#pragma unroll 1
+  for (int tile = tiles.first(); tiles.go(p, tile); tile += tiles.step()) {
+    const Batch a_batch = batch_of(p, 0, tiles.batch), b_batch = batch_of(p, 1, tiles.batch);
+#pragma unroll 1
+    for (int i = 0; i < steps.count; ++i) {
+      const int k = p.first_k + (steps.first + i) * Config::kTileK;
+      Layout::empty(ring.stage).wait(ring.phase ^ 1);
+      FullBarrier& barrier = Layout::full(ring.stage);
+      const bool narrow_box = Config::kTwoWidths && Config::kBIsKMajor && tiles.is_narrow;
+      barrier.arrive_and_expect_tx(Layout::kABytes + Layout::kBBytes - (narrow_box ? 8 * 128 : 0));
+      load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
+          p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
+      load_operand<Config, Config::kBIsKMajor, Config::kTileN, kM>(
+          narrow_box ? p.b_narrow : p.b, barrier, Layout::b(ring.stage), tiles.n, k, b_batch,
+          rank_m, b_mask);
+      ring.next();
+    }
+  }
+  if constexpr (kM * kN > 1) {  // peers may still arrive on our barriers
+#pragma unroll 1
+    for (int i = 0; i < Config::kStages; ++i) {
+      Layout::empty(ring.stage).wait(ring.phase ^ 1);
+      ring.next();
+    }
+  }
+}
+
+}  // namespace epifuse::sm90

@@ -1,0 +1,53 @@
+// What lies where in the shared memory of one CTA of a Hopper GEMM.
+#pragma once
+
+#include "kernels/sm90_epilogue.cuh"
+
+namespace epifuse::sm90 {
+
+constexpr int kConsumers = 2;  // warpgroups
+constexpr int kWarpsPerGroup = 4;
+
+// In this order: stages of A, stages of B, staging of stores and loads (kStoresAt, kLoadsAt), row
+// vectors, barriers.
+template <class Config_, class Epilogue>
+struct SharedLayout : Config_ {
+  using Config = Config_;
+  static constexpr int kWarps = kConsumers * kWarpsPerGroup;
+  static constexpr int kABytes = Config::kTileM * 128;
+  static constexpr int kBBytes = Config::kTileN * 128;
+  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
+  static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr int kA = 0;
+  static constexpr int kB = kA + Config::kStages * kABytes;
+  static constexpr int kStoresAt = kB + Config::kStages * kBBytes;
+  static constexpr int kLoadsAt =
+      kStoresAt + kWarps * Config::kStoreDepth * kSlotBytes * kStoreSlots;
+  static constexpr int kRowsAt = kLoadsAt + kWarps * Config::kLoadDepth * kSlotBytes * kLoadSlots;
+  static constexpr int kRowBytes = Epilogue::Rows::kCount * Config::kTileN * 4;  // a consumer
+  static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;
+  static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
+  static constexpr int kArrivedAt = kEmptyAt + Config::kStages * 8;
+  static constexpr int kNumArrived = kLoadSlots > 0 ? kWarps* Config::kLoadDepth : 0;
+  static constexpr int kBytes = kArrivedAt + kNumArrived * 8;
+  static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
+
+  // Where a cluster splits K: the partial sums of the tile, in place of the stages.
+  static constexpr int kPartialsAt = 0;
+  static_assert(Config::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
+
+  static __device__ __forceinline__ unsigned char* a(int stage) {
+    return shared_memory() + kA + stage * kABytes;
+  }
+  static __device__ __forceinline__ unsigned char* b(int stage) {
+    return shared_memory() + kB + stage * kBBytes;
+  }
+  static __device__ __forceinline__ FullBarrier& full(int stage) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() + kFullAt)[stage];
+  }
+  static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];
+  }
+};
+
+}  // namespace epifuse::sm90

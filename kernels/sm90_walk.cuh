@@ -1,0 +1,131 @@
+// Which tile comes next, and where a warpgroup is in the ring of stages.
+#pragma once
+
+#include "kernels/sm90_primitives.cuh"
+
+namespace epifuse::sm90 {
+
+// What is unusual is off; a generated Config overrides it.
+struct UsualConfig {
+  static constexpr bool kCooperative = false;  // both consumers share a tile, half of its rows each
+  static constexpr bool kTwoWidths = false;    // some tiles are 8 columns narrower
+  static constexpr bool kBatched = false;
+  static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
+  static constexpr int kTileK = 64;  // 128 bytes: one swizzled row
+  static constexpr int kClusterM = 1, kClusterN = 1;
+  static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
+  static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
+};
+
+template <class Config>
+constexpr int kClusterSize = Config::kClusterM* Config::kClusterN* Config::kSplitK;
+
+// This CTA's place in its cluster.
+template <class Config>
+__device__ __forceinline__ int cluster_rank() {
+  return kClusterSize<Config> > 1 ? static_cast<int>(cute::block_rank_in_cluster()) : 0;
+}
+
+// Walks the tiles a consumer or the producer owns: static round robin, p.raster tiles along m side
+// by side so that they share columns of B in L2.
+//
+// Two widths even out the last wave: the host cuts n into p.columns columns such that tiles fill
+// whole waves; some are 8 narrower, spread evenly and shifted from one band of rows to the next, so
+// that every CTA gets its share of both.
+template <class Config>
+struct TileWalk {
+  int m = 0, n = 0;  // first row and column of the current tile
+  Batch batch;
+  bool is_narrow = false;
+
+  static __device__ __forceinline__ int first() {
+    return static_cast<int>(blockIdx.x) / kClusterSize<Config>;
+  }
+  static __device__ __forceinline__ int step() {
+    return static_cast<int>(gridDim.x) / kClusterSize<Config>;
+  }
+
+  __device__ __forceinline__ bool go(const abi::GemmParams& p, int tile) {
+    constexpr int kRows = Config::kTileM * Config::kClusterM;
+    constexpr int kColumns = Config::kTileN * Config::kClusterN;
+    const int tiles_m = (p.m + kRows - 1) / kRows;
+    const int tiles_n = Config::kTwoWidths ? p.columns : (p.n + kColumns - 1) / kColumns;
+    if constexpr (Config::kBatched) {
+      const int product = fast_divide(tile, static_cast<float>(tiles_m * tiles_n));
+      if (product >= p.batch) return false;
+      tile -= product * tiles_m * tiles_n;
+      batch.outer = fast_divide(product, static_cast<float>(p.batch_inner));
+      batch.inner = product - batch.outer * p.batch_inner;
+    } else if (tile >= tiles_m * tiles_n) {
+      return false;
+    }
+    const int per_band = p.raster * tiles_n;
+    const int band = fast_divide(tile, static_cast<float>(per_band));
+    const int height = min(tiles_m - band * p.raster, p.raster);
+    const int in_band = tile - band * per_band;
+    const int column = fast_divide(in_band, static_cast<float>(height));
+    m = (band * p.raster + in_band - column * height) * kRows;
+    n = column * kColumns;
+    if constexpr (kClusterSize < Config >> 1 && Config::kSplitK == 1) {
+      const int rank = cluster_rank<Config>();
+      m += rank % Config::kClusterM * Config::kTileM;
+      n += rank / Config::kClusterM * Config::kTileN;
+    }
+    if constexpr (Config::kTwoWidths) narrow(p, band, column, tiles_n);
+    return true;
+  }
+
+ private:
+  // Of every `columns` columns `num_narrow` are narrow: those where floor(x num_narrow / columns)
+  // steps up, x counted from the band's own start. None where they would not add up to n.
+  __device__ __forceinline__ void narrow(const abi::GemmParams& p, int band, int column,
+                                         int columns) {
+    const int excess = columns * Config::kTileN - p.n;
+    const int num_narrow = p.n % 8 == 0 && excess <= 8 * columns ? excess / 8 : 0;
+    const float width = static_cast<float>(columns);
+    int x = band * num_narrow;
+    x -= fast_divide(x, width) * columns;
+    x += column * num_narrow;
+    const int before = fast_divide(x, width);
+    n -= 8 * before;
+    is_narrow = fast_divide(x + num_narrow, width) != before;
+  }
+};
+
+// Position in the ring of stages.
+template <int kStages>
+struct RingPosition {
+  int stage = 0;
+  uint32_t phase = 0;
+  __device__ __forceinline__ void next() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  __device__ __forceinline__ void skip(int count) {
+    stage += count;
+    phase ^= static_cast<uint32_t>(stage / kStages) & 1;
+    stage %= kStages;
+  }
+};
+
+// The steps of K that this CTA multiplies of a tile: at least one, past the end if need be, where
+// TMA reads zeros.
+struct Steps {
+  int first, count;
+};
+
+template <class Config>
+__device__ __forceinline__ Steps steps_of(const abi::GemmParams& p) {
+  const int all = (p.k + Config::kTileK - 1) / Config::kTileK;
+  if constexpr (Config::kSplitK == 1) {
+    return {0, max(all, 1)};
+  } else {
+    const int each = (all + Config::kSplitK - 1) / Config::kSplitK;
+    const int first = cluster_rank<Config>() * each;
+    return {first, max(min(all - first, each), 1)};
+  }
+}
+
+}  // namespace epifuse::sm90

@@ -1,0 +1,290 @@
+// From bound tensors to the launch of a Hopper GEMM: which variant they need, and its parameters.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "base/check.h"
+#include "codegen/epilogue_cuda.h"
+#include "codegen/matrix_view.h"
+#include "codegen/sm90_dense.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen::sm90_dense {
+namespace {
+
+using plan::Access;
+using plan::FusedGemm;
+using plan::WhyNot;
+
+// These mirror kernels/sm90_dense.cuh.
+constexpr int kThreads = 384;
+constexpr int kWarpRows = 16;
+constexpr int kSwizzleBytes = 128;
+constexpr int kSmallestTile = 64;
+constexpr int kNarrower = 8;
+
+int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
+std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+
+bool is_single_row(const MatrixView& view) { return view.rows == 1; }
+bool is_row_major(const MatrixView& view) { return view.col_stride == 1 || view.cols == 1; }
+bool is_column_major(const MatrixView& view) {
+  return !is_row_major(view) && (view.row_stride == 1 || is_single_row(view));
+}
+
+// Full-size matrices: of the epilogue's tile loads, and of all its stores.
+struct FullSize {
+  std::vector<MatrixView> loads, stores;
+  std::vector<DType> load_dtypes, store_dtypes;
+};
+
+FullSize full_size(const FusedGemm& step, const GemmViews& views) {
+  FullSize out;
+  for (int i : loads_of(step.epilogue, Access::tile)) {
+    const auto load = static_cast<std::size_t>(i);
+    out.loads.push_back(views.loads[load]);
+    out.load_dtypes.push_back(step.epilogue.loads[load].dtype);
+  }
+  out.stores = views.stores;
+  for (const plan::Store& store : step.epilogue.stores) out.store_dtypes.push_back(store.dtype);
+  return out;
+}
+
+// Whether most of what the epilogue reads and writes in full is column-major.
+bool wants_swap(const FullSize& full) {
+  std::ptrdiff_t row_major = 0, column_major = 0;
+  for (const auto* views : {&full.loads, &full.stores}) {
+    row_major += std::count_if(views->begin(), views->end(), is_row_major);
+    column_major += std::count_if(views->begin(), views->end(), is_column_major);
+  }
+  return column_major > row_major;
+}
+
+unsigned plain_bits(const std::vector<MatrixView>& views, const std::vector<DType>& dtypes) {
+  unsigned bits = 0;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (why_not_tma(views[i], dtypes[i], "")) bits |= 1u << i;
+  }
+  return bits;
+}
+
+// D^T = B^T A^T: rows and columns exchange their roles in everything.
+GemmViews swapped(GemmViews views) {
+  std::swap(views.a, views.b);
+  for (MatrixView& view : views.loads) view = transposed(view);
+  for (MatrixView& view : views.stores) view = transposed(view);
+  return views;
+}
+
+GemmViews require_views(const plan::Plan& plan, const FusedGemm& step, const Bound& bound) {
+  WhyNot why;
+  const auto views = gemm_views(plan, step, bound, &why);
+  EPIFUSE_CHECK(views.has_value(), "tensors are checked by why_not_bound");
+  return *views;
+}
+
+// A map of boxes of `box_rows` rows, 128 bytes wide.
+TensorMapRequest map_request(std::size_t offset, const MatrixView& view, DType dtype, int box_rows,
+                             const GemmViews& views, bool batched) {
+  TensorMapRequest request;
+  request.offset = offset;
+  request.data = view.data;
+  request.dtype = dtype;
+  request.rows = view.rows;
+  request.cols = view.cols;
+  // A single row has no stride; any legal one will do.
+  const std::int64_t legal = round_up_div(view.cols, 16) * 16;
+  request.row_stride = view.rows > 1 ? view.row_stride : legal;
+  request.box_rows = box_rows;
+  request.box_cols = kSwizzleBytes / bytes(dtype);
+  request.batched = batched;
+  request.inner = view.inner_stride != 0 ? views.batch_inner : 1;
+  request.outer = view.outer_stride != 0 ? views.batch_outer : 1;
+  request.inner_stride = view.inner_stride != 0 ? view.inner_stride : legal;
+  request.outer_stride = view.outer_stride != 0 ? view.outer_stride : legal;
+  return request;
+}
+
+abi::BatchStrides batch_strides(const MatrixView& view) {
+  return {view.outer_stride, view.inner_stride};
+}
+abi::Matrix plain_matrix(const MatrixView& view) {
+  return {const_cast<void*>(view.data), view.row_stride, view.col_stride, batch_strides(view)};
+}
+
+// Fills the parameter block and asks for its maps.
+class Binder {
+ public:
+  Binder(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
+         const GemmVariant& variant, const Bound& bound)
+      : step_(step), config_(config), variant_(variant), bound_(bound) {
+    views_ = require_views(plan, step, bound);
+    if (variant.swapped) views_ = swapped(views_);
+  }
+
+  Launch bind(const DeviceLimits& limits) {
+    const std::int64_t m = views_.a.rows, n = views_.b.rows, k = views_.a.cols;
+    params_.m = static_cast<int>(m);
+    params_.n = static_cast<int>(n);
+    params_.k = static_cast<int>(k);
+    params_.batch_inner = static_cast<int>(views_.batch_inner);
+    params_.batch = static_cast<int>(views_.batch_inner * views_.batch_outer);
+    bind_operands();
+    bind_full_size();
+    bind_vectors();
+    set_grid(m, n, k, limits);
+    out_.params.resize(sizeof params_);
+    std::memcpy(out_.params.data(), &params_, sizeof params_);
+    return std::move(out_);
+  }
+
+ private:
+  void add_map(std::size_t offset, int index, const MatrixView& view, DType dtype, int box_rows) {
+    const bool batched = !step_.gemm.batch.empty();
+    out_.maps.push_back(map_request(offset, view, dtype, box_rows, views_, batched));
+    if (view.inner_stride != 0) params_.batched |= 1u << (2 * index);
+    if (view.outer_stride != 0) params_.batched |= 2u << (2 * index);
+  }
+
+  // K-major operands come in boxes of the tile's rows (of a CTA's part of them), others in boxes of
+  // one stage's rows of K.
+  void add_operand(std::size_t offset, int index, MatrixView view, const plan::Operand& operand,
+                   int tile_rows) {
+    const bool is_k_major = operand.major == plan::Major::k;
+    if (view.cols == 0) {  // no products: a matrix of which only what lies outside is read
+      view = {nowhere(), 1, 1, 0, 1, 0, 0};
+      params_.first_k = kSwizzleBytes / bytes(operand.dtype);
+    } else if (!is_k_major) {
+      view = transposed(view);
+    }
+    add_map(offset, index, view, operand.dtype,
+            is_k_major ? tile_rows : kSwizzleBytes / bytes(operand.dtype));
+  }
+
+  // Any address that a map may start at.
+  const void* nowhere() const {
+    constexpr std::uintptr_t kAlignment = 256;
+    const auto address = reinterpret_cast<std::uintptr_t>(views_.stores.front().data);
+    return reinterpret_cast<const void*>(address / kAlignment * kAlignment);
+  }
+
+  void bind_operands() {
+    const plan::Operand& a = variant_.swapped ? step_.gemm.b : step_.gemm.a;
+    const plan::Operand& b = variant_.swapped ? step_.gemm.a : step_.gemm.b;
+    add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, config_.tile_m / config_.cluster_n);
+    add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, config_.tile_n / config_.cluster_m);
+    if (config_.two_widths) {
+      add_operand(offsetof(abi::GemmParams, b_narrow), 1, views_.b, b, config_.tile_n - kNarrower);
+    }
+  }
+
+  void bind_full_size() {
+    const FullSize full = full_size(step_, views_);
+    for (std::size_t i = 0; i < full.loads.size(); ++i) {
+      params_.plain_tiles[i] = plain_matrix(full.loads[i]);
+      if (variant_.plain_loads >> i & 1) continue;
+      add_map(offsetof(abi::GemmParams, tiles) + i * sizeof(abi::TensorMap),
+              abi::kFirstTile + static_cast<int>(i), full.loads[i], full.load_dtypes[i], kWarpRows);
+    }
+    for (std::size_t i = 0; i < full.stores.size(); ++i) {
+      params_.plain_stores[i] = plain_matrix(full.stores[i]);
+      if (variant_.plain_stores >> i & 1) continue;
+      add_map(offsetof(abi::GemmParams, stores) + i * sizeof(abi::TensorMap),
+              abi::kFirstStore + static_cast<int>(i), full.stores[i], full.store_dtypes[i],
+              kWarpRows);
+    }
+  }
+
+  void bind_vectors() {
+    int rows = 0, cols = 0, scalars = 0, parameters = 0;
+    for (std::size_t i = 0; i < step_.epilogue.loads.size(); ++i) {
+      const plan::Load& load = step_.epilogue.loads[i];
+      const MatrixView& view = views_.loads[i];
+      Access access = load.access;
+      if (variant_.swapped && access == Access::row) {
+        access = Access::col;
+      } else if (variant_.swapped && access == Access::col) {
+        access = Access::row;
+      }
+      switch (access) {
+        case Access::parameter:
+          params_.parameters[parameters++] =
+              static_cast<float>(bound_.scalars[static_cast<std::size_t>(load.value)]);
+          break;
+        case Access::scalar:
+          params_.scalars[scalars++] = {view.data, 0, batch_strides(view)};
+          break;
+        case Access::row:
+          params_.rows[rows++] = {view.data, view.col_stride, batch_strides(view)};
+          break;
+        case Access::col:
+          params_.cols[cols++] = {view.data, view.row_stride, batch_strides(view)};
+          break;
+        case Access::tile: break;
+      }
+    }
+  }
+
+  void set_grid(std::int64_t m, std::int64_t n, std::int64_t k, const DeviceLimits& limits) {
+    const GemmSizes sizes{params_.batch, m, n, k};
+    const Tiling tiling = tile(config_, sizes, limits);
+    params_.raster = tiling.raster;
+    params_.columns = static_cast<int>(tiling.columns);
+    out_.cluster = static_cast<unsigned>(cluster_size(config_));
+    out_.grid = static_cast<unsigned>(tiling.num_ctas);
+    out_.block = kThreads;
+    out_.smem_bytes = static_cast<unsigned>(smem_bytes(step_.epilogue, config_, variant_));
+    out_.overlaps_previous = true;
+  }
+
+  const FusedGemm& step_;
+  const GemmConfig& config_;
+  const GemmVariant& variant_;
+  const Bound& bound_;
+  GemmViews views_;
+  abi::GemmParams params_{};
+  Launch out_;
+};
+
+}  // namespace
+
+std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& step,
+                                    const Bound& bound) {
+  WhyNot why;
+  const auto views = gemm_views(plan, step, bound, &why);
+  if (!views) return why;
+  constexpr std::int64_t kMostTiles = 1 << 21;  // what the kernel's float division can number
+  const std::int64_t tiles = views->batch_inner * views->batch_outer *
+                             round_up_div(views->a.rows, kSmallestTile) *
+                             round_up_div(views->b.rows, kSmallestTile);
+  if (tiles >= kMostTiles) {
+    return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
+  }
+  if (views->a.cols == 0) return std::nullopt;  // operands that are not read
+  const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
+    return why_not_tma(operand.major == plan::Major::k ? view : transposed(view), operand.dtype,
+                       plan.graph[operand.value].name);
+  };
+  if (auto no = why_not_operand(step.gemm.a, views->a)) return no;
+  return why_not_operand(step.gemm.b, views->b);
+}
+
+GemmVariant variant(const plan::Plan& plan, const FusedGemm& step, const Bound& bound) {
+  GemmViews views = require_views(plan, step, bound);
+  GemmVariant out;
+  out.swapped = wants_swap(full_size(step, views));
+  if (out.swapped) views = swapped(views);
+  const FullSize full = full_size(step, views);
+  out.plain_loads = plain_bits(full.loads, full.load_dtypes);
+  out.plain_stores = plain_bits(full.stores, full.store_dtypes);
+  return out;
+}
+
+Launch launch(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
+              const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits) {
+  return Binder(plan, step, config, variant, bound).bind(limits);
+}
+
+}  // namespace epifuse::codegen::sm90_dense
