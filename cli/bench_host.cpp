@@ -3,13 +3,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/memory.h"
+#include "base/measure.h"
 #include "codegen/kernel.h"
 #include "epifuse/error.h"
 #include "epifuse/program.h"
@@ -26,15 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kLaunchBlock = 200, kLaunchBlocks = 25;
 constexpr std::int64_t kM = 256, kN = 256, kK = 256;  // small: the host is slower than the device
 
-double us_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> x) {
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
-}
+double us_since(Clock::time_point start) { return seconds_since(start) * 1e6; }
 
 constexpr const char* kActivations[] = {"silu", "gelu_tanh", "gelu_erf", "relu", "sigmoid", "tanh"};
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "backends/cuda/timing.h"
+#include "base/measure.h"
 
 namespace epifuse::cli {
 namespace {
@@ -18,16 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFewestRounds = 3;
 constexpr double kQuietSeconds = 2.0;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> x) {
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
-}
 
 std::vector<double> time_on_cpu(const std::vector<std::function<void()>>& runs, int rounds,
                                 double seconds) {

@@ -16,7 +16,6 @@ std::vector<double> time_interleaved(const Target& target,
                                      double seconds);
 
 // Prints "what ..." on stderr when the scope takes longer than two seconds, and how long it took.
-
 class Progress {
  public:
   explicit Progress(std::string what);

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/memory.h"
+#include "base/measure.h"
 
 namespace epifuse::cuda {
 namespace {
@@ -20,16 +21,6 @@ constexpr int kRoundsInFlight = 8;  // before the host waits for the device
 constexpr double kWarmUpSeconds = 0.15;
 constexpr int kCalibrationLaunches = 20;
 constexpr std::size_t kFlushBytes = std::size_t{256} << 20;  // larger than any L2
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> x) {
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
-}
 
 // The time on the device between two points of the default stream.
 class Span {
