@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cctype>
+#include <vector>
 
 #include "base/file.h"
 #include "epifuse/error.h"
@@ -27,26 +28,30 @@ nlohmann::json number_or_null(double x) { return x > 0 ? nlohmann::json(x) : nlo
 }  // namespace
 
 nlohmann::json to_json(const ResultRow& row, const ResultContext& context) {
-  return {{"suite", row.suite},
-          {"workload", row.workload},
-          {"m", row.m},
-          {"n", row.n},
-          {"k", row.k},
-          {"groups", row.groups},
-          {"dtype", row.dtype},
-          {"epilogue", row.epilogue},
-          {"numerics", row.numerics},
-          {"contender", row.contender},
-          {"us", row.us},
-          {"baseline", row.baseline},
-          {"ratio", number_or_null(row.ratio)},
-          {"ratio_sustained", number_or_null(row.ratio_sustained)},
-          {"rel_error", number_or_null(row.rel_error)},
-          {"device", context.device},
-          {"driver", context.driver},
-          {"commit", context.commit},
-          {"command", context.command},
-          {"date", context.date}};
+  nlohmann::json out = {{"suite", row.suite},
+                        {"workload", row.workload},
+                        {"m", row.m},
+                        {"n", row.n},
+                        {"k", row.k},
+                        {"groups", row.groups},
+                        {"dtype", row.dtype},
+                        {"epilogue", row.epilogue},
+                        {"numerics", row.numerics},
+                        {"contender", row.contender},
+                        {"us", row.us},
+                        {"baseline", row.baseline},
+                        {"ratio", number_or_null(row.ratio)},
+                        {"ratio_sustained", number_or_null(row.ratio_sustained)},
+                        {"rel_error", number_or_null(row.rel_error)},
+                        {"device", context.device},
+                        {"driver", context.driver},
+                        {"commit", context.commit},
+                        {"command", context.command},
+                        {"date", context.date}};
+  if (!row.config.empty()) out["config"] = row.config;
+  if (row.expected_us > 0) out["expected_us"] = row.expected_us;
+  if (row.chosen) out["chosen"] = true;
+  return out;
 }
 
 void merge_results(const std::filesystem::path& path, const nlohmann::json& rows) {
@@ -57,19 +62,27 @@ void merge_results(const std::filesystem::path& path, const nlohmann::json& rows
       throw ArgumentError(fmt::format("{}: expected a list of result rows", path.string()));
     }
   }
-  for (const nlohmann::json& row : rows) {
+  nlohmann::json merged = nlohmann::json::array();
+  std::vector<bool> placed(rows.size());
+  const auto place_like = [&](const nlohmann::json& old) {
     bool found = false;
-    for (nlohmann::json& old : all) {
-      if (!same_point(old, row)) continue;
-      old = row;
-      found = true;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!same_point(old, rows[i])) continue;
+      if (!placed[i]) merged.push_back(rows[i]);
+      placed[i] = found = true;
     }
-    if (!found) all.push_back(row);
+    return found;
+  };
+  for (const nlohmann::json& old : all) {
+    if (!place_like(old)) merged.push_back(old);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!placed[i]) merged.push_back(rows[i]);
   }
   // One row a line, so that differences can be read.
   std::string text = "[\n";
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    text += "  " + all[i].dump() + (i + 1 < all.size() ? ",\n" : "\n");
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    text += "  " + merged[i].dump() + (i + 1 < merged.size() ? ",\n" : "\n");
   }
   write_file_atomically(path, text + "]\n");
 }

@@ -16,6 +16,9 @@ struct ResultRow {
   std::string baseline;  // "cublas": the bare vendor GEMM; empty: `us` stands alone
   double ratio = 0, ratio_sustained = 0;  // 0: not measured
   double rel_error = 0;
+  std::string config;      // how it ran: "sm90_dense, ping-pong 128x192, 4 stages"; empty: unknown
+  double expected_us = 0;  // by the family's model; 0: not asked
+  bool chosen = false;     // of the candidates of a sweep, the one that the model takes
 };
 
 // What all rows of one run have in common.
@@ -25,8 +28,8 @@ struct ResultContext {
 
 nlohmann::json to_json(const ResultRow& row, const ResultContext& context);
 
-// Puts rows into a results file: a row replaces the one of the same point and contender; the rest
-// stay. Throws ArgumentError when the file is no such list or cannot be written.
+// Puts rows into a results file: rows replace those of the same point and contender; the rest stay.
+// Throws ArgumentError when the file is no such list or cannot be written.
 void merge_results(const std::filesystem::path& path, const nlohmann::json& rows);
 
 // "h200" of "NVIDIA H200": the results file's name.

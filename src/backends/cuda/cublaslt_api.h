@@ -21,7 +21,23 @@ inline constexpr LtStatus kLtSuccess = 0;
 // Values are those of the library's ABI.
 enum class LtComputeType : int { f32 = 68 };
 enum class LtDataType : int { f32 = 0, f16 = 2, bf16 = 14 };
-enum class LtDescAttribute : int { transpose_a = 3, transpose_b = 4 };
+enum class LtDescAttribute : int {
+  transpose_a = 3,
+  transpose_b = 4,
+  epilogue = 7,
+  bias_pointer = 8,
+  aux_pointer = 11,
+  aux_leading = 12,
+  bias_type = 26,
+};
+// Flags of cublasLtEpilogue_t; aux stores what enters the activation.
+enum LtEpilogue : std::uint32_t {
+  kLtNoEpilogue = 1,
+  kLtRelu = 2,
+  kLtBias = 4,
+  kLtGelu = 32,
+  kLtAux = 128,
+};
 enum class LtOperation : std::int32_t { none = 0, transpose = 1 };
 enum class LtLayoutAttribute : int { batch_count = 5, batch_stride = 6 };
 enum class LtPreferenceAttribute : int {

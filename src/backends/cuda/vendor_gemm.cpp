@@ -62,6 +62,29 @@ struct VendorKernel {
 
 namespace {
 
+void describe_epilogue(VendorKernel& kernel) {
+  const LtApi& api = *kernel.api;
+  const VendorEpilogue& wanted = kernel.problem.epilogue;
+  const auto set = [&](LtDescAttribute attribute, const auto& value) {
+    check(api, api.desc_set(kernel.desc, attribute, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute");
+  };
+  std::uint32_t flags = 0;
+  if (wanted.activation == VendorEpilogue::Activation::relu) flags |= kLtRelu;
+  if (wanted.activation == VendorEpilogue::Activation::gelu_tanh) flags |= kLtGelu;
+  if (wanted.bias != nullptr) {
+    flags |= kLtBias;
+    set(LtDescAttribute::bias_pointer, wanted.bias);
+    set(LtDescAttribute::bias_type, lt_type(kernel.problem.result));
+  }
+  if (wanted.preact != nullptr) {
+    flags |= kLtAux;
+    set(LtDescAttribute::aux_pointer, wanted.preact);
+    set(LtDescAttribute::aux_leading, kernel.problem.d_stride);
+  }
+  if (flags != 0) set(LtDescAttribute::epilogue, flags);
+}
+
 void describe(VendorKernel& kernel) {
   const LtApi& api = *kernel.api;
   const VendorProblem& p = kernel.problem;
@@ -74,6 +97,7 @@ void describe(VendorKernel& kernel) {
   };
   set_transpose(LtDescAttribute::transpose_a, !p.b.row_major);
   set_transpose(LtDescAttribute::transpose_b, !p.a.row_major);
+  describe_epilogue(kernel);
 
   // A row-major matrix of rows x cols is a column-major one of cols x rows.
   const auto make_layout = [&](LtMatrixLayout& layout, DType dtype, std::int64_t rows,
@@ -154,7 +178,7 @@ std::shared_ptr<const VendorKernel> VendorGemm::kernel(const VendorProblem& prob
   return kernel;
 }
 
-std::vector<VendorCall> VendorGemm::calls(const Product& product) {
+std::vector<VendorCall> VendorGemm::calls(const Product& product, const VendorEpilogue& epilogue) {
   const auto a = leading(product.a, product.m, product.k);
   const auto b = leading(product.b, product.k, product.n);
   const auto d = leading(product.d, product.m, product.n);
@@ -163,6 +187,7 @@ std::vector<VendorCall> VendorGemm::calls(const Product& product) {
   VendorProblem problem{
       product.a.dtype, product.d.dtype, product.m, product.n, product.k, *a, *b, d->stride, {}};
   if (!product.batch.empty()) problem.batch = product.batch.back();
+  problem.epilogue = epilogue;
   std::int64_t num_calls = 1;
   for (std::size_t i = 0; i + 1 < product.batch.size(); ++i) num_calls *= product.batch[i].size;
   std::vector<VendorCall> calls;
@@ -188,13 +213,15 @@ std::vector<VendorCall> VendorGemm::calls(const Product& product) {
 
 void VendorGemm::run(const VendorCall& call, void* workspace, jit::CuStream stream) const {
   const VendorKernel& kernel = *call.kernel;
-  const float one = 1.0f, zero = 0.0f;
+  const VendorEpilogue& epilogue = kernel.problem.epilogue;
+  const float beta = epilogue.residual != nullptr ? 1.0f : 0.0f;
+  const void* c = epilogue.residual != nullptr ? epilogue.residual : call.d;
   // The library loads its kernels when they are first used.
   const RelaxedCapture relaxed(device_->api());
   check(*api_,
-        api_->matmul(handle_, kernel.desc, &one, call.b, kernel.b, call.a, kernel.a, &zero, call.d,
-                     kernel.d, call.d, kernel.d, &kernel.algorithm, workspace, kWorkspaceBytes,
-                     stream),
+        api_->matmul(handle_, kernel.desc, &epilogue.alpha, call.b, kernel.b, call.a, kernel.a,
+                     &beta, c, kernel.d, call.d, kernel.d, &kernel.algorithm, workspace,
+                     kWorkspaceBytes, stream),
         "cublasLtMatmul");
 }
 
@@ -221,9 +248,9 @@ Product product_of_views(const TensorView& a, const TensorView& b, const TensorV
 
 }  // namespace
 
-std::function<void(Stream)> bare_gemm(const std::shared_ptr<const Device>& device,
-                                      const TensorView& a, const TensorView& b,
-                                      const TensorView& d) {
+std::function<void(Stream)> epilogue_gemm(const std::shared_ptr<const Device>& device,
+                                          const TensorView& a, const TensorView& b,
+                                          const TensorView& d, const VendorEpilogue& epilogue) {
   const Product product = product_of_views(a, b, d);
   if (a.dtype != b.dtype || !has_direct_result(a.dtype, d.dtype) ||
       !leading(product.a, product.m, product.k) || !leading(product.b, product.k, product.n) ||
@@ -233,13 +260,19 @@ std::function<void(Stream)> bare_gemm(const std::shared_ptr<const Device>& devic
         name(a.dtype), name(b.dtype), name(d.dtype)));
   }
   const auto gemm = std::make_shared<VendorGemm>(device);
-  const auto calls = gemm->calls(product);
+  const auto calls = gemm->calls(product, epilogue);
   const auto workspace = std::make_shared<DeviceBuffer>(device, VendorGemm::kWorkspaceBytes);
   return [gemm, calls, workspace](Stream stream) {
     for (const VendorCall& call : calls) {
       gemm->run(call, workspace->data(), static_cast<jit::CuStream>(stream));
     }
   };
+}
+
+std::function<void(Stream)> bare_gemm(const std::shared_ptr<const Device>& device,
+                                      const TensorView& a, const TensorView& b,
+                                      const TensorView& d) {
+  return epilogue_gemm(device, a, b, d, {});
 }
 
 }  // namespace epifuse::cuda

@@ -15,6 +15,18 @@
 
 namespace epifuse::cuda {
 
+// What the library itself can do to a product on its way out:
+// d = activation(alpha * a * b + residual + bias).
+struct VendorEpilogue {
+  enum class Activation : std::uint8_t { none, relu, gelu_tanh };
+  float alpha = 1;
+  Activation activation = Activation::none;
+  const void* bias = nullptr;      // [n], of the result's dtype
+  const void* residual = nullptr;  // laid out as d
+  void* preact = nullptr;          // laid out as d; takes what enters gelu_tanh
+  auto operator<=>(const VendorEpilogue&) const = default;
+};
+
 // What the library's choice of algorithm depends on.
 struct VendorProblem {
   DType operand = DType::bf16, result = DType::bf16;
@@ -23,6 +35,7 @@ struct VendorProblem {
   std::int64_t d_stride = 0;  // D is row-major
   BatchDim batch;
   int a_alignment = 16, b_alignment = 16, d_alignment = 16;  // of the pointers, in bytes
+  VendorEpilogue epilogue;
   auto operator<=>(const VendorProblem&) const = default;
 };
 
@@ -51,8 +64,9 @@ class VendorGemm {
 
   // The calls that do a simplified product with addressable matrices, none of them empty: one for
   // each index of the batch dims but the last. The algorithm is the first of the library's
-  // heuristic, as cublasGemmEx takes it.
-  std::vector<VendorCall> calls(const Product& product);
+  // heuristic, as cublasGemmEx takes it. An epilogue goes with products of one call. Throws
+  // DeviceError when the library has no algorithm.
+  std::vector<VendorCall> calls(const Product& product, const VendorEpilogue& epilogue = {});
   void run(const VendorCall& call, void* workspace, jit::CuStream stream) const;
   std::string version() const;  // "13.0.2"
 
@@ -71,5 +85,10 @@ class VendorGemm {
 std::function<void(Stream)> bare_gemm(const std::shared_ptr<const Device>& device,
                                       const TensorView& a, const TensorView& b,
                                       const TensorView& d);
+
+// The same with the library's own epilogue. Throws DeviceError when it has none for this product.
+std::function<void(Stream)> epilogue_gemm(const std::shared_ptr<const Device>& device,
+                                          const TensorView& a, const TensorView& b,
+                                          const TensorView& d, const VendorEpilogue& epilogue);
 
 }  // namespace epifuse::cuda

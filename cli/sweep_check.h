@@ -1,0 +1,33 @@
+// Whether candidates of a sweep compute what they should.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench_points.h"
+#include "plan/plan.h"
+
+namespace epifuse::cli {
+
+// Compares results at one point: rows of the first one with the float64 reference, all elements of
+// the others with it, as two right results differ by roundings only.
+class SweepCheck {
+ public:
+  SweepCheck(const plan::Plan& plan, PointTensors& tensors) : plan_(plan), tensors_(tensors) {}
+
+  // Runs, and says what is wrong with the result; empty when nothing is.
+  std::string run(const std::function<void()>& candidate);
+  // Relative error of the rows compared with the reference.
+  double rel_error() const { return rel_error_; }
+
+ private:
+  bool agrees_with_known() const;
+  std::string compare_with_reference();
+  const plan::Plan& plan_;
+  PointTensors& tensors_;
+  std::vector<std::vector<unsigned char>> known_;  // the outputs of a run that was right
+  double rel_error_ = 0;
+};
+
+}  // namespace epifuse::cli
