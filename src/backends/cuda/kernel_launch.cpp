@@ -94,6 +94,7 @@ KernelCall prepare_call(const Device& device, jit::CuFunction function, codegen:
   call.block = launch.block;
   call.cluster = launch.cluster;
   call.smem_bytes = launch.smem_bytes;
+  call.overlaps_previous = launch.overlaps_previous;
   call.params = std::move(launch.params);
   for (const codegen::TensorMapRequest& request : launch.maps) {
     const jit::CuTensorMap map = encode(device, request);
@@ -104,17 +105,26 @@ KernelCall prepare_call(const Device& device, jit::CuFunction function, codegen:
 
 void run(const Device& device, const KernelCall& call, jit::CuStream stream) {
   void* params[] = {const_cast<unsigned char*>(call.params.data())};
-  if (call.cluster <= 1) {
+  jit::CuLaunchAttribute attributes[2];
+  unsigned num_attributes = 0;
+  if (call.cluster > 1) {
+    jit::CuLaunchAttribute& attribute = attributes[num_attributes++];
+    attribute.id = jit::CuLaunchAttributeId::cluster_dimension;
+    attribute.value.cluster = {call.cluster, 1, 1};
+  }
+  if (call.overlaps_previous) {
+    jit::CuLaunchAttribute& attribute = attributes[num_attributes++];
+    attribute.id = jit::CuLaunchAttributeId::programmatic_stream_serialization;
+    attribute.value.programmatic_stream_serialization_allowed = 1;
+  }
+  if (num_attributes == 0) {
     device.check(device.api().launch_kernel(call.function, call.grid, 1, 1, call.block, 1, 1,
                                             call.smem_bytes, stream, params, nullptr),
                  "cuLaunchKernel");
     return;
   }
-  jit::CuLaunchAttribute cluster{};
-  cluster.id = jit::CuLaunchAttributeId::cluster_dimension;
-  cluster.value.cluster = {call.cluster, 1, 1};
-  const jit::CuLaunchConfig config{call.grid,       1,      1,        call.block, 1, 1,
-                                   call.smem_bytes, stream, &cluster, 1};
+  const jit::CuLaunchConfig config{call.grid,       1,      1,          call.block,    1, 1,
+                                   call.smem_bytes, stream, attributes, num_attributes};
   device.check(device.api().launch_kernel_ex(&config, call.function, params, nullptr),
                "cuLaunchKernelEx");
 }

@@ -42,6 +42,7 @@ class Modules {
 struct KernelCall {
   jit::CuFunction function = nullptr;
   unsigned grid = 1, block = 1, cluster = 1, smem_bytes = 0;
+  bool overlaps_previous = false;
   std::vector<unsigned char> params;  // with the tensor maps encoded
 };
 
