@@ -38,7 +38,7 @@ struct Report {
   std::string file, graph, target, numerics;
   Sizes sizes;
   int num_kernels = 0, num_left_out = 0;
-  std::vector<std::string> how;     // a kernel each
+  std::vector<std::string> how;     // a kernel each, as chosen for these tensors
   std::vector<std::string> splits;  // why a fused kernel could not run on these tensors
   double compile_seconds = 0;
   std::vector<reference::Verdict> verdicts;
@@ -109,12 +109,15 @@ Report run_file(const std::string& file, const Options& options) {
   });
   const backends::Executable& executable = *program->state().executable;
   report.num_left_out = static_cast<int>(executable.plan().left_out.size());
-  for (const auto& step : executable.report()) report.how.push_back(step.how);
   HostTensors host(graph.ir(), report.sizes, {input_files(options.inputs), options.seed});
   TargetTensors tensors(host, target);
   const backends::RunPlan as_run =
       executable.plan_for(backends::bind(executable.plan(), tensors.bindings(), target.kind));
   report.num_kernels = static_cast<int>(as_run.plan.steps.size());
+  report.how = as_run.how;
+  if (report.how.empty()) {
+    for (const auto& step : executable.report()) report.how.push_back(step.how);
+  }
   for (const plan::WhyNot& why : as_run.splits) report.splits.push_back(why.sentence);
   if (options.check) {
     report.verdicts = check(*program, tensors, host, options.seed);

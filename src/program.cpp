@@ -34,9 +34,9 @@ TensorView stand_in(const ir::TensorType& type, const Sizes& sizes, DeviceKind d
   return view;
 }
 
-// Why fused steps would be split on dense tensors of these sizes; symbols without one are 4096, as
-// in explain_text. Nothing when the sizes fit no tensors, or the split cannot be compiled here.
-std::vector<plan::WhyNot> splits_at(const Program::State& state, Sizes sizes) {
+// The plan as it would run on dense tensors of these sizes; symbols without one are 4096, as in
+// explain_text. Empty when the sizes fit no tensors, or what they need cannot be compiled here.
+backends::RunPlan run_plan_at(const Program::State& state, Sizes sizes) {
   constexpr std::int64_t kDefaultSize = 4096;
   const plan::Plan& plan = state.executable->plan();
   std::vector<Binding> tensors;
@@ -57,11 +57,18 @@ std::vector<plan::WhyNot> splits_at(const Program::State& state, Sizes sizes) {
       tensors.emplace_back(output.name, stand_in(type, sizes, state.target.kind));
     }
     const codegen::Bound bound = backends::bind(plan, tensors, state.target.kind);
-    return state.executable->plan_for(bound).splits;
+    return state.executable->plan_for(bound);
   } catch (const ArgumentError&) {
   } catch (const UnavailableError&) {
   }
   return {};
+}
+
+// "the product h" of a step that is one.
+std::string product_name(const plan::Plan& plan, std::size_t step) {
+  const auto* gemm = std::get_if<plan::FusedGemm>(&plan.steps[step]);
+  if (gemm == nullptr) return fmt::format("step {}", step + 1);
+  return fmt::format("the product {}", plan.graph[gemm->gemm.matmul].name);
 }
 
 }  // namespace
@@ -96,9 +103,15 @@ void Program::run(std::span<const Binding> tensors, Stream stream) const {
 std::string Program::explain(const Sizes& sizes, std::string_view machine) const {
   std::string text = explain_text(state_->executable->plan(), state_->executable->report(),
                                   state_->target, sizes, machine);
-  for (const plan::WhyNot& why : splits_at(*state_, sizes)) {
+  const backends::RunPlan run = run_plan_at(*state_, sizes);
+  for (const plan::WhyNot& why : run.splits) {
     text += fmt::format("At these sizes a fused step runs as product and tail: {} ({})\n",
                         why.sentence, why.code);
+  }
+  for (std::size_t i = 0; i < run.how.size(); ++i) {
+    if (run.expected_us[i] == 0) continue;
+    text += fmt::format("At these sizes {} runs by {}: {:.1f} us expected.\n",
+                        product_name(run.plan, i), run.how[i], run.expected_us[i]);
   }
   return text;
 }
@@ -106,9 +119,14 @@ std::string Program::explain(const Sizes& sizes, std::string_view machine) const
 std::string Program::explain_json(const Sizes& sizes, std::string_view machine) const {
   nlohmann::ordered_json all = nlohmann::ordered_json::parse(epifuse::explain_json(
       state_->executable->plan(), state_->executable->report(), state_->target, sizes, machine));
+  const backends::RunPlan run = run_plan_at(*state_, sizes);
   all["splits"] = nlohmann::ordered_json::array();
-  for (const plan::WhyNot& why : splits_at(*state_, sizes)) {
+  for (const plan::WhyNot& why : run.splits) {
     all["splits"].push_back({{"code", why.code}, {"sentence", why.sentence}});
+  }
+  all["runs"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < run.how.size(); ++i) {
+    all["runs"].push_back({{"how", run.how[i]}, {"expected_us", run.expected_us[i]}});
   }
   return all.dump(2);
 }

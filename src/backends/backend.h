@@ -24,6 +24,10 @@ struct StepReport {
 struct RunPlan {
   plan::Plan plan;
   std::vector<plan::WhyNot> splits;
+  // By which kernel each step of `plan` runs: "sm90_dense, ping-pong 128x192, 4 stages",
+  // "cuBLASLt"; empty where there is no choice to tell of (the CPU).
+  std::vector<std::string> how;
+  std::vector<double> expected_us;  // by the model that chose; 0 where there is none
 };
 
 // A plan made ready for one target.

@@ -24,7 +24,7 @@ class CpuExecutable : public backends::Executable {
   }
 
   const plan::Plan& plan() const override { return plan_; }
-  backends::RunPlan plan_for(const codegen::Bound&) const override { return {plan_, {}}; }
+  backends::RunPlan plan_for(const codegen::Bound&) const override { return {plan_}; }
 
   std::vector<backends::StepReport> report() const override {
     std::vector<backends::StepReport> reports;

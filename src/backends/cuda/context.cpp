@@ -31,12 +31,50 @@ void check_target(const DeviceInfo& device, const codegen::TargetInfo& target) {
       target.major, target.minor, device.name, device.major, device.minor));
 }
 
+// What a device of so many multiprocessors has at least: the clusters of those of an H200, in its
+// proportion, since a cluster never spans two groups of multiprocessors.
+codegen::DeviceLimits usual_limits(int num_sms) {
+  const codegen::DeviceLimits usual;
+  const auto scaled = [&](int clusters) { return clusters * num_sms / usual.num_sms; };
+  return {num_sms, scaled(usual.clusters_of_2), scaled(usual.clusters_of_4),
+          scaled(usual.clusters_of_8)};
+}
+
 }  // namespace
 
 Context::Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target)
-    : device_(std::move(device)), modules_(device_) {
+    : device_(std::move(device)),
+      smem_per_block_bytes_(target.smem_per_block_bytes),
+      modules_(device_) {
   check_target(device_->info(), target);
+  limits_ = usual_limits(device_->info().num_sms);
   pool_ = make_pool(*device_);
+}
+
+void Context::count_clusters(const std::shared_ptr<const jit::Binary>& binary,
+                             const std::string& entry) {
+  const auto smem_bytes = static_cast<unsigned>(smem_per_block_bytes_);
+  const jit::CuFunction function = modules_.get(binary, entry, smem_bytes);
+  int threads = 0;
+  if (device_->api().func_get_attribute(&threads, jit::CuFunctionAttribute::max_threads_per_block,
+                                        function) != jit::kCudaSuccess) {
+    return;
+  }
+  const auto count = [&](unsigned size, int& clusters) {
+    jit::CuLaunchAttribute cluster{};
+    cluster.id = jit::CuLaunchAttributeId::cluster_dimension;
+    cluster.value.cluster = {size, 1, 1};
+    const auto grid = size * static_cast<unsigned>(limits_.num_sms);
+    const jit::CuLaunchConfig config{
+        grid, 1, 1, static_cast<unsigned>(threads), 1, 1, smem_bytes, nullptr, &cluster, 1};
+    int at_once = 0;
+    const jit::CuResult result =
+        device_->api().occupancy_max_active_clusters(&at_once, function, &config);
+    if (result == jit::kCudaSuccess && at_once > 0) clusters = at_once;
+  };
+  count(2, limits_.clusters_of_2);
+  count(4, limits_.clusters_of_4);
+  count(8, limits_.clusters_of_8);
 }
 
 Context::~Context() {

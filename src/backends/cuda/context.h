@@ -42,7 +42,11 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const Device& device() const { return *device_; }
-  codegen::DeviceLimits limits() const { return {device_->info().num_sms}; }
+  const codegen::DeviceLimits& limits() const { return limits_; }
+  // Asks the driver how many clusters run at once, of a kernel that fills a multiprocessor's shared
+  // memory; before any launch is prepared. Where the driver cannot say, the limits stay as they
+  // are.
+  void count_clusters(const std::shared_ptr<const jit::Binary>& binary, const std::string& entry);
   Modules& modules() { return modules_; }
   // Opened when first asked for. Throws UnavailableError when there is no cuBLASLt.
   VendorGemm& vendor();
@@ -51,6 +55,8 @@ class Context {
   friend class Workspace;
   jit::CuDevicePtr stream_buffer(std::size_t bytes, jit::CuStream stream) const;
   std::shared_ptr<const Device> device_;
+  const int smem_per_block_bytes_;
+  codegen::DeviceLimits limits_;
   Modules modules_;
   // A pool of our own keeps its memory between runs; the device's would return it at every
   // synchronisation. Null where the device has no pools.

@@ -61,7 +61,7 @@ class CudaExecutable : public backends::Executable {
 
   const plan::Plan& plan() const override { return prepared_.plan; }
   backends::RunPlan plan_for(const codegen::Bound& bound) const override {
-    return plan_of_run(prepared_, late_, bound);
+    return plan_of_run(prepared_, late_, limits(), bound);
   }
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
@@ -70,6 +70,7 @@ class CudaExecutable : public backends::Executable {
  private:
   jit::CuContext current_context() const;
   std::shared_ptr<Context> context() const;
+  codegen::DeviceLimits limits() const;
   std::shared_ptr<const PreparedRun> first_run(
       const std::shared_ptr<const codegen::Bound>& bound) const;
   std::shared_ptr<const PreparedRun> placed_run(const std::shared_ptr<const codegen::Bound>& bound,
@@ -93,17 +94,28 @@ std::vector<backends::StepReport> CudaExecutable::report() const {
   return reports;
 }
 
+// A config as a part of a file's name: "ping_pong_128x192_4_stages".
+std::string file_part(const codegen::GemmConfig& config) {
+  std::string part;
+  for (const char c : codegen::print(config)) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+    if (plain) part += c;
+    if (!plain && !part.empty() && part.back() != '_') part += '_';
+  }
+  return part;
+}
+
 std::vector<std::pair<std::string, std::string>> CudaExecutable::sources() const {
   std::vector<std::pair<std::string, std::string>> sources;
   for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
     const StepKernels& step = prepared_.steps[i];
-    for (std::size_t c = 0; c < step.sources.size(); ++c) {
-      const std::string suffix = step.kind == StepKind::family
-                                     ? fmt::format("{}_{}x{}", step.family->name,
-                                                   step.configs[c].tile_m, step.configs[c].tile_n)
-                                     : "tail";
+    for (const Kernel& kernel : step.kernels) {
+      const std::string suffix =
+          step.kind == StepKind::family
+              ? fmt::format("{}_{}", step.family->name, file_part(kernel.config))
+              : "tail";
       sources.emplace_back(fmt::format("{}_{}_{}.cu", prepared_.plan.graph.name, i, suffix),
-                           step.sources[c].text);
+                           kernel.source.text);
     }
   }
   return sources;
@@ -128,18 +140,36 @@ std::shared_ptr<Context> CudaExecutable::context() const {
   for (const std::shared_ptr<Context>& context : contexts_) {
     if (context->device().context() == device->context()) return context;
   }
-  contexts_.push_back(std::make_shared<Context>(device, target_));
+  auto fresh = std::make_shared<Context>(device, target_);
+  for (const StepKernels& step : prepared_.steps) {
+    if (step.kind != StepKind::family) continue;
+    const Kernel& kernel = step.kernels.front();
+    fresh->count_clusters(kernel.binary, kernel.source.entry);
+    break;
+  }
+  contexts_.push_back(std::move(fresh));
   return contexts_.back();
+}
+
+// Of the device here; where there is none that runs this target, the usual ones of it.
+codegen::DeviceLimits CudaExecutable::limits() const {
+  try {
+    if (Device::current() != nullptr) return context()->limits();
+  } catch (const UnavailableError&) {
+  } catch (const DeviceError&) {
+  }
+  return {};
 }
 
 // What is known without a workspace; complete when the run needs none.
 std::shared_ptr<const PreparedRun> CudaExecutable::first_run(
     const std::shared_ptr<const codegen::Bound>& bound) const {
-  const std::size_t bytes = workspace_bytes(prepared_, late_, *bound);
-  if (bytes == 0) return placed_run(bound, context(), bytes, nullptr);
+  std::shared_ptr<Context> here = context();
+  const std::size_t bytes = workspace_bytes(prepared_, late_, here->limits(), *bound);
+  if (bytes == 0) return placed_run(bound, std::move(here), bytes, nullptr);
   auto run = std::make_shared<PreparedRun>();
   run->bound = bound;
-  run->context = context();
+  run->context = std::move(here);
   run->workspace_bytes = bytes;
   recent_.add(run);
   return run;
@@ -154,7 +184,8 @@ std::shared_ptr<const PreparedRun> CudaExecutable::placed_run(
   run->context = std::move(context);
   run->workspace_bytes = bytes;
   run->workspace = workspace;
-  run->actions = build_run(prepared_, late_, *run->context, *bound, workspace);
+  run->actions =
+      build_run(prepared_, late_, *run->context, run->context->limits(), *bound, workspace);
   recent_.add(run);
   return run;
 }

@@ -19,4 +19,18 @@ const Prepared& LateKernels::copy(DType from, DType to, std::size_t rank) {
   return copies_.emplace(key, prepare_copy(from, to, rank, target_, *jit_)).first->second;
 }
 
+const StepKernels& LateKernels::variant(const Prepared& prepared, std::size_t step,
+                                        const codegen::GemmVariant& variant,
+                                        const codegen::GemmSizes& sizes) {
+  const std::scoped_lock lock(mutex_);
+  auto& variants = variants_[step];
+  for (const auto& kernels : variants) {
+    if (kernels->variant == variant) return *kernels;
+  }
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  variants.push_back(std::make_unique<const StepKernels>(
+      prepare_variant(prepared.plan, gemm, prepared.steps[step], variant, sizes, target_, *jit_)));
+  return *variants.back();
+}
+
 }  // namespace epifuse::cuda

@@ -1,17 +1,18 @@
 // Kernels that only certain tensors need, compiled when such tensors come: copies of operands that
-// no GEMM can address, and the split form of fused steps.
+// no GEMM can address, the split form of fused steps, other variants of their kernels.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
 #include "backends/cuda/prepare.h"
 
 namespace epifuse::cuda {
 
-// Thread-safe; results stay valid as long as the object.
+// Of one prepared plan. Thread-safe; results stay valid as long as the object.
 class LateKernels {
  public:
   LateKernels(const codegen::TargetInfo& target, std::shared_ptr<jit::Jit> jit)
@@ -19,6 +20,9 @@ class LateKernels {
 
   const Prepared& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);
+  // Compiled for tensors of `sizes`; later tensors of other sizes choose among what is there.
+  const StepKernels& variant(const Prepared& prepared, std::size_t step,
+                             const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes);
 
  private:
   const codegen::TargetInfo& target_;
@@ -26,6 +30,7 @@ class LateKernels {
   std::mutex mutex_;
   std::map<std::size_t, Prepared> splits_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
+  std::map<std::size_t, std::vector<std::unique_ptr<const StepKernels>>> variants_;
 };
 
 }  // namespace epifuse::cuda

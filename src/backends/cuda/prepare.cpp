@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "epifuse/error.h"
+#include "tune/shortlist.h"
 
 namespace epifuse::cuda {
 namespace {
@@ -16,10 +17,14 @@ using plan::Plan;
 using plan::Tail;
 using plan::WhyNot;
 
+// Kernels compiled for one step: ahead of all tensors, and beside the best while tensors wait.
+constexpr std::size_t kMostKernels = 4;
+constexpr std::size_t kMostMoreLate = 1;
+
 StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& target) {
   StepKernels step;
   step.kind = StepKind::tail;
-  step.sources.push_back(codegen::tail_source(plan, tail, target));
+  step.kernels.push_back({{}, codegen::tail_source(plan, tail, target), nullptr});
   step.report.how = "tail kernel";
   return step;
 }
@@ -46,10 +51,9 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     }
     step.kind = StepKind::family;
     step.family = &family;
-    step.configs = family.configs(gemm, target);
-    for (const codegen::GemmConfig& config : step.configs) {
-      step.sources.push_back(family.source(plan, gemm, config, {}, target));
-    }
+    step.candidates = family.configs(gemm, target);
+    step.sizes = tune::typical_sizes(gemm.gemm);
+    step.most_kernels = kMostKernels;
     break;
   }
   return step;
@@ -104,13 +108,13 @@ class Preparer {
       }
       compile();
     }
-    for (StepKernels& step : result_.steps) describe(step);
     return std::move(result_);
   }
 
- private:
-  static bool lost_all(const StepKernels& step) {
-    return step.kind == StepKind::family && step.configs.empty();
+  // The only step, compiled.
+  StepKernels finish_one() {
+    compile();
+    return std::move(result_.steps.front());
   }
 
   void push(plan::Step step, StepKernels kernels) {
@@ -118,61 +122,82 @@ class Preparer {
     result_.steps.push_back(std::move(kernels));
   }
 
+ private:
+  static bool lost_all(const StepKernels& step) {
+    return step.kind == StepKind::family && step.candidates.empty();
+  }
+
+  // Until every shortlist is compiled: a candidate that is dropped makes room for another one.
   void compile() {
-    std::vector<codegen::KernelSource> sources;
-    for (const StepKernels& step : result_.steps) {
-      if (step.binaries.empty()) {
-        sources.insert(sources.end(), step.sources.begin(), step.sources.end());
+    while (true) {
+      for (std::size_t i = 0; i < result_.steps.size(); ++i) complete_shortlist(i);
+      std::vector<Kernel*> missing;
+      std::vector<codegen::KernelSource> sources;
+      for (StepKernels& step : result_.steps) {
+        for (Kernel& kernel : step.kernels) {
+          if (kernel.binary != nullptr) continue;
+          missing.push_back(&kernel);
+          sources.push_back(kernel.source);
+        }
+      }
+      if (missing.empty()) break;
+      const auto binaries = jit_.get(sources);
+      for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
+      for (StepKernels& step : result_.steps) {
+        if (step.kind == StepKind::family) drop_bad_candidates(step);
+        if (step.kind == StepKind::tail) check_tail(step);
       }
     }
-    const auto binaries = jit_.get(sources);
-    std::size_t next = 0;
-    for (StepKernels& step : result_.steps) {
-      if (!step.binaries.empty()) continue;
-      for (std::size_t i = 0; i < step.sources.size(); ++i) {
-        step.binaries.push_back(binaries[next++]);
-      }
-      if (step.kind == StepKind::family) drop_bad_candidates(step);
-      if (step.kind == StepKind::tail) check_tail(step);
+    for (StepKernels& step : result_.steps) describe(step);
+  }
+
+  // Adds what the model chooses of the candidates and is not there yet.
+  void complete_shortlist(std::size_t index) {
+    StepKernels& step = result_.steps[index];
+    if (step.kind != StepKind::family) return;
+    const auto& gemm = std::get<FusedGemm>(result_.plan.steps[index]);
+    for (std::size_t i :
+         tune::shortlist(*step.family, gemm, step.candidates, step.sizes, {}, step.most_kernels)) {
+      const codegen::GemmConfig& config = step.candidates[i];
+      const bool there = std::any_of(step.kernels.begin(), step.kernels.end(),
+                                     [&](const Kernel& kernel) { return kernel.config == config; });
+      if (there) continue;
+      step.kernels.push_back(
+          {config, step.family->source(result_.plan, gemm, config, step.variant, target_),
+           nullptr});
     }
   }
 
   static void drop_bad_candidates(StepKernels& step) {
-    StepKernels kept = step;
-    kept.configs.clear();
-    kept.sources.clear();
-    kept.binaries.clear();
-    for (std::size_t i = 0; i < step.configs.size(); ++i) {
-      const std::vector<std::string>& problems = step.binaries[i]->problems;
-      if (problems.empty()) {
-        kept.configs.push_back(step.configs[i]);
-        kept.sources.push_back(step.sources[i]);
-        kept.binaries.push_back(step.binaries[i]);
-      } else {
-        kept.report.why_not.push_back(
-            {"candidate_dropped",
-             fmt::format("{}, {}: {}.", step.family->name, codegen::print(step.configs[i]),
-                         fmt::join(problems, "; "))});
-      }
+    for (const Kernel& kernel : step.kernels) {
+      const std::vector<std::string>& problems = kernel.binary->problems;
+      if (problems.empty()) continue;
+      std::erase(step.candidates, kernel.config);
+      step.report.why_not.push_back(
+          {"candidate_dropped",
+           fmt::format("{}, {}: {}.", step.family->name, codegen::print(kernel.config),
+                       fmt::join(problems, "; "))});
     }
-    step = std::move(kept);
+    std::erase_if(step.kernels,
+                  [](const Kernel& kernel) { return !kernel.binary->problems.empty(); });
   }
 
   // A tail that spills is slow but right; one that was refused is our bug.
   static void check_tail(const StepKernels& step) {
-    const jit::Binary& binary = *step.binaries.front();
-    if (!binary.cubin.empty()) return;
+    const Kernel& kernel = step.kernels.front();
+    if (!kernel.binary->cubin.empty()) return;
     throw CompileError(fmt::format("a generated tail kernel does not compile: {}",
-                                   fmt::join(binary.problems, "; ")),
-                       step.sources.front().text, binary.log);
+                                   fmt::join(kernel.binary->problems, "; ")),
+                       kernel.source.text, kernel.binary->log);
   }
 
   static void describe(StepKernels& step) {
-    if (step.kind != StepKind::family) return;
+    if (step.kind != StepKind::family || step.kernels.empty()) return;
     std::vector<std::string> configs;
-    for (const codegen::GemmConfig& config : step.configs)
-      configs.push_back(codegen::print(config));
+    for (const Kernel& kernel : step.kernels) configs.push_back(codegen::print(kernel.config));
     step.report.how = fmt::format("{}, {}", step.family->name, fmt::join(configs, " or "));
+    if (step.kernels.size() == step.candidates.size()) return;
+    step.report.how += fmt::format(" (shortlist of {} candidates)", step.candidates.size());
   }
 
   const TargetInfo& target_;
@@ -198,6 +223,25 @@ Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit
   Preparer preparer(plan, target, jit);
   for (const plan::Step& step : plan.steps) preparer.add(step);
   return preparer.finish();
+}
+
+StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepKernels& usual,
+                            const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes,
+                            const TargetInfo& target, jit::Jit& jit) {
+  StepKernels kernels;
+  kernels.kind = StepKind::family;
+  kernels.family = usual.family;
+  kernels.variant = variant;
+  kernels.candidates = usual.candidates;
+  kernels.sizes = usual.sizes;
+  kernels.most_kernels = kMostMoreLate;
+  const codegen::GemmConfig& best = usual.candidates[codegen::choose(
+      *usual.family, step, usual.candidates, sizes, codegen::DeviceLimits{})];
+  kernels.kernels.push_back(
+      {best, usual.family->source(plan, step, best, variant, target), nullptr});
+  Preparer preparer(plan, target, jit);
+  preparer.push(step, std::move(kernels));
+  return preparer.finish_one();
 }
 
 Prepared prepare_split(const Plan& plan, const FusedGemm& step, const TargetInfo& target,

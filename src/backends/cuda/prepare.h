@@ -17,13 +17,21 @@ enum class StepKind : std::uint8_t {
   tail,    // a tail kernel
 };
 
-// What runs one step: a kernel for each config of a family, one for a tail, none for the vendor's.
+struct Kernel {
+  codegen::GemmConfig config;  // of a family's kernel
+  codegen::KernelSource source;
+  std::shared_ptr<const jit::Binary> binary;
+};
+
+// What runs one step: kernels of a family, one for a tail, none for the vendor's.
 struct StepKernels {
   StepKind kind = StepKind::tail;
   const codegen::KernelFamily* family = nullptr;
-  std::vector<codegen::GemmConfig> configs;
-  std::vector<codegen::KernelSource> sources;
-  std::vector<std::shared_ptr<const jit::Binary>> binaries;  // one per source
+  codegen::GemmVariant variant;                 // that the kernels are for
+  std::vector<codegen::GemmConfig> candidates;  // that the family names and that compile well
+  std::vector<codegen::GemmSizes> sizes;        // that the shortlist is made for
+  std::size_t most_kernels = 0;                 // of the shortlist
+  std::vector<Kernel> kernels;                  // compiled: the shortlist of the candidates
   backends::StepReport report;
 };
 
@@ -32,10 +40,17 @@ struct Prepared {
   std::vector<StepKernels> steps;
 };
 
-// Asks the families in order for each FusedGemm; compiles all candidates of all steps at once and
-// drops those with problems. Throws CompileError for a tail that does not compile, UnavailableError
-// when something must be compiled and there is no NVRTC.
+// Asks the families in order for each FusedGemm; compiles the shortlists of all steps at once and
+// drops candidates with problems, the next best taking their place. Throws CompileError for a tail
+// that does not compile, UnavailableError when something must be compiled and there is no NVRTC.
 Prepared prepare_steps(const plan::Plan& plan, const codegen::TargetInfo& target, jit::Jit& jit);
+
+// Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
+// typical ones. None when no candidate compiles well: `report` then says why.
+StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
+                            const StepKernels& usual, const codegen::GemmVariant& variant,
+                            const codegen::GemmSizes& sizes, const codegen::TargetInfo& target,
+                            jit::Jit& jit);
 
 // The vendor GEMM and the tail that do the work of one fused step, as a plan of its own.
 Prepared prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,

@@ -5,8 +5,10 @@
 #include <numeric>
 
 #include "backends/backend.h"
+#include "backends/cuda/step_choice.h"
 #include "base/check.h"
 #include "epifuse/tensor.h"
+#include "tune/shortlist.h"
 
 namespace epifuse::cuda {
 namespace {
@@ -30,28 +32,27 @@ BoundTensor dense(void* data, const std::vector<std::int64_t>& shape) {
 // Goes through a run once; without a context it only adds up the workspace.
 class RunBuilder {
  public:
-  RunBuilder(const Prepared& prepared, LateKernels& late, Context* context, const Bound& bound,
-             char* workspace)
-      : late_(late), context_(context), bound_(bound), workspace_(workspace) {
+  RunBuilder(const Prepared& prepared, LateKernels& late, Context* context,
+             const codegen::DeviceLimits& limits, const Bound& bound, char* workspace)
+      : late_(late), context_(context), limits_(limits), bound_(bound), workspace_(workspace) {
     stand_in_for_empty(prepared.plan.graph);
     add_plan(prepared);
   }
 
   std::size_t num_bytes() const { return num_bytes_; }
   std::vector<Action> take_actions() { return std::move(actions_); }
-  std::vector<plan::Step> take_steps() { return std::move(steps_); }
-  std::vector<plan::WhyNot> take_splits() { return std::move(splits_); }
+  backends::RunPlan take_plan() { return std::move(plan_); }
 
  private:
   void stand_in_for_empty(const ir::Graph& graph);
   void* take(std::size_t bytes);
   void place_temporaries(const plan::Plan& plan);
   void add_plan(const Prepared& prepared);
-  std::optional<plan::WhyNot> why_split(const Prepared& prepared, std::size_t step) const;
-  void add_family(const Prepared& prepared, std::size_t step);
+  void add_step(const Prepared& prepared, std::size_t step);
+  void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
   void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
                 const Bound& bound);
-  void add_launch(const StepKernels& kernels, std::size_t candidate, codegen::Launch launch);
+  void add_launch(const Kernel& kernel, codegen::Launch launch);
   void add_product(const plan::FusedGemm& step);
   void add_copy(const BoundTensor& from, DType from_dtype, const BoundTensor& to, DType to_dtype);
   void pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
@@ -61,13 +62,13 @@ class RunBuilder {
 
   LateKernels& late_;
   Context* context_;
+  codegen::DeviceLimits limits_;
   Bound bound_;  // with the temporaries
   char* workspace_;
   std::size_t num_bytes_ = 0;
   void* vendor_workspace_ = nullptr;
   std::vector<Action> actions_;
-  std::vector<plan::Step> steps_;  // as they run
-  std::vector<plan::WhyNot> splits_;
+  backends::RunPlan plan_;  // but for its graph
 };
 
 void RunBuilder::stand_in_for_empty(const ir::Graph& graph) {
@@ -98,60 +99,55 @@ void RunBuilder::place_temporaries(const plan::Plan& plan) {
   backends::resolve_views(plan, bound_);
 }
 
-std::optional<plan::WhyNot> RunBuilder::why_split(const Prepared& prepared,
-                                                  std::size_t index) const {
-  const StepKernels& kernels = prepared.steps[index];
-  if (kernels.kind != StepKind::family) return std::nullopt;
-  const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
-  return kernels.family->why_not_bound(prepared.plan, step, bound_);
-}
-
 void RunBuilder::add_plan(const Prepared& prepared) {
   place_temporaries(prepared.plan);
-  for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
-    const plan::Step& step = prepared.plan.steps[i];
-    if (auto why = why_split(prepared, i)) {
-      splits_.push_back(*std::move(why));
-      add_plan(late_.split(prepared.plan, i));
-      continue;
+  for (std::size_t i = 0; i < prepared.steps.size(); ++i) add_step(prepared, i);
+}
+
+void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
+  const plan::Step& step = prepared.plan.steps[index];
+  const StepKernels& kernels = prepared.steps[index];
+  std::string how = kernels.report.how;
+  StepChoice choice;
+  if (kernels.kind == StepKind::family) {
+    choice = choose_step(prepared, index, late_, bound_, limits_);
+    if (choice.why_split) {
+      plan_.splits.push_back(*std::move(choice.why_split));
+      return add_plan(late_.split(prepared.plan, index));
     }
-    steps_.push_back(step);
-    switch (prepared.steps[i].kind) {
-      case StepKind::family: add_family(prepared, i); break;
-      case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
-      case StepKind::tail:
-        add_tail(prepared.plan, std::get<plan::Tail>(step), prepared.steps[i], bound_);
-        break;
-    }
+    how = print(choice);
+  }
+  plan_.plan.steps.push_back(step);
+  plan_.how.push_back(std::move(how));
+  plan_.expected_us.push_back(choice.expected_us);
+  switch (kernels.kind) {
+    case StepKind::family: add_family(prepared, index, choice); break;
+    case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
+    case StepKind::tail:
+      add_tail(prepared.plan, std::get<plan::Tail>(step), kernels, bound_);
+      break;
   }
 }
 
-void RunBuilder::add_family(const Prepared& prepared, std::size_t index) {
+void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const StepChoice& choice) {
   const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
-  const StepKernels& kernels = prepared.steps[index];
-  const codegen::GemmSizes sizes{count(ir::eval(step.gemm.batch, bound_.sizes)),
-                                 step.gemm.m.eval(bound_.sizes), step.gemm.n.eval(bound_.sizes),
-                                 step.gemm.k.eval(bound_.sizes)};
-  if (sizes.batch * sizes.m * sizes.n == 0) return;
-  if (context_ == nullptr) return;
-  const codegen::DeviceLimits limits = context_->limits();
-  const std::size_t choice = codegen::choose(*kernels.family, step, kernels.configs, sizes, limits);
-  add_launch(
-      kernels, choice,
-      kernels.family->launch(prepared.plan, step, kernels.configs[choice], {}, bound_, limits));
+  const codegen::GemmSizes sizes = tune::gemm_sizes(step.gemm, bound_.sizes);
+  if (context_ == nullptr || sizes.batch * sizes.m * sizes.n == 0) return;
+  const StepKernels& kernels = *choice.kernels;
+  add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, choice.kernel->config,
+                                                    kernels.variant, bound_, limits_));
 }
 
 void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,
                           const StepKernels& kernels, const Bound& bound) {
   if (context_ == nullptr) return;
-  add_launch(kernels, 0, codegen::tail_launch(plan, tail, bound, context_->limits()));
+  add_launch(kernels.kernels.front(), codegen::tail_launch(plan, tail, bound, limits_));
 }
 
-void RunBuilder::add_launch(const StepKernels& kernels, std::size_t candidate,
-                            codegen::Launch launch) {
+void RunBuilder::add_launch(const Kernel& kernel, codegen::Launch launch) {
   if (launch.grid == 0) return;
-  const jit::CuFunction function = context_->modules().get(
-      kernels.binaries[candidate], kernels.sources[candidate].entry, launch.smem_bytes);
+  const jit::CuFunction function =
+      context_->modules().get(kernel.binary, kernel.source.entry, launch.smem_bytes);
   actions_.emplace_back(prepare_call(context_->device(), function, std::move(launch)));
 }
 
@@ -267,20 +263,24 @@ void RunBuilder::clear(const Product& product) {
 
 }  // namespace
 
-std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late, const Bound& bound) {
-  return RunBuilder(prepared, late, nullptr, bound, nowhere()).num_bytes();
+std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late,
+                            const codegen::DeviceLimits& limits, const Bound& bound) {
+  return RunBuilder(prepared, late, nullptr, limits, bound, nowhere()).num_bytes();
 }
 
-backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late, const Bound& bound) {
-  RunBuilder builder(prepared, late, nullptr, bound, nowhere());
-  backends::RunPlan run{prepared.plan, builder.take_splits()};
-  run.plan.steps = builder.take_steps();
+backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
+                              const codegen::DeviceLimits& limits, const Bound& bound) {
+  backends::RunPlan run = RunBuilder(prepared, late, nullptr, limits, bound, nowhere()).take_plan();
+  std::vector<plan::Step> steps = std::move(run.plan.steps);
+  run.plan = prepared.plan;
+  run.plan.steps = std::move(steps);
   return run;
 }
 
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
-                              const Bound& bound, char* workspace) {
-  return RunBuilder(prepared, late, &context, bound, workspace).take_actions();
+                              const codegen::DeviceLimits& limits, const Bound& bound,
+                              char* workspace) {
+  return RunBuilder(prepared, late, &context, limits, bound, workspace).take_actions();
 }
 
 void run(const Device& device, const Action& action, jit::CuStream stream) {

@@ -30,15 +30,16 @@ void run(const Device& device, const Action& action, jit::CuStream stream);
 // Bytes of workspace that one run on these tensors takes: temporaries, and what the vendor GEMM
 // needs.
 std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late,
-                            const codegen::Bound& bound);
+                            const codegen::DeviceLimits& limits, const codegen::Bound& bound);
 
 // The plan with every step whose kernel cannot address these tensors replaced by its split.
 backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
-                              const codegen::Bound& bound);
+                              const codegen::DeviceLimits& limits, const codegen::Bound& bound);
 
 // The launches of one run, in order, with the workspace at `workspace` (256-byte aligned). Steps of
 // no elements launch nothing.
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
-                              const codegen::Bound& bound, char* workspace);
+                              const codegen::DeviceLimits& limits, const codegen::Bound& bound,
+                              char* workspace);
 
 }  // namespace epifuse::cuda

@@ -23,10 +23,9 @@ class CudaPrepare : public ::testing::Test {
     Prepared prepared = prepare_steps(plan_of(text), sm90(), jit_);
     EXPECT_EQ(prepared.plan.steps.size(), prepared.steps.size());
     for (const StepKernels& step : prepared.steps) {
-      EXPECT_EQ(step.sources.size(), step.binaries.size());
-      for (const auto& binary : step.binaries) {
-        EXPECT_EQ(binary->problems, std::vector<std::string>());
-        EXPECT_EQ(std::string(binary->cubin.data(), 4), "\177ELF");
+      for (const Kernel& kernel : step.kernels) {
+        EXPECT_EQ(kernel.binary->problems, std::vector<std::string>());
+        EXPECT_EQ(std::string(kernel.binary->cubin.data(), 4), "\177ELF");
       }
     }
     return prepared;
@@ -49,9 +48,9 @@ TEST_F(CudaPrepare, AFusedStepIsOneKernelOfAFamily) {
   ASSERT_EQ(prepared.steps.size(), 1u);
   const StepKernels& step = prepared.steps[0];
   EXPECT_EQ(step.kind, StepKind::family);
-  ASSERT_FALSE(step.configs.empty());
+  ASSERT_FALSE(step.kernels.empty());
   EXPECT_EQ(step.report.how.substr(0, 12), "sm90_dense, ");
-  EXPECT_NE(step.report.how.find(codegen::print(step.configs[0])), std::string::npos);
+  EXPECT_NE(step.report.how.find(codegen::print(step.kernels[0].config)), std::string::npos);
   EXPECT_EQ(codes(step), std::vector<std::string>());
 }
 
@@ -109,7 +108,7 @@ TEST_F(CudaPrepare, ReductionsCompile) {
 TEST_F(CudaPrepare, CopiesCompile) {
   const Prepared copy = prepare_copy(DType::f32, DType::e4m3, 3, sm90(), jit_);
   ASSERT_EQ(copy.steps.size(), 1u);
-  EXPECT_FALSE(copy.steps[0].binaries.front()->cubin.empty());
+  EXPECT_FALSE(copy.steps[0].kernels.front().binary->cubin.empty());
 }
 
 TEST_F(CudaPrepare, WithoutADriverEverythingButRunWorks) {

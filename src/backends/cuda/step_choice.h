@@ -1,0 +1,27 @@
+// How a fused step runs on the tensors at hand: by which kernel, or split.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "backends/cuda/late_kernels.h"
+#include "backends/cuda/prepare.h"
+
+namespace epifuse::cuda {
+
+struct StepChoice {
+  const StepKernels* kernels = nullptr;  // of the variant that the tensors ask for
+  const Kernel* kernel = nullptr;        // one of them; null: the step is split
+  double expected_us = 0;                // by the family's model; 0 where nothing is to be done
+  std::optional<plan::WhyNot> why_split;
+};
+
+// Step `step` of `prepared` must be a family's. Compiles only when tensors come that ask for a
+// variant never seen.
+StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
+                       const codegen::Bound& bound, const codegen::DeviceLimits& limits);
+
+// "sm90_dense, ping-pong 128x192, 4 stages; a off 16-byte boundaries" of a choice with a kernel.
+std::string print(const StepChoice& choice);
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,116 @@
+// Which configs of a family are worth compiling before any tensor is seen.
+#include "tune/shortlist.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace epifuse::tune {
+namespace {
+
+// Rows: 64 is a decode step or anything smaller (one row of tiles), 256 a large batch of them, 1024
+// and 4096 prompts and training, 16384 where all waves are full and larger sizes choose alike. In
+// between, a factor of 2 away at most, the same tiles win or nearly do.
+constexpr std::int64_t kRows[] = {64, 256, 1024, 4096, 16384};
+constexpr std::int64_t kWidth = 4096;  // of a layer, where not even that is known
+constexpr std::int64_t kBatch = 16;    // heads
+
+void assume(const Dim& dim, std::int64_t value, Sizes& sizes) {
+  for (const std::string& symbol : dim.symbols()) sizes.emplace(symbol, value);
+}
+
+// The expected time of every config at every size, relative to the size's best.
+class Losses {
+ public:
+  Losses(const codegen::KernelFamily& family, const plan::FusedGemm& step,
+         std::span<const codegen::GemmConfig> configs, std::span<const codegen::GemmSizes> sizes,
+         const codegen::DeviceLimits& limits) {
+    for (const codegen::GemmSizes& size : sizes) {
+      std::vector<double> us;
+      for (const codegen::GemmConfig& config : configs) {
+        us.push_back(family.expected_us(step, config, size, limits));
+      }
+      const std::size_t choice = codegen::choose(family, step, configs, size, limits);
+      for (double& each : us) each = us[choice] > 0 ? each / us[choice] : 1.0;
+      choices_.insert(choice);
+      relative_.push_back(std::move(us));
+    }
+  }
+
+  const std::set<std::size_t>& choices() const { return choices_; }
+
+  // Summed over the sizes, each with the best of `picked` and `next`.
+  double of(const std::vector<std::size_t>& picked, std::size_t next) const {
+    double sum = 0;
+    for (const std::vector<double>& us : relative_) {
+      double best = us[next];
+      for (std::size_t i : picked) best = std::min(best, us[i]);
+      sum += best;
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<std::vector<double>> relative_;  // by size, then config
+  std::set<std::size_t> choices_;
+};
+
+}  // namespace
+
+codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const Sizes& sizes) {
+  codegen::GemmSizes out;
+  for (const Dim& dim : gemm.batch) out.batch *= dim.eval(sizes);
+  out.m = gemm.m.eval(sizes);
+  out.n = gemm.n.eval(sizes);
+  out.k = gemm.k.eval(sizes);
+  return out;
+}
+
+std::vector<codegen::GemmSizes> typical_sizes(const plan::GemmDesc& gemm) {
+  // What counts tokens: the rows, or the columns where the rows are fixed (a transposed layer).
+  const Dim& tokens = gemm.m.constant() ? gemm.n : gemm.m;
+  std::vector<codegen::GemmSizes> out;
+  for (const std::int64_t rows : kRows) {
+    Sizes sizes;
+    const std::vector<std::string> symbols = tokens.symbols();
+    if (!symbols.empty()) sizes.emplace(symbols.front(), rows);
+    assume(tokens, 1, sizes);  // B*S: all of them in the first
+    assume(gemm.n, kWidth, sizes);
+    assume(gemm.k, kWidth, sizes);
+    for (const Dim& dim : gemm.batch) assume(dim, kBatch, sizes);
+    codegen::GemmSizes size = gemm_sizes(gemm, sizes);
+    for (std::int64_t* each : {&size.batch, &size.m, &size.n, &size.k}) {
+      *each = std::max<std::int64_t>(*each, 1);  // dims such as M-100
+    }
+    out.push_back(size);
+    if (symbols.empty()) break;
+  }
+  return out;
+}
+
+std::vector<std::size_t> shortlist(const codegen::KernelFamily& family, const plan::FusedGemm& step,
+                                   std::span<const codegen::GemmConfig> configs,
+                                   std::span<const codegen::GemmSizes> sizes,
+                                   const codegen::DeviceLimits& limits, std::size_t most) {
+  if (configs.empty()) return {};
+  const Losses losses(family, step, configs, sizes, limits);
+  std::set<std::size_t> left = losses.choices();
+  std::vector<std::size_t> picked;
+  while (picked.size() < most && !left.empty()) {
+    std::size_t best = *left.begin();
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i : left) {
+      const double loss = losses.of(picked, i);
+      if (loss < least) {
+        least = loss;
+        best = i;
+      }
+    }
+    picked.push_back(best);
+    left.erase(best);
+  }
+  std::sort(picked.begin(), picked.end());
+  return picked;
+}
+
+}  // namespace epifuse::tune
