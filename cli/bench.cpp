@@ -13,6 +13,7 @@
 #include "bench_options.h"
 #include "bench_sweep.h"
 #include "command.h"
+#include "report.h"
 
 namespace epifuse::cli {
 namespace {
@@ -95,7 +96,10 @@ std::function<int()> define_bench(CLI::App& app) {
                  "Seconds a back-to-back block (0.8; --sweep: 0.3); 0: none");
   app.add_option("--blocks", options->blocks, "Blocks of each contender (3; --sweep: 1)");
   app.add_option("--results", options->results,
-                 "Folder whose <device>.json (--sweep: sweep_<device>.json) takes the rows");
+                 "Folder whose <device>.json (--sweep: sweep_<device>.json) takes the rows; for "
+                 "--report the file to read (bench/results/h200.json)");
+  app.add_option("--report", options->report,
+                 "Measure nothing: write this page, and a plot beside it, from measured rows");
   app.add_option("--commit", options->commit, "What was measured, for the rows");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
@@ -103,7 +107,8 @@ std::function<int()> define_bench(CLI::App& app) {
       "run,\n"
       "L2 flushed before each; sustained: the same in back-to-back blocks.\n"
       "Example: epifuse bench --filter bias+silu --results bench/results --commit $(git rev-parse "
-      "HEAD)");
+      "HEAD)\n"
+      "         epifuse bench --report docs/performance.md");
   return [options] { return run(*options); };
 }
 

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/timing.h"
 #include "epifuse/error.h"
+#include "point_tensors.h"
 #include "program_state.h"
 #include "timing.h"
 #include "verify_program.h"

@@ -1,18 +1,13 @@
-// The points that `epifuse bench` measures, and everything on the device to run one.
+// The points that `epifuse bench` measures.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "backends/cuda/memory.h"
-#include "backends/cuda/vendor_gemm.h"
 #include "epifuse/graph.h"
 #include "results.h"
-#include "tensors.h"
 
 namespace epifuse::cli {
 
@@ -33,33 +28,10 @@ std::vector<Point> find_points(const std::string& suite, const std::string& filt
 // "llama3_8b_down 4096x4096x14336 residual"
 std::string text(const Point& point);
 std::vector<std::string> epilogue_words(const Point& point);
+constexpr double kAlpha = 0.125;  // the constant of the word `alpha`
 // y[M, n], and z with preact, of x[M, k], w[n, k] and the operands that the epilogue names, bf16.
 Graph graph_of(const Point& point);
 // A row with the point's fields, divided by `cublas`.
 ResultRow row_of(const Point& point, std::string contender, std::string numerics);
-
-// A point's tensors on the host and on the device, and the bare product on them.
-class PointTensors {
- public:
-  PointTensors(const Point& point, const Graph& graph);
-
-  HostTensors& host() { return host_; }
-  TargetTensors& target() { return target_; }
-  TensorView view(std::string_view name) const;  // on the device; InternalError when there is none
-  // The bare vendor GEMM, into memory of its own.
-  const std::function<void(Stream)>& bare() const { return bare_; }
-  // The same with what cuBLASLt itself offers for the point's epilogue; empty when it offers
-  // nothing.
-  std::function<void(Stream)> vendor_epilogue() const;
-
- private:
-  TensorView weights() const;  // w as [k, n]
-  Point point_;
-  HostTensors host_;
-  TargetTensors target_;
-  std::shared_ptr<const cuda::Device> device_;
-  cuda::DeviceBuffer bare_result_;
-  std::function<void(Stream)> bare_;
-};
 
 }  // namespace epifuse::cli

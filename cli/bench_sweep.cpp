@@ -15,11 +15,11 @@
 #include "backends/cuda/prepare.h"
 #include "backends/cuda/run_builder.h"
 #include "backends/cuda/timing.h"
-#include "bench_points.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 #include "passes/pipeline.h"
+#include "point_tensors.h"
 #include "sweep_check.h"
 #include "sweep_judge.h"
 #include "timing.h"
@@ -50,9 +50,10 @@ struct SweepPoint {
 };
 
 const codegen::TargetInfo& require_target() {
+  const auto device = cuda::Device::require();
   const codegen::TargetInfo* target = codegen::find_target(cuda::detect());
-  if (target == nullptr) throw UnavailableError("No GPU that epifuse has kernels for.");
-  return *target;
+  if (target != nullptr) return *target;
+  throw UnavailableError(fmt::format("epifuse has no kernels for {}.", device->info().name));
 }
 
 // Empty, with the reason printed, when no family takes the point as one step.

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bench_points.h"
 #include "plan/plan.h"
+#include "point_tensors.h"
 
 namespace epifuse::cli {
 

@@ -1,0 +1,38 @@
+// Everything on the device to run one point of the benchmark.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "backends/cuda/memory.h"
+#include "backends/cuda/vendor_gemm.h"
+#include "bench_points.h"
+#include "tensors.h"
+
+namespace epifuse::cli {
+
+// A point's tensors on the host and on the device, and the bare product on them.
+class PointTensors {
+ public:
+  PointTensors(const Point& point, const Graph& graph);
+
+  HostTensors& host() { return host_; }
+  TargetTensors& target() { return target_; }
+  TensorView view(std::string_view name) const;  // on the device; InternalError when there is none
+  // The bare vendor GEMM, into memory of its own.
+  const std::function<void(Stream)>& bare() const { return bare_; }
+  // The same with what cuBLASLt itself offers for the point's epilogue; empty when it offers
+  // nothing.
+  std::function<void(Stream)> vendor_epilogue() const;
+
+ private:
+  TensorView weights() const;  // w as [k, n]
+  Point point_;
+  HostTensors host_;
+  TargetTensors target_;
+  std::shared_ptr<const cuda::Device> device_;
+  cuda::DeviceBuffer bare_result_;
+  std::function<void(Stream)> bare_;
+};
+
+}  // namespace epifuse::cli

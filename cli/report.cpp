@@ -1,0 +1,184 @@
+#include "report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "base/file.h"
+#include "epifuse/error.h"
+
+namespace epifuse::cli {
+namespace {
+
+using nlohmann::json;
+
+struct SuiteText {
+  const char *suite, *heading, *about;
+};
+
+constexpr SuiteText kSuites[] = {
+    {"dense", "Layers of transformers",
+     "Linear layers of Llama 3, Qwen2, BERT-large, ViT-L/16 and Mixtral 8x22B, `w` as [N, K], with "
+     "what\nfollows them fused. An epilogue is its ops in order; `identity` is the bare product, "
+     "which "
+     "goes to\ncuBLAS; `scale` is a row that multiplies; `preact` stores a second result, what the "
+     "activation is\napplied to."},
+    {"square", "Square products", "Square and nearly square products with a bias and one more op."},
+    {"small", "Few rows or few columns", "Products with too few tiles for all SMs."},
+};
+
+std::string cell(double ratio) { return ratio > 0 ? fmt::format("{:.3f}", ratio) : "-"; }
+
+std::string cell(const Ratios& ratios) {
+  if (ratios.interleaved <= 0) return "";
+  return fmt::format("{} / {}", cell(ratios.interleaved), cell(ratios.sustained));
+}
+
+std::string rule(std::size_t columns) {
+  std::string out = "|";
+  for (std::size_t i = 0; i < columns; ++i) out += "---|";
+  return out + "\n";
+}
+
+// Every contender over bare cuBLAS.
+std::string baseline_table(const ReportTable& table) {
+  std::string out =
+      "| time / bare cuBLAS | points | geometric mean | worst | at | sustained: mean | worst |\n" +
+      rule(7);
+  for (const std::string& contender : table.contenders) {
+    const Comparison once = compare(table, &Ratios::interleaved, contender);
+    const Comparison sustained = compare(table, &Ratios::sustained, contender);
+    out +=
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", contender, once.num_points,
+                    cell(once.mean), cell(once.largest), once.largest_at,
+                    sustained.num_points > 0 ? cell(sustained.mean) : "-", cell(sustained.largest));
+  }
+  return out;
+}
+
+// Us over every other contender, at the points that have both.
+std::string contender_table(const ReportTable& table) {
+  std::string rows;
+  for (const std::string& other : table.contenders) {
+    if (other.starts_with("epifuse")) continue;
+    const Comparison once = compare(table, &Ratios::interleaved, "epifuse", other);
+    const Comparison sustained = compare(table, &Ratios::sustained, "epifuse", other);
+    if (once.num_points == 0) continue;
+    rows += fmt::format("| {} | {} | {:.2f}x | {:.2f}x | {} | {} |\n", other, once.num_points,
+                        1 / once.mean, 1 / once.largest, once.num_above_one,
+                        sustained.num_points > 0
+                            ? fmt::format("{:.2f}x, {:.2f}x, {}", 1 / sustained.mean,
+                                          1 / sustained.largest, sustained.num_above_one)
+                            : "-");
+  }
+  if (rows.empty()) return "";
+  return "\n| epifuse against | points | speed-up, geometric mean | least | points slower | "
+         "sustained |\n" +
+         rule(6) + rows;
+}
+
+std::string point_table(const ReportTable& table) {
+  std::string out = fmt::format("\n| workload | M x N x K | epilogue | {} | config of epifuse |\n",
+                                fmt::join(table.contenders, " | ")) +
+                    rule(table.contenders.size() + 4);
+  for (const ReportPoint& point : table.points) {
+    out += fmt::format("| {} | {} | {} |", point.workload, point.size(), point.epilogue);
+    for (const std::string& contender : table.contenders) {
+      out += fmt::format(" {} |", cell(point.of(contender)));
+    }
+    out += fmt::format(" {} |\n", point.config);
+  }
+  return out;
+}
+
+std::string suite_section(const ReportTable& table, const std::string& plot_link) {
+  std::string heading = table.suite, about;
+  for (const SuiteText& text : kSuites) {
+    if (table.suite != text.suite) continue;
+    heading = text.heading;
+    about = std::string(text.about) + "\n\n";
+  }
+  std::string out = fmt::format("\n## {} (`{}`)\n\n{}", heading, table.suite, about);
+  if (table.suite == kPlottedSuite && !plot_link.empty()) {
+    out += fmt::format("![Speed-ups over the bare cuBLAS product]({})\n\n", plot_link);
+  }
+  return out + baseline_table(table) + contender_table(table) + point_table(table);
+}
+
+// What stands alone: times of the host.
+std::string host_section(const json& rows) {
+  std::string lines;
+  for (const json& row : rows) {
+    if (row.at("suite") != "host") continue;
+    lines += fmt::format("| {} | {:.1f} us |\n", row.at("workload").get<std::string>(),
+                         row.at("us").get<double>());
+  }
+  if (lines.empty()) return "";
+  return "\n## What the host pays (`host`)\n\nA new kernel compiled alone; a fresh process with a "
+         "warm cache up to its first launch; one more\nlaunch.\n\n| | |\n" +
+         rule(2) + lines;
+}
+
+// Where the rows come from, each command once.
+std::string sources(const json& rows) {
+  std::set<std::string> lines;
+  for (const json& row : rows) {
+    const auto text = [&](const char* key) { return row.at(key).get<std::string>(); };
+    const std::string torch = text("numerics").starts_with("torch") ? ", " + text("numerics") : "";
+    lines.insert(fmt::format("| `{}` | {}, driver {}{} | {} | {} |\n", text("command"),
+                             text("device"), text("driver"), torch,
+                             torch.empty() ? text("commit") : "", text("date")));
+  }
+  std::string out = "\n## Commands\n\n| command | on | commit | date |\n" + rule(4);
+  for (const std::string& line : lines) out += line;
+  return out;
+}
+
+}  // namespace
+
+std::string report_markdown(const json& rows, const std::string& rows_link,
+                            const std::string& plot_link) {
+  std::string out = fmt::format(
+      "# Performance\n\n"
+      "Made by `epifuse bench --report` from [{0}]({0}).\n\n"
+      "bf16 operands and results, random data, results checked against float64. A number is a time "
+      "over\nthat of the bare cuBLAS product of the same shape, without any epilogue: below 1, "
+      "product "
+      "and\nepilogue together take less time than the product alone. `a / b`: launches alternated "
+      "one "
+      "by one,\nL2 flushed before each / blocks back to back, with the card at its power limit. "
+      "PyTorch is divided\nby its own bare product, `torch.mm`, in its own run.\n",
+      rows_link);
+  try {
+    for (const ReportTable& table : report_tables(rows)) out += suite_section(table, plot_link);
+    return out + host_section(rows) + sources(rows);
+  } catch (const json::exception& error) {
+    throw ArgumentError(fmt::format("expected a list of result rows: {}", error.what()));
+  }
+}
+
+void write_report(const std::filesystem::path& rows_path, const std::filesystem::path& page) {
+  const auto text = read_file(rows_path);
+  if (!text) throw ArgumentError(fmt::format("{}: cannot be read", rows_path.string()));
+  const json rows = json::parse(*text, nullptr, false);
+  if (!rows.is_array()) {
+    throw ArgumentError(fmt::format("{}: expected a list of result rows", rows_path.string()));
+  }
+  std::filesystem::path plot_path = page;
+  plot_path.replace_extension(".svg");
+  std::string plot;
+  for (const ReportTable& table : report_tables(rows)) {
+    if (table.suite != kPlottedSuite) continue;
+    plot = report_plot(table, "Speed-up over the bare cuBLAS product, " +
+                                  rows.front().at("device").get<std::string>());
+  }
+  const auto folder = std::filesystem::absolute(page).lexically_normal().parent_path();
+  const auto link = std::filesystem::absolute(rows_path).lexically_normal();
+  if (!plot.empty()) write_file_atomically(plot_path, plot);
+  write_file_atomically(page,
+                        report_markdown(rows, link.lexically_relative(folder).generic_string(),
+                                        plot.empty() ? "" : plot_path.filename().string()));
+}
+
+}  // namespace epifuse::cli
