@@ -22,6 +22,8 @@ constexpr int kBarrierBytes = 8;
 constexpr int kMostStages = 8;
 constexpr int kFewestStages = 3;
 
+constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
+
 // The candidates; stages and depths follow from the epilogue.
 struct Shape {
   int m, n;
@@ -32,11 +34,16 @@ constexpr Shape kShapes[] = {
     {128, 192, false, false, 1, 1, 1}, {128, 192, false, true, 1, 1, 1},
     {128, 128, false, false, 1, 1, 1}, {128, 128, false, true, 1, 1, 1},
     {192, 128, false, false, 1, 1, 1}, {64, 256, false, false, 1, 1, 1},
-    {64, 128, false, false, 1, 1, 1},  {128, 64, false, false, 1, 1, 1},
+    {64, 192, false, false, 1, 1, 1},  {64, 128, false, false, 1, 1, 1},
+    {192, 64, false, false, 1, 1, 1},  {128, 64, false, false, 1, 1, 1},
+    {128, 128, true, false, 1, 1, 1},  {128, 192, true, false, 1, 1, 1},
     {128, 256, true, false, 2, 1, 1},  {256, 128, true, false, 2, 1, 1},
-    {256, 128, true, false, 1, 2, 1},  {128, 256, true, false, 1, 1, 2},
-    {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 4},
-    {128, 64, true, false, 1, 1, 2},   {128, 64, true, false, 1, 1, 4},
+    {256, 128, true, false, 1, 2, 1},  {128, 192, true, false, 1, 1, 2},
+    {128, 256, true, false, 1, 1, 2},  {128, 256, true, false, 1, 1, 3},
+    {256, 128, true, false, 1, 1, 2},  {256, 128, true, false, 1, 1, 3},
+    {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 3},
+    {128, 128, true, false, 1, 1, 4},  {128, 64, true, false, 1, 1, 2},
+    {128, 64, true, false, 1, 1, 3},   {128, 64, true, false, 1, 1, 4},
 };
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
@@ -104,6 +111,8 @@ GemmConfig config_of(const Shape& shape, const Pressure& registers) {
   config.load_depth = registers.load_slots == 1 ? most_depth : 1;
   config.store_depth = registers.store_slots == 1 ? most_depth : 1;
   config.math_columns = math_columns(registers);
+  const bool is_full = accumulators(shape) > kMostAccumulatorsOfAll;
+  if (shape.two_widths && is_full) config.math_columns = std::min(config.math_columns, 32);
   config.cooperative = shape.cooperative;
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
@@ -142,11 +151,11 @@ int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVar
 }
 
 std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {
-  constexpr int kMostAccumulators = 128;
   const Pressure registers = pressure(step.epilogue);
   std::vector<GemmConfig> out;
   for (const Shape& shape : kShapes) {
-    if (accumulators(shape) > kMostAccumulators && !takes_most_accumulators(registers)) continue;
+    if (accumulators(shape) > kMostAccumulatorsOfAll && !takes_most_accumulators(registers))
+      continue;
     GemmConfig config = config_of(shape, registers);
     // Room for either role of row and column vectors, whichever a variant asks for.
     const int room = target.smem_per_block_bytes -

@@ -41,7 +41,8 @@ std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& si
 
 int clusters_at_once(int size, const DeviceLimits& limits) {
   if (size == 1) return limits.num_sms;
-  return size == 2 ? limits.clusters_of_2 : size == 4 ? limits.clusters_of_4 : limits.clusters_of_8;
+  if (size == 2) return limits.clusters_of_2;
+  return size <= 4 ? limits.clusters_of_4 * 4 / size : limits.clusters_of_8 * 8 / size;
 }
 
 // How much of the tensor cores' rate a schedule reaches: smaller tiles move more bytes per flop,
