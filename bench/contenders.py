@@ -1,9 +1,11 @@
 """Measures PyTorch contenders at the points of a results file and adds their rows to it.
 
-    python3 bench/contenders.py bench/results/h200.json [--suite dense] [--seconds 300]
+    python3 bench/contenders.py bench/results/h200.json [--suite dense] [--seconds 300] [--again]
 
 For every epifuse row with baseline `cublas`: eager PyTorch and torch.compile max-autotune of the same
-expression, launches alternated with the bare product in one run, L2 flushed before each.
+expression, launches alternated with the bare product in one run, L2 flushed before each. Points that
+have rows of this PyTorch on this device are skipped, so that several short runs finish the list; the
+order takes one point of each epilogue before a second one of any.
 """
 
 import argparse
@@ -23,21 +25,36 @@ ACTIVATIONS = {
     "silu": F.silu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "gelu_erf": F.gelu,
+    "relu": F.relu,
 }
 
 
+ALPHA = 0.125  # the word `alpha`
+
+
 def expression(epilogue):
-    """The function of (x, w, b, r) that an epilogue's name spells."""
+    """The function of (x, w, b, s, r) that an epilogue's name spells; (y, z) with `preact`."""
     steps = epilogue.split("+")
 
-    def run(x, w, b, r):
-        y = F.linear(x, w, b if "bias" in steps else None)
-        for step in steps:
+    def run(x, w, b, s, r):
+        fused_bias = "bias" in steps and steps[0] == "bias"
+        y = F.linear(x, w, b if fused_bias else None)
+        z = None
+        for step in steps[fused_bias:]:
             if step in ACTIVATIONS:
+                z = y if z is None else z
                 y = ACTIVATIONS[step](y)
+            elif step == "alpha":
+                y = y * ALPHA
+            elif step == "bias":
+                y = y + b
+            elif step == "scale":
+                y = y * s
             elif step == "residual":
                 y = y + r
-        return y
+            elif step not in ("identity", "preact"):
+                raise ValueError(f"no expression for the epilogue step {step!r}")
+        return (y, z) if "preact" in steps else y
 
     return run
 
@@ -85,63 +102,103 @@ def sustained(runs, seconds=0.8):
 
 def measure(m, n, k, epilogue):
     x, w = torch.randn(m, k, device="cuda"), torch.randn(n, k, device="cuda") * k**-0.5
-    b, r = torch.randn(n, device="cuda"), torch.randn(m, n, device="cuda")
-    x, w, b, r = (t.to(torch.bfloat16) for t in (x, w, b, r))
+    b, s, r = (torch.randn(*shape, device="cuda") for shape in ((n,), (n,), (m, n)))
+    args = [t.to(torch.bfloat16) for t in (x, w, b, s, r)]
+    x, w, _, _, r = args
     run = expression(epilogue)
     compiled = torch.compile(run, mode="max-autotune-no-cudagraphs", fullgraph=True)
-    result = compiled(x, w, b, r)
+    first = lambda results: results[0] if isinstance(results, tuple) else results
+    result = first(compiled(*args))
     rows = slice(0, 64)
-    exact = run(x[rows].double(), w.double(), b.double(), r[rows].double())
+    exact = first(run(*(t.double() for t in (x[rows], *args[1:4], r[rows]))))
     error = ((result[rows].double() - exact).norm() / exact.norm()).item()
     out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     runs = {
         "cublas": lambda: torch.mm(x, w.t(), out=out),
-        "eager": lambda: run(x, w, b, r),
-        "inductor-max-autotune": lambda: compiled(x, w, b, r),
+        "eager": lambda: run(*args),
+        "inductor-max-autotune": lambda: compiled(*args),
     }
     return interleaved(runs), sustained(runs), error
 
 
+def point_key(row):
+    return tuple(row[key] for key in ("suite", "workload", "m", "n", "k", "epilogue"))
+
+
 def points(rows, suite):
-    seen = set()
+    """One epifuse row for each point: the first of each epilogue, then the second of each, ..."""
+    seen, num_of_epilogue, order = set(), {}, []
     for row in rows:
-        if row["suite"] != suite or row["contender"] != "epifuse" or row["baseline"] != "cublas":
+        if row["contender"] != "epifuse" or row["baseline"] != "cublas":
             continue
-        point = tuple(row[key] for key in ("workload", "m", "n", "k", "epilogue"))
-        if point not in seen:
-            seen.add(point)
-            yield row
+        if suite not in ("", row["suite"]) or point_key(row) in seen:
+            continue
+        seen.add(point_key(row))
+        turn = num_of_epilogue[row["epilogue"]] = num_of_epilogue.get(row["epilogue"], 0) + 1
+        order.append((row["suite"] != "dense", turn, len(order), row))
+    return [row for *_, row in sorted(order, key=lambda each: each[:3])]
+
+
+def is_measured(rows, point, numerics):
+    """Whether rows of this PyTorch stand beside the point, from the same device and driver."""
+    same = ("device", "driver")
+    return any(
+        row["contender"] == "inductor-max-autotune" and row["numerics"] == numerics
+        and point_key(row) == point_key(point) and all(row[key] == point[key] for key in same)
+        for row in rows)
+
+
+def write(path, rows):
+    lines = ",\n".join("  " + json.dumps(row, sort_keys=True, separators=(",", ":")) for row in rows)
+    path.write_text(f"[\n{lines}\n]\n")
+
+
+def add(rows, row):
+    for i, old in enumerate(rows):
+        if all(old[key] == row[key] for key in KEYS):
+            rows[i] = row
+            return
+    rows.append(row)
+
+
+def add_point(rows, point, numerics):
+    us, us_sustained, error = measure(*(point[key] for key in ("m", "n", "k", "epilogue")))
+    shared = {key: value for key, value in point.items() if key not in ("config", "expected_us")}
+    for contender in ("eager", "inductor-max-autotune"):
+        row = dict(shared, contender=contender, numerics=numerics,
+                   us=us[contender], ratio=us[contender] / us["cublas"],
+                   ratio_sustained=us_sustained[contender] / us_sustained["cublas"],
+                   rel_error=error, date=datetime.date.today().isoformat(),
+                   command=" ".join(["python3", "bench/contenders.py", *sys.argv[1:]]))
+        add(rows, row)
+        print(f"{point['m']}x{point['n']}x{point['k']} {point['epilogue']:30} {contender:22} "
+              f"{row['ratio']:.3f} sustained {row['ratio_sustained']:.3f}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=pathlib.Path)
-    parser.add_argument("--suite", default="dense")
+    parser.add_argument("--suite", default="", help="only this one; all, dense first, without it")
     parser.add_argument("--seconds", type=float, default=300, help="start no point after this long")
+    parser.add_argument("--again", action="store_true", help="also points that have rows already")
     options = parser.parse_args()
     rows = json.loads(options.file.read_text())
+    numerics = f"torch {torch.__version__}"
+    wanted = [point for point in points(rows, options.suite)
+              if options.again or not is_measured(rows, point, numerics)]
     started = time.time()
-    for point in list(points(rows, options.suite)):
+    num_done = 0
+    for point in wanted:
         if time.time() - started > options.seconds:
-            print("out of time: the remaining points keep their old rows", file=sys.stderr)
             break
-        us, us_sustained, error = measure(*(point[key] for key in ("m", "n", "k", "epilogue")))
-        for contender in ("eager", "inductor-max-autotune"):
-            row = dict(point, contender=contender, numerics=f"torch {torch.__version__}",
-                       us=us[contender], ratio=us[contender] / us["cublas"],
-                       ratio_sustained=us_sustained[contender] / us_sustained["cublas"],
-                       rel_error=error, date=datetime.date.today().isoformat(),
-                       command=" ".join(["python3", *sys.argv]))
-            same = [i for i, old in enumerate(rows) if all(old[k] == row[k] for k in KEYS)]
-            if same:
-                rows[same[0]] = row
-            else:
-                rows.append(row)
-            print(f"{point['m']}x{point['n']}x{point['k']} {point['epilogue']:18} {contender:22} "
-                  f"{row['ratio']:.3f} sustained {row['ratio_sustained']:.3f}", flush=True)
-        lines = ",\n".join("  " + json.dumps(row, sort_keys=True) for row in rows)
-        options.file.write_text(f"[\n{lines}\n]\n")
+        add_point(rows, point, numerics)
+        write(options.file, rows)
+        num_done += 1
         torch.compiler.reset()
+    seconds = (time.time() - started) / max(num_done, 1)
+    print(f"{num_done} points measured, {seconds:.0f} s each; {len(wanted) - num_done} left",
+          file=sys.stderr)
 
 
 if __name__ == "__main__":

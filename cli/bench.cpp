@@ -57,7 +57,17 @@ int measure(const BenchOptions& options) {
   return kOk;
 }
 
-int run(const BenchOptions& options) { return options.sweep ? sweep(options) : measure(options); }
+int report(const BenchOptions& options) {
+  const std::string rows = options.results.empty() ? "bench/results/h200.json" : options.results;
+  write_report(rows, options.report);
+  fmt::print("{}: made from {}\n", options.report, rows);
+  return kOk;
+}
+
+int run(const BenchOptions& options) {
+  if (!options.report.empty()) return report(options);
+  return options.sweep ? sweep(options) : measure(options);
+}
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <tuple>
 
 #include "base/measure.h"
 #include "epifuse/error.h"
@@ -18,9 +20,10 @@ constexpr std::array<const char*, 6> kOrder{
     "epifuse",           "epifuse exact",         "epifuse approx",
     "cublaslt-epilogue", "inductor-max-autotune", "eager"};
 
-std::size_t rank(const std::string& contender) {
-  return static_cast<std::size_t>(std::find(kOrder.begin(), kOrder.end(), contender) -
-                                  kOrder.begin());
+constexpr std::array<const char*, 3> kSuites{"dense", "square", "small"};
+
+std::size_t rank(std::span<const char* const> order, const std::string& name) {
+  return static_cast<std::size_t>(std::find(order.begin(), order.end(), name) - order.begin());
 }
 
 double number(const json& row, const char* key) {
@@ -86,9 +89,13 @@ std::vector<ReportTable> report_tables(const json& rows) {
   } catch (const json::exception& error) {
     throw ArgumentError(fmt::format("expected a list of result rows: {}", error.what()));
   }
+  std::ranges::stable_sort(tables, {}, [](const auto& each) { return rank(kSuites, each.suite); });
   for (ReportTable& table : tables) {
-    std::stable_sort(table.contenders.begin(), table.contenders.end(),
-                     [](const auto& a, const auto& b) { return rank(a) < rank(b); });
+    std::ranges::stable_sort(table.contenders, {},
+                             [](const auto& each) { return rank(kOrder, each); });
+    std::ranges::stable_sort(table.points, {}, [](const ReportPoint& point) {
+      return std::tie(point.workload, point.n, point.k, point.m, point.epilogue);
+    });
   }
   return tables;
 }

@@ -27,10 +27,10 @@ struct ReportPoint {
 struct ReportTable {
   std::string suite;
   std::vector<std::string> contenders;  // ours first
-  std::vector<ReportPoint> points;      // in the file's order
+  std::vector<ReportPoint> points;      // by workload, sizes, epilogue
 };
 
-// One table for each suite that has rows divided by `cublas`. Our levels of numerics beside `fast`
+// One table for each suite that has rows divided by `cublas`, `dense` before all others. Our levels of numerics beside `fast`
 // are contenders of their own: "epifuse approx". Throws ArgumentError when `rows` is no list of
 // result rows.
 std::vector<ReportTable> report_tables(const nlohmann::json& rows);

@@ -2,8 +2,10 @@
 #include "kinds.h"
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/report.h"
 #include "codegen/kernel.h"
 #include "epifuse/error.h"
 #include "explain.h"
@@ -109,6 +111,15 @@ std::string run_emit(const Case& test) {
   return text;
 }
 
+// report/markdown/ and report/svg/: the performance page and its plot, of result rows as JSON.
+std::string run_report(const Case& test) {
+  const auto rows = nlohmann::json::parse(test.input);
+  if (test.subfolder == "markdown") {
+    return cli::report_markdown(rows, "../bench/results/h200.json", "performance.svg");
+  }
+  return cli::report_plot(cli::report_tables(rows).front(), "Speed-up");
+}
+
 constexpr auto kKinds = std::to_array<Kind>({
     {"roundtrip", run_roundtrip},
     {"errors", run_errors},
@@ -116,6 +127,7 @@ constexpr auto kKinds = std::to_array<Kind>({
     {"plan", run_plan},
     {"explain", run_explain},
     {"emit", run_emit},
+    {"report", run_report},
 });
 
 }  // namespace
