@@ -1,6 +1,7 @@
 #include "bench_grid.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/cuda/timing.h"
 #include "epifuse/error.h"
@@ -26,12 +27,10 @@ Numerics level(const std::string& name) {
 }
 
 // How a program runs on these tensors: "sm90_dense, ping-pong 128x192, 4 stages".
-std::string config_of(const Program& program, std::span<const Binding>) {
-  std::string text;
-  for (const backends::StepReport& step : program.state().executable->report()) {
-    text += (text.empty() ? "" : "; ") + step.how;
-  }
-  return text;
+std::string config_of(const Program& program, std::span<const Binding> tensors) {
+  const backends::Executable& executable = *program.state().executable;
+  const codegen::Bound bound = backends::bind(executable.plan(), tensors, DeviceKind::cuda);
+  return fmt::format("{}", fmt::join(executable.plan_for(bound).how, "; "));
 }
 
 // Some rows of what lies in the outputs against float64, within the bounds of `program`.

@@ -112,7 +112,8 @@ class SplitRun {
         prepared_(cuda::prepare_split(point.plan, point.step(), target, *jit)),
         late_(target, std::move(jit)),
         bound_(backends::bind(prepared_.plan, tensors, DeviceKind::cuda)),
-        workspace_(cuda::Device::require(), cuda::workspace_bytes(prepared_, late_, bound_)),
+        workspace_(cuda::Device::require(),
+                   cuda::workspace_bytes(prepared_, late_, context_.limits(), bound_)),
         actions_(cuda::build_run(prepared_, late_, context_, bound_,
                                  static_cast<char*>(workspace_.data()))) {}
 
