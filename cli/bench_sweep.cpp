@@ -113,8 +113,8 @@ class SplitRun {
         late_(target, std::move(jit)),
         bound_(backends::bind(prepared_.plan, tensors, DeviceKind::cuda)),
         workspace_(cuda::Device::require(),
-                   cuda::workspace_bytes(prepared_, late_, context.limits(), bound_)),
-        actions_(cuda::build_run(prepared_, late_, context_, context_.limits(), bound_,
+                   cuda::workspace_bytes(prepared_, late_, context_.limits(), bound_)),
+        actions_(cuda::build_run(prepared_, late_, context_, bound_,
                                  static_cast<char*>(workspace_.data()))) {}
 
   void operator()() const {
@@ -141,7 +141,6 @@ class Sweep {
   int run();
 
  private:
-  void count_clusters(const std::vector<SweepPoint>& points);
   PointTimes measure(const SweepPoint& point);
   std::function<void()> launch(const SweepPoint& point, const Candidate& candidate,
                                const codegen::Bound& bound);
@@ -207,16 +206,6 @@ void Sweep::time(const std::vector<std::function<void()>>& runs,
   for (std::size_t i = 0; i < order.size(); ++i) times[order[i]]->sustained_us = sustained_us[i];
 }
 
-// The limits that the model and the launches go by, as an executable finds them.
-void Sweep::count_clusters(const std::vector<SweepPoint>& points) {
-  for (const SweepPoint& point : points) {
-    if (point.candidates.empty()) continue;
-    const Candidate& candidate = point.candidates.front();
-    context_.count_clusters(candidate.binary, candidate.source.entry);
-    return;
-  }
-}
-
 PointTimes Sweep::measure(const SweepPoint& point) {
   PointTensors tensors(point.point, point.graph);
   const std::vector<Binding>& bindings = tensors.target().bindings();
@@ -249,7 +238,6 @@ int Sweep::run() {
     if (auto planned = plan_point(point, target_)) points.push_back(*std::move(planned));
   }
   compile(points, *jit_);
-  count_clusters(points);
   nlohmann::json rows = nlohmann::json::array();
   std::vector<Outcome> outcomes;
   bool all_right = true;

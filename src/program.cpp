@@ -109,9 +109,9 @@ std::string Program::explain(const Sizes& sizes, std::string_view machine) const
                         why.sentence, why.code);
   }
   for (std::size_t i = 0; i < run.how.size(); ++i) {
-    if (run.expected_us[i] == 0) continue;
-    text += fmt::format("At these sizes {} runs by {}: {:.1f} us expected.\n",
-                        product_name(run.plan, i), run.how[i], run.expected_us[i]);
+    if (run.grounds[i].empty()) continue;
+    text += fmt::format("At these sizes {} runs by {}: {}.\n", product_name(run.plan, i),
+                        run.how[i], run.grounds[i]);
   }
   return text;
 }
@@ -126,7 +126,7 @@ std::string Program::explain_json(const Sizes& sizes, std::string_view machine) 
   }
   all["runs"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < run.how.size(); ++i) {
-    all["runs"].push_back({{"how", run.how[i]}, {"expected_us", run.expected_us[i]}});
+    all["runs"].push_back({{"how", run.how[i]}, {"grounds", run.grounds[i]}});
   }
   return all.dump(2);
 }

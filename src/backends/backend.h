@@ -19,15 +19,16 @@ struct StepReport {
   std::vector<plan::WhyNot> why_not;  // families that refused, in order
 };
 
-// A plan as it runs on certain tensors: steps whose kernel cannot address them are split, each for
-// the reason given.
+// A plan as it runs on certain tensors: steps whose kernel cannot address them, or would take
+// longer than what it replaces, are split, each for the reason given.
 struct RunPlan {
   plan::Plan plan;
   std::vector<plan::WhyNot> splits;
   // By which kernel each step of `plan` runs: "sm90_dense, ping-pong 128x192, 4 stages",
   // "cuBLASLt"; empty where there is no choice to tell of (the CPU).
   std::vector<std::string> how;
-  std::vector<double> expected_us;  // by the model that chose; 0 where there is none
+  // Why it is that one: "35.2 us expected, 61.0 us as product and tail"; empty without a choice.
+  std::vector<std::string> grounds;
 };
 
 // A plan made ready for one target.

@@ -184,8 +184,7 @@ std::shared_ptr<const PreparedRun> CudaExecutable::placed_run(
   run->context = std::move(context);
   run->workspace_bytes = bytes;
   run->workspace = workspace;
-  run->actions =
-      build_run(prepared_, late_, *run->context, run->context->limits(), *bound, workspace);
+  run->actions = build_run(prepared_, late_, *run->context, *bound, workspace);
   recent_.add(run);
   return run;
 }

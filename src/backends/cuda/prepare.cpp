@@ -7,6 +7,7 @@
 
 #include "epifuse/error.h"
 #include "tune/shortlist.h"
+#include "tune/unfused.h"
 
 namespace epifuse::cuda {
 namespace {
@@ -141,6 +142,7 @@ class Preparer {
         }
       }
       if (missing.empty()) break;
+      if (!ahead_) add_tails_ahead(sources);
       const auto binaries = jit_.get(sources);
       for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
       for (StepKernels& step : result_.steps) {
@@ -149,6 +151,34 @@ class Preparer {
       }
     }
     for (StepKernels& step : result_.steps) describe(step);
+  }
+
+  // Tails of steps that the models would split at typical sizes: they are compiled beside the
+  // kernels, and found in memory when such tensors come.
+  void add_tails_ahead(std::vector<codegen::KernelSource>& sources) {
+    ahead_ = true;
+    for (std::size_t i = 0; i < result_.steps.size(); ++i) {
+      const StepKernels& step = result_.steps[i];
+      if (step.kind != StepKind::family) continue;
+      const auto& gemm = std::get<FusedGemm>(result_.plan.steps[i]);
+      if (std::none_of(step.sizes.begin(), step.sizes.end(),
+                       [&](const auto& sizes) { return would_split(step, gemm, sizes); })) {
+        continue;
+      }
+      const plan::Split parts = plan::split(result_.plan, gemm);
+      if (parts.tail) sources.push_back(codegen::tail_source(result_.plan, *parts.tail, target_));
+    }
+  }
+
+  static bool would_split(const StepKernels& step, const FusedGemm& gemm,
+                          const codegen::GemmSizes& sizes) {
+    const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes);
+    if (!unfused_us) return false;
+    return std::all_of(step.kernels.begin(), step.kernels.end(), [&](const Kernel& kernel) {
+      return tune::is_clearly_slower(
+          step.family->expected_us(gemm, kernel.config, sizes, codegen::DeviceLimits{}),
+          *unfused_us);
+    });
   }
 
   // Adds what the model chooses of the candidates and is not there yet.
@@ -203,6 +233,7 @@ class Preparer {
   const TargetInfo& target_;
   jit::Jit& jit_;
   Prepared result_;
+  bool ahead_ = false;  // add_tails_ahead is done
 };
 
 }  // namespace

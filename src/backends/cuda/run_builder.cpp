@@ -119,7 +119,7 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
   }
   plan_.plan.steps.push_back(step);
   plan_.how.push_back(std::move(how));
-  plan_.expected_us.push_back(choice.expected_us);
+  plan_.grounds.push_back(grounds(choice));
   switch (kernels.kind) {
     case StepKind::family: add_family(prepared, index, choice); break;
     case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
@@ -278,9 +278,8 @@ backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
 }
 
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
-                              const codegen::DeviceLimits& limits, const Bound& bound,
-                              char* workspace) {
-  return RunBuilder(prepared, late, &context, limits, bound, workspace).take_actions();
+                              const Bound& bound, char* workspace) {
+  return RunBuilder(prepared, late, &context, context.limits(), bound, workspace).take_actions();
 }
 
 void run(const Device& device, const Action& action, jit::CuStream stream) {

@@ -39,7 +39,6 @@ backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
 // The launches of one run, in order, with the workspace at `workspace` (256-byte aligned). Steps of
 // no elements launch nothing.
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
-                              const codegen::DeviceLimits& limits, const codegen::Bound& bound,
-                              char* workspace);
+                              const codegen::Bound& bound, char* workspace);
 
 }  // namespace epifuse::cuda

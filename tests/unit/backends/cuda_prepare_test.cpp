@@ -56,12 +56,12 @@ TEST_F(CudaPrepare, AFusedStepIsOneKernelOfAFamily) {
 
 TEST_F(CudaPrepare, WhatNoFamilyTakesIsSplitWithTheReason) {
   const Prepared prepared = prepare(
-      "graph g(x: bf16[M, 512], w: bf16[512, 768], b: bf16[768]) {\n"
+      "graph g(x: f32[M, 512], w: f32[512, 768], b: f32[768]) {\n"
       "  h = matmul x, w\n  t = add h, b\n  y = silu t\n  return y\n}\n");
   ASSERT_EQ(prepared.steps.size(), 2u);
   EXPECT_EQ(prepared.steps[0].kind, StepKind::vendor);
   EXPECT_EQ(prepared.steps[0].report.how, "cuBLASLt");
-  EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"b_not_k_major"});
+  EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"operand_dtype"});
   EXPECT_EQ(prepared.steps[1].kind, StepKind::tail);
   EXPECT_TRUE(is_bare(std::get<plan::FusedGemm>(prepared.plan.steps[0])));
   EXPECT_EQ(prepared.plan.temporaries().size(), 1u);

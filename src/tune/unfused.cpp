@@ -1,0 +1,107 @@
+// What a fused step would take as the vendor's product and a tail kernel.
+//
+//   us = limit * correction,  log(correction) = mean of the rows', weighted by 1 / distance^4
+//
+// `limit` is what the device's rates allow, the correction how far the vendor stays behind it. It
+// changes slowly with the sizes, so that it may be interpolated where the time itself may not.
+#include "tune/unfused.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace epifuse::tune {
+namespace {
+
+struct Measured {
+  codegen::GemmSizes sizes;
+  double us;
+};
+
+constexpr Measured kMeasured[] = {
+#define EPIFUSE_VENDOR_GEMM(m, n, k, us) {{1, m, n, k}, us},
+#include "tune/vendor_gemm.def"
+#undef EPIFUSE_VENDOR_GEMM
+};
+
+// H200, as reached by large products and by elementwise kernels (2026-11-21).
+constexpr double kFlopsPerUs = 700e6;
+constexpr double kBytesPerUs = 4.0e6;
+constexpr double kLaunchUs = 2.0;  // of a kernel behind another one
+
+constexpr int kOperandBytes = 2;
+constexpr double kFarthest = 2.5;  // powers of 2 over m, n and k together
+constexpr double kMargin = 1.15;   // of two models
+
+double limit_us(const codegen::GemmSizes& s) {
+  const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n);
+  const auto k = static_cast<double>(s.k);
+  const double bytes = kOperandBytes * (m * k + k * n + m * n);
+  return std::max(2 * m * n * k / kFlopsPerUs, bytes / kBytesPerUs) + kLaunchUs;
+}
+
+// The root of the summed squares of how many powers of 2 the sizes are apart.
+double distance(const codegen::GemmSizes& a, const codegen::GemmSizes& b) {
+  const auto powers = [](std::int64_t x, std::int64_t y) {
+    return std::log2(static_cast<double>(x) / static_cast<double>(y));
+  };
+  return std::hypot(powers(a.m, b.m), powers(a.n, b.n), powers(a.k, b.k));
+}
+
+double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {
+  const double batch = load.batched ? static_cast<double>(s.batch) : 1;
+  switch (load.access) {
+    case plan::Access::parameter: return 0;
+    case plan::Access::scalar: return batch;
+    case plan::Access::row: return batch * static_cast<double>(s.n);
+    case plan::Access::col: return batch * static_cast<double>(s.m);
+    case plan::Access::tile: return batch * static_cast<double>(s.m * s.n);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::optional<double> vendor_gemm_us(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
+  if (gemm.a.dtype != DType::bf16 && gemm.a.dtype != DType::f16) return std::nullopt;
+  if (sizes.batch != 1 || std::min({sizes.m, sizes.n, sizes.k}) < 1) return std::nullopt;
+  constexpr double kSamePlace = 1e-3;  // a row's own sizes give its own time
+  double sum = 0, weights = 0, nearest = std::numeric_limits<double>::infinity();
+  for (const Measured& row : kMeasured) {
+    const double apart = distance(row.sizes, sizes);
+    const double weight = 1 / std::pow(apart * apart + kSamePlace * kSamePlace, 2);
+    sum += weight * std::log(row.us / limit_us(row.sizes));
+    weights += weight;
+    nearest = std::min(nearest, apart);
+  }
+  if (nearest > kFarthest) return std::nullopt;
+  return limit_us(sizes) * std::exp(sum / weights);
+}
+
+double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  const double elements = static_cast<double>(sizes.batch) * static_cast<double>(sizes.m * sizes.n);
+  double bytes = elements * static_cast<double>(size_bytes(step.gemm.result));
+  bool stores_anything = false;
+  for (const plan::Load& load : step.epilogue.loads) {
+    bytes += num_elements(load, sizes) * static_cast<double>(size_bytes(load.dtype));
+  }
+  for (const plan::Store& store : step.epilogue.stores) {
+    if (store.value == step.gemm.matmul) continue;  // the product has written it
+    stores_anything = true;
+    const bool is_full = store.kind == plan::StoreKind::tile;
+    if (is_full) bytes += elements * static_cast<double>(size_bytes(store.dtype));
+  }
+  return stores_anything ? bytes / kBytesPerUs + kLaunchUs : 0;
+}
+
+std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  const std::optional<double> product = vendor_gemm_us(step.gemm, sizes);
+  if (!product) return std::nullopt;
+  return *product + tail_us(step, sizes);
+}
+
+bool is_clearly_slower(double fused_us, double unfused_us) {
+  return fused_us > kMargin * unfused_us;
+}
+
+}  // namespace epifuse::tune

@@ -1,0 +1,81 @@
+// What a step takes as product and tail: measured products keep their times, unknown ones have
+// none.
+#include "tune/unfused.h"
+
+#include <gtest/gtest.h>
+
+namespace epifuse::tune {
+namespace {
+
+using codegen::GemmSizes;
+
+plan::FusedGemm step_of(DType dtype = DType::bf16) {
+  plan::FusedGemm step;
+  step.gemm.matmul = 2;
+  step.gemm.a.dtype = step.gemm.b.dtype = step.gemm.result = dtype;
+  step.epilogue.has_accumulator = true;
+  step.epilogue.stores.push_back({"y", 3, DType::bf16, plan::StoreKind::tile, 0});
+  return step;
+}
+
+double vendor_us(const GemmSizes& sizes) {
+  return vendor_gemm_us(step_of().gemm, sizes).value_or(-1);
+}
+
+TEST(VendorGemm, MeasuredSizesKeepTheirTimes) {
+  struct Row {
+    GemmSizes sizes;
+    double us;
+  };
+  constexpr Row kRows[] = {
+#define EPIFUSE_VENDOR_GEMM(m, n, k, us) {{1, m, n, k}, us},
+#include "tune/vendor_gemm.def"
+#undef EPIFUSE_VENDOR_GEMM
+  };
+  for (const Row& row : kRows) {
+    EXPECT_NEAR(vendor_us(row.sizes), row.us, 0.01 * row.us)
+        << row.sizes.m << " " << row.sizes.n << " " << row.sizes.k;
+  }
+}
+
+TEST(VendorGemm, BetweenMeasuredSizesTimesLieBetween) {
+  const double low = vendor_us({1, 4096, 4096, 4096}), high = vendor_us({1, 4096, 4096, 14336});
+  const double between = vendor_us({1, 4096, 4096, 8192});
+  EXPECT_GT(between, 1.3 * low);
+  EXPECT_LT(between, high / 1.3);
+}
+
+TEST(VendorGemm, FarFromAllMeasuredSizesNothingIsKnown) {
+  EXPECT_FALSE(vendor_gemm_us(step_of().gemm, {1, 16, 16, 16}));
+  EXPECT_FALSE(vendor_gemm_us(step_of().gemm, {1, 1 << 20, 64, 64}));
+  EXPECT_FALSE(vendor_gemm_us(step_of().gemm, {8, 4096, 4096, 4096}));
+  EXPECT_FALSE(vendor_gemm_us(step_of().gemm, {1, 4096, 4096, 0}));
+  EXPECT_FALSE(vendor_gemm_us(step_of(DType::f32).gemm, {1, 4096, 4096, 4096}));
+  EXPECT_TRUE(vendor_gemm_us(step_of(DType::f16).gemm, {1, 4096, 4096, 4096}));
+}
+
+TEST(TailTime, IsWhatItMovesAtTheRateOfMemoryAndALaunch) {
+  const GemmSizes sizes{1, 1000, 2000, 64};
+  plan::FusedGemm step = step_of();
+  const double two = tail_us(step, sizes);  // h in, y out: 8 MB at 4 MB/us
+  EXPECT_NEAR(two, 2 + 2, 1e-9);
+  step.epilogue.loads.push_back({"b", 0, DType::bf16, plan::Access::row});
+  EXPECT_NEAR(tail_us(step, sizes), two + 0.001, 1e-9);
+  step.epilogue.loads.push_back({"r", 1, DType::f32, plan::Access::tile});
+  EXPECT_NEAR(tail_us(step, sizes), two + 0.001 + 2, 1e-9);
+}
+
+TEST(TailTime, AStepThatOnlyStoresTheProductHasNoTail) {
+  plan::FusedGemm step = step_of();
+  step.epilogue.stores.front().value = step.gemm.matmul;
+  EXPECT_EQ(tail_us(step, {1, 1000, 2000, 64}), 0);
+}
+
+TEST(Margin, WithinTheErrorsOfBothEstimatesTheStepStaysFused) {
+  EXPECT_FALSE(is_clearly_slower(100, 120));
+  EXPECT_FALSE(is_clearly_slower(110, 100));
+  EXPECT_TRUE(is_clearly_slower(120, 100));
+}
+
+}  // namespace
+}  // namespace epifuse::tune
