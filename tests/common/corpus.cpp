@@ -108,6 +108,7 @@ CorpusCase load_case(const std::filesystem::path& path, const DefaultSizes& defa
     for (std::string word; stream >> word;) result.special.push_back(std::stod(word));
   }
   if (const auto pad = directive(result.text, "pad")) result.pad = std::stoll(*pad);
+  if (const auto margin = directive(result.text, "margin")) result.margin = std::stoll(*margin);
   result.cpu_only = directive(result.text, "targets").has_value();
   return result;
 }
@@ -193,7 +194,8 @@ CorpusTensors make_tensors(const ir::Graph& graph, const CorpusCase& from, const
     }
     if (node.op != ir::Op::input) continue;
     const std::vector<std::int64_t> shape = ir::eval(node.type.shape, sizes);
-    HostTensor tensor(node.type.dtype, shape, choose_strides(node.type, shape, from.pad));
+    HostTensor tensor(node.type.dtype, shape, choose_strides(node.type, shape, from.pad),
+                      from.margin);
     const double deviation = deviation_of(graph, static_cast<ir::ValueId>(i), sizes);
     fill_input(tensor, deviation, random);
     if (with_special) sprinkle(tensor, from.special, random);
@@ -205,7 +207,8 @@ CorpusTensors make_tensors(const ir::Graph& graph, const CorpusCase& from, const
     const ir::TensorType type{graph[output.value].type.dtype, graph[output.value].type.shape, {}};
     const std::vector<std::int64_t> shape = ir::eval(type.shape, sizes);
     result.names.push_back(output.name);
-    result.tensors.emplace_back(type.dtype, shape, choose_strides(type, shape, from.pad));
+    result.tensors.emplace_back(type.dtype, shape, choose_strides(type, shape, from.pad),
+                                from.margin);
     result.is_output.push_back(true);
   }
   return result;

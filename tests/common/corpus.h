@@ -15,13 +15,14 @@ namespace epifuse::testing {
 //   # sizes: M=1 N=8; M=17 N=200     instead of the rows of sizes.txt
 //   # special: nan inf -0            also runs with these sprinkled over the inputs
 //   # pad: 8                         row strides are longer than the rows by this
+//   # margin: 1                     tensors start so many elements off their memory's alignment
 //   # targets: cpu                   runs on the CPU only
 struct CorpusCase {
   std::string name, text;
   std::vector<Sizes> sizes;
   std::vector<Sizes> empty_sizes;  // for the CPU only
   std::vector<double> special;
-  std::int64_t pad = 0;
+  std::int64_t pad = 0, margin = 0;
   bool cpu_only = false;
 };
 // All files, by name. `filter` keeps those whose name contains it.

@@ -45,6 +45,10 @@ std::string check_run(const Program& program, CorpusTensors& tensors, Memory& me
   // What the passes did depends on no size: a few runs show it.
   constexpr int kNumPassChecks = 4;
   if (row.num_runs < kNumPassChecks) failure = passes_error(program, bindings).value_or("");
+  for (std::size_t i = 0; i < tensors.names.size(); ++i) {
+    if (!tensors.is_output[i] || tensors.tensors[i].gaps_untouched()) continue;
+    failure = tensors.names[i] + ": bytes between or around its rows were written";
+  }
   for (const reference::Verdict& verdict : verify_program(program, bindings, placed)) {
     row.num_elements += verdict.checked;
     row.max_ratio = std::max(row.max_ratio, verdict.max_ratio);

@@ -17,13 +17,15 @@ class DeviceMemory : public Memory {
     const std::size_t size = tensor.bytes().size();
     cuda::DeviceBuffer& buffer = buffers_.emplace_back(device_, size);
     if (size > 0) buffer.copy_from_host(tensor.bytes().data(), size);
-    return {buffer.data(), tensor.dtype(), tensor.shape(), tensor.strides(), DeviceKind::cuda};
+    char* first = static_cast<char*>(buffer.data()) + (size > 0 ? tensor.margin_bytes() : 0);
+    return {first, tensor.dtype(), tensor.shape(), tensor.strides(), DeviceKind::cuda};
   }
 
   void fetch(HostTensor& tensor, const TensorView& placed) override {
     cuda::synchronize(*device_);
     for (const cuda::DeviceBuffer& buffer : buffers_) {
-      if (buffer.data() != placed.data || buffer.size_bytes() == 0) continue;
+      const char* first = static_cast<const char*>(buffer.data()) + tensor.margin_bytes();
+      if (first != placed.data || buffer.size_bytes() == 0) continue;
       buffer.copy_to_host(tensor.bytes().data(), buffer.size_bytes());
     }
   }

@@ -191,6 +191,18 @@ bool accepts(const Interval& allowed, double result) {
   return allowed.low <= result && result <= allowed.high;
 }
 
+double share_of_allowed(const Interval& allowed, double value, double result, DType dtype) {
+  const double error = std::abs(result - value);
+  if (accepts(allowed, result)) {
+    const double room = result > value ? allowed.high - value : value - allowed.low;
+    return std::isfinite(error) && error > 0 && room > 0 ? std::min(error / room, 1.0) : 0;
+  }
+  const double outside = result > allowed.high ? result - allowed.high : allowed.low - result;
+  const double half_width = (allowed.high - allowed.low) / 2;
+  const double ratio = 1 + outside / std::max(half_width, ulp(value, dtype));
+  return std::isfinite(ratio) ? ratio : kInfinity;
+}
+
 Interval apply(const ir::OpInfo& op, std::span<const Interval> operands, Numerics numerics) {
   if (op.kind == ir::OpKind::select) return apply_select(operands);
   std::array<double, 3> values{};

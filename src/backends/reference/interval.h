@@ -38,4 +38,8 @@ Interval hull(const Interval& a, const Interval& b, double value);
 // Whether `result` is right; signed zeros are equal.
 bool accepts(const Interval& allowed, double result);
 
+// The error of `result` over what is allowed on its side of `value`; above 1 exactly when the
+// result is not accepted.
+double share_of_allowed(const Interval& allowed, double value, double result, DType dtype);
+
 }  // namespace epifuse::reference

@@ -32,19 +32,6 @@ std::vector<std::int64_t> pick_rows(const Table& table, const Options& options) 
   return {rows.begin(), rows.end()};
 }
 
-// Error over what is allowed on its side; above 1 exactly when the result is not accepted.
-double error_ratio(const Interval& allowed, double value, double result, DType dtype) {
-  const double error = std::abs(result - value);
-  if (accepts(allowed, result)) {
-    const double room = result > value ? allowed.high - value : value - allowed.low;
-    return std::isfinite(error) && error > 0 && room > 0 ? std::min(error / room, 1.0) : 0;
-  }
-  const double outside = result > allowed.high ? result - allowed.high : allowed.low - result;
-  const double half_width = (allowed.high - allowed.low) / 2;
-  const double ratio = 1 + outside / std::max(half_width, ulp(value, dtype));
-  return std::isfinite(ratio) ? ratio : std::numeric_limits<double>::infinity();
-}
-
 std::string describe_failure(const std::string& output, const std::vector<std::int64_t>& shape,
                              std::int64_t row, std::int64_t col, double got,
                              const Interval& allowed, double value) {
@@ -92,7 +79,7 @@ class Comparison {
                                                 allowed, expected.value);
     }
     verdict_.max_ratio =
-        std::max(verdict_.max_ratio, error_ratio(allowed, expected.value, got, dtype_));
+        std::max(verdict_.max_ratio, share_of_allowed(allowed, expected.value, got, dtype_));
     const double error = got - expected.value;
     if (!std::isfinite(error)) return;
     verdict_.max_error = std::max(verdict_.max_error, std::abs(error));
