@@ -96,6 +96,7 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % Config::kSplitK != rank) continue;
+      if constexpr (Warp::kInPlace) epilogue_.template await_stores<0>();
       epilogue_.request(i, chunk(i, tiles_));
       float sums[kChunkColumns / 2];
       add_up(i, sums);
@@ -210,15 +211,27 @@ class Consumer {
       if (i % kChunks == 0) epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.run(i, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2),
                     rows() + i % kChunks * kChunkColumns, chunk(i, done));
-      const int ahead = i + Config::kLoadDepth;
-      if (ahead < kBlocks * kChunks) {
-        epilogue_.request(ahead, chunk(ahead, done));
-      } else if (more) {
-        const int next = ahead - kBlocks * kChunks;
-        epilogue_.request(next, chunk(next, tiles_));
+      if constexpr (Warp::kInPlace) {
+        epilogue_.template await_stores<1>();
+        if (i > 0) request(i - 1 + Config::kLoadDepth, done, more);
+      } else {
+        request(i + Config::kLoadDepth, done, more);
       }
     }
+    if constexpr (Warp::kInPlace) {
+      epilogue_.template await_stores<0>();
+      request(kBlocks * kChunks - 1 + Config::kLoadDepth, done, more);
+    }
     epilogue_.end_tile();
+  }
+
+  // Starts the loads of the i-th chunk counted from tile `done` on, in the next one if need be.
+  __device__ __forceinline__ void request(int i, const TileWalk<Config>& done, bool more) {
+    if (i < kBlocks * kChunks) {
+      epilogue_.request(i, chunk(i, done));
+    } else if (more) {
+      epilogue_.request(i - kBlocks * kChunks, chunk(i - kBlocks * kChunks, tiles_));
+    }
   }
 
   // Partial sums of the tile, four floats a thread side by side.

@@ -18,7 +18,8 @@ constexpr int kCutColumns = kChunkColumns - 8;
 // kLoadsAt, kStoresAt, kArrivedAt: where the staging of all warps starts in shared memory, and the
 // barriers of the loads. A tile is kChunks chunks for a warp; both ring depths divide kChunks, so
 // that a chunk's place in its ring is known at compile time. Where a cluster splits K, each CTA
-// runs some of the chunks only, and the loads' ring is one deep.
+// runs some of the chunks only, and the loads' ring is one deep. In place: results are staged where
+// the loads were, and a slot's next load waits for its store.
 template <class Config, class Epilogue>
 class WarpEpilogue {
  public:
@@ -26,6 +27,7 @@ class WarpEpilogue {
   static constexpr int kCols = at_least_one(Epilogue::Cols::kCount);
   static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
   static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr bool kInPlace = Config::kInPlace;
   static constexpr int kLoadBytes = Config::kLoadDepth * kLoadSlots * kSlotBytes;     // a warp
   static constexpr int kStoreBytes = Config::kStoreDepth * kStoreSlots * kSlotBytes;  // a warp
 
@@ -36,6 +38,7 @@ class WarpEpilogue {
   static constexpr int kChunks = kRowsOfConsumer / 64 * (Config::kTileN / kChunkColumns);
   static_assert(kChunks % Config::kLoadDepth == 0 && kChunks % Config::kStoreDepth == 0);
   static_assert(Config::kSplitK == 1 || (Config::kLoadDepth == 1 && Config::kStoreDepth == 1));
+  static_assert(!kInPlace || kStoreSlots == kLoadSlots);
 
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int warp, int lane)
       : p_(p), warp_(warp), lane_(lane) {
@@ -104,7 +107,7 @@ class WarpEpilogue {
         compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first], chunk);
       }
       if constexpr (kStoreSlots == 0) continue;
-      if (first == 0) await_store_slots();
+      if (first == 0 && !kInPlace) await_store_slots();
 #pragma unroll
       for (int g = first; g < first + kMathGroups; ++g) {
         store_tiles(store_slots(i), g, out[g - first]);
@@ -118,10 +121,13 @@ class WarpEpilogue {
     if constexpr (Config::kSplitK == 1) phase_ ^= kChunks / Config::kLoadDepth & 1;
   }
 
-  // Waits until every store has read its staging.
-  __device__ __forceinline__ void finish() {
-    if (lane_ == 0) cute::tma_store_wait<0>();
+  // Waits until all but the last kLeft chunks' stores have read their staging. Of lane 0, which
+  // asks for loads.
+  template <int kLeft>
+  __device__ __forceinline__ void await_stores() {
+    if (lane_ == 0) cute::tma_store_wait<kLeft>();
   }
+  __device__ __forceinline__ void finish() { await_stores<0>(); }
 
  private:
   static __device__ __forceinline__ constexpr bool is_plain_load(int i) {
@@ -136,6 +142,7 @@ class WarpEpilogue {
            i % Config::kLoadDepth * (kLoadSlots * kSlotBytes);
   }
   __device__ __forceinline__ unsigned char* store_slots(int i) const {
+    if constexpr (kInPlace) return load_slots(i);
     return shared_memory() + Config::kStoresAt + warp_ * kStoreBytes +
            i % Config::kStoreDepth * (kStoreSlots * kSlotBytes);
   }
@@ -239,7 +246,7 @@ class WarpEpilogue {
 
   // Until the stores that last used the next slots have read them.
   __device__ __forceinline__ void await_store_slots() {
-    if (lane_ == 0) cute::tma_store_wait<Config::kStoreDepth - 1>();
+    await_stores<Config::kStoreDepth - 1>();
     __syncwarp();
   }
 

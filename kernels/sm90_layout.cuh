@@ -21,8 +21,9 @@ struct SharedLayout : Config_ {
   static constexpr int kA = 0;
   static constexpr int kB = kA + Config::kStages * kABytes;
   static constexpr int kStoresAt = kB + Config::kStages * kBBytes;
-  static constexpr int kLoadsAt =
-      kStoresAt + kWarps * Config::kStoreDepth * kSlotBytes * kStoreSlots;
+  static constexpr int kStoreBytes =
+      Config::kInPlace ? 0 : Config::kStoreDepth * kSlotBytes * kStoreSlots;  // a warp
+  static constexpr int kLoadsAt = kStoresAt + kWarps * kStoreBytes;
   static constexpr int kRowsAt = kLoadsAt + kWarps * Config::kLoadDepth * kSlotBytes * kLoadSlots;
   static constexpr int kRowBytes = Epilogue::Rows::kCount * Config::kTileN * 4;  // a consumer
   static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;

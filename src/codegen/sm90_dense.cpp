@@ -138,6 +138,8 @@ std::string unusual_text(const plan::GemmDesc& gemm, const GemmConfig& config,
   add(config.cluster_m > 1, "int kClusterM", config.cluster_m, "CTAs that share tiles of B");
   add(config.cluster_n > 1, "int kClusterN", config.cluster_n, "CTAs that share tiles of A");
   add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs that share the sums of a tile");
+  add(config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0, "bool kInPlace",
+      true, "results are staged where full-size loads were");
   add(variant.plain_loads != 0, "unsigned kPlainLoads", variant.plain_loads,
       "bits: read element by element");
   add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,

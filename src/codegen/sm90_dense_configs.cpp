@@ -32,18 +32,16 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {
     {128, 192, false, false, 1, 1, 1}, {128, 192, false, true, 1, 1, 1},
+    {128, 192, false, false, 2, 1, 1}, {192, 128, false, false, 1, 1, 1},
     {128, 128, false, false, 1, 1, 1}, {128, 128, false, true, 1, 1, 1},
-    {192, 128, false, false, 1, 1, 1}, {64, 256, false, false, 1, 1, 1},
+    {128, 128, false, false, 2, 1, 1}, {64, 256, false, false, 1, 1, 1},
     {64, 192, false, false, 1, 1, 1},  {64, 128, false, false, 1, 1, 1},
-    {192, 64, false, false, 1, 1, 1},  {128, 64, false, false, 1, 1, 1},
-    {128, 128, true, false, 1, 1, 1},  {128, 192, true, false, 1, 1, 1},
+    {128, 64, false, false, 1, 1, 1},  {128, 128, true, false, 1, 1, 1},
     {128, 256, true, false, 2, 1, 1},  {256, 128, true, false, 2, 1, 1},
     {256, 128, true, false, 1, 2, 1},  {128, 192, true, false, 1, 1, 2},
-    {128, 256, true, false, 1, 1, 2},  {128, 256, true, false, 1, 1, 3},
-    {256, 128, true, false, 1, 1, 2},  {256, 128, true, false, 1, 1, 3},
+    {128, 256, true, false, 1, 1, 2},  {256, 128, true, false, 1, 1, 2},
     {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 3},
-    {128, 128, true, false, 1, 1, 4},  {128, 64, true, false, 1, 1, 2},
-    {128, 64, true, false, 1, 1, 3},   {128, 64, true, false, 1, 1, 4},
+    {128, 64, true, false, 1, 1, 2},   {128, 64, true, false, 1, 1, 3},
 };
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
@@ -66,12 +64,18 @@ int store_slots(const Epilogue& epilogue, unsigned plain) {
   return slots;
 }
 
+// In place only while all of them go by TMA.
+bool stages_in_place(const GemmConfig& config, const GemmVariant& variant) {
+  return config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0;
+}
+
 // Shared memory beside the stages and their barriers.
 int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
   const int rows =
       static_cast<int>(loads_of(epilogue, variant.swapped ? Access::col : Access::row).size());
   const int loads = load_slots(epilogue, variant.plain_loads);
-  const int stores = store_slots(epilogue, variant.plain_stores);
+  const int stores =
+      stages_in_place(config, variant) ? 0 : store_slots(epilogue, variant.plain_stores);
   return kWarps * kSlotBytes * (config.store_depth * stores + config.load_depth * loads) +
          kConsumers * rows * config.tile_n * 4 +
          (loads > 0 ? kWarps * config.load_depth * kBarrierBytes : 0);
@@ -88,36 +92,81 @@ int chunks(const Shape& shape) {
 }
 
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
-// accumulators. These limits, and those of the wide tile, are what compiles without spills over the
-// corpus (2026-11-21).
-int math_columns(const Pressure& p) {
+// accumulators. These limits, and those of the largest tiles, are what compiles without spills over
+// the corpus (2026-11-21).
+int math_columns(const Pressure& p, const Shape& shape) {
   const int slots = p.load_slots + p.store_slots;
-  if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds) return 64;
-  if (slots > 4 || p.cost > (slots == 1 ? 32 : 16)) return 16;
-  return 32;
+  if (accumulators(shape) <= kMostAccumulatorsOfAll) {
+    if (slots > 4 || p.cost > 48) return 16;
+    return slots <= 2 && p.cost <= 20 && !p.rounds ? 64 : 32;
+  }
+  if (p.vectors && (slots > 1 || p.cost > 9) && shape.two_widths) return 16;
+  if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && !shape.two_widths) return 64;
+  return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
 }
 
-bool takes_most_accumulators(const Pressure& p) {
+bool takes_most_accumulators(const Pressure& p, const Shape& shape) {
   const int slots = p.load_slots + p.store_slots;
-  if (slots == 2) return p.cost <= 20 && !p.vectors;
-  return slots < 2 && p.cost <= (p.rounds ? 30 : 40);
+  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
+  if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
+  return p.cost <= (p.rounds ? 30 : 40);
 }
 
-GemmConfig config_of(const Shape& shape, const Pressure& registers) {
+// Whether every result can be staged where one full-size load was: as many of both, equally wide.
+bool can_stage_in_place(const Epilogue& epilogue) {
+  const std::vector<int> tiles = loads_of(epilogue, Access::tile);
+  if (tiles.empty() || tiles.size() != epilogue.stores.size()) return false;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const plan::Load& load = epilogue.loads[static_cast<std::size_t>(tiles[i])];
+    if (bytes(load.dtype) != bytes(epilogue.stores[i].dtype)) return false;
+  }
+  return true;
+}
+
+int stages_that_fit(const Epilogue& epilogue, const GemmConfig& config, const TargetInfo& target) {
+  // Room for either role of row and column vectors, whichever a variant asks for.
+  const int fixed =
+      std::max(fixed_bytes(epilogue, config, {}), fixed_bytes(epilogue, config, {.swapped = true}));
+  return std::min((target.smem_per_block_bytes - fixed) / stage_bytes(config), kMostStages);
+}
+
+// As many chunks of loads in flight as leave room for enough stages: with those of a whole tile in
+// flight, they arrive under the other consumer's mainloop.
+void fit_in_place(const Epilogue& epilogue, GemmConfig& config, int most_depth,
+                  const TargetInfo& target) {
+  constexpr int kEnoughStages = 4;
+  GemmConfig best = config;
+  best.load_depth = 1;
+  best.stages = stages_that_fit(epilogue, best, target);
+  for (int depth = most_depth; depth > 1; --depth) {
+    if (most_depth % depth != 0) continue;
+    config.load_depth = depth;
+    config.stages = stages_that_fit(epilogue, config, target);
+    if (config.stages >= std::min(best.stages, kEnoughStages)) return;
+  }
+  config = best;
+}
+
+GemmConfig config_of(const Shape& shape, const Epilogue& epilogue, const TargetInfo& target) {
+  const Pressure registers = pressure(epilogue);
   GemmConfig config;
   config.tile_m = shape.m;
   config.tile_n = shape.n;
-  const int most_depth = shape.split_k > 1 ? 1 : std::min(chunks(shape), 2);
-  config.load_depth = registers.load_slots == 1 ? most_depth : 1;
-  config.store_depth = registers.store_slots == 1 ? most_depth : 1;
-  config.math_columns = math_columns(registers);
-  const bool is_full = accumulators(shape) > kMostAccumulatorsOfAll;
-  if (shape.two_widths && is_full) config.math_columns = std::min(config.math_columns, 32);
+  const int most_depth = shape.split_k > 1 ? 1 : chunks(shape);
+  config.load_depth = registers.load_slots == 1 ? std::min(most_depth, 2) : 1;
+  config.store_depth = registers.store_slots == 1 ? std::min(most_depth, 2) : 1;
+  config.math_columns = math_columns(registers, shape);
   config.cooperative = shape.cooperative;
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
   config.cluster_n = shape.cluster_n;
   config.split_k = shape.split_k;
+  config.in_place = can_stage_in_place(epilogue);
+  if (config.in_place) {
+    fit_in_place(epilogue, config, most_depth, target);
+  } else {
+    config.stages = stages_that_fit(epilogue, config, target);
+  }
   return config;
 }
 
@@ -154,14 +203,11 @@ std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target)
   const Pressure registers = pressure(step.epilogue);
   std::vector<GemmConfig> out;
   for (const Shape& shape : kShapes) {
-    if (accumulators(shape) > kMostAccumulatorsOfAll && !takes_most_accumulators(registers))
+    if (accumulators(shape) > kMostAccumulatorsOfAll &&
+        !takes_most_accumulators(registers, shape)) {
       continue;
-    GemmConfig config = config_of(shape, registers);
-    // Room for either role of row and column vectors, whichever a variant asks for.
-    const int room = target.smem_per_block_bytes -
-                     std::max(fixed_bytes(step.epilogue, config, {}),
-                              fixed_bytes(step.epilogue, config, {.swapped = true}));
-    config.stages = std::min(room / stage_bytes(config), kMostStages);
+    }
+    const GemmConfig config = config_of(shape, step.epilogue, target);
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;
