@@ -205,6 +205,7 @@ class Consumer {
 
   __device__ __forceinline__ void write_tile(const Accumulators& acc, const TileWalk<Config>& done,
                                              bool more) {
+    constexpr int kLag = Config::kLoadDepth > 1;  // chunks whose stores are not waited for
     if constexpr (Config::kBatched) epilogue_.load_scalars(done.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
@@ -212,13 +213,13 @@ class Consumer {
       epilogue_.run(i, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2),
                     rows() + i % kChunks * kChunkColumns, chunk(i, done));
       if constexpr (Warp::kInPlace) {
-        epilogue_.template await_stores<1>();
-        if (i > 0) request(i - 1 + Config::kLoadDepth, done, more);
+        epilogue_.template await_stores<kLag>();
+        if (i >= kLag) request(i - kLag + Config::kLoadDepth, done, more);
       } else {
         request(i + Config::kLoadDepth, done, more);
       }
     }
-    if constexpr (Warp::kInPlace) {
+    if constexpr (Warp::kInPlace && kLag > 0) {
       epilogue_.template await_stores<0>();
       request(kBlocks * kChunks - 1 + Config::kLoadDepth, done, more);
     }
