@@ -1,11 +1,20 @@
 // The Hopper GEMM's model of time: how a config covers a problem, and what that should take.
 //
-// A CTA's time is the larger of what the tensor cores and the epilogue need, tile after tile:
-//   main = rows * columns * K / 2048 multiplications a clock, over the schedule's efficiency
-//   ping-pong    tiles * max(main, (main + epilogue) / 2) + epilogue    (one hides under the other)
-//   cooperative  tiles * (main + epilogue)
-// `tiles` are those of the CTA that has most: whole waves, or with two widths their fraction. The
-// constants are fitted to a sweep of all candidates over the grid (bench/results; see below).
+// A CTA works through its tiles, whole waves of them; with two widths, tiles of their mean width.
+// In clocks, of one tile of rows x columns:
+//
+//   step       64 * rows * columns / 2048 multiplications a clock, plus what each step costs beside
+//              that, plus the bytes it moves (rows / cluster + columns / cluster)
+//   main       K / 64 steps
+//   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands)
+//   ping-pong    tiles * max(main, (main + epilogue) / 2) + epilogue     one hides under the other
+//   cooperative  tiles * (main + epilogue / 2)                           two warpgroups share it
+//   split-K      tiles * (main / parts + epilogue / 2 + parts * exchange)
+//
+// Memory takes bytes / bandwidth beside it. The two overlap, but not fully: time = (clocks^p +
+// memory^p)^(1/p). The constants are a least-squares fit to the geometric means of interleaved and
+// sustained times of all candidates over the grids `dense` and `square` (H200, 2026-11-21; `epifuse
+// bench --sweep`), near misses weighted most. There, the choice is 1.3 % behind the best.
 #include <algorithm>
 #include <cmath>
 
@@ -14,9 +23,22 @@
 namespace epifuse::codegen::sm90_dense {
 namespace {
 
-constexpr double kMultipliesPerClock = 2048;  // of one SM, 16-bit operands
-constexpr double kClocksPerUs = 1600;         // what the chip settles at under such load
-constexpr int kTwoWidthsNarrower = 8;
+constexpr int kStepDepth = 64;  // of K, with 16-bit operands
+constexpr int kNarrower = 8;    // columns, of a narrow tile
+
+// Fitted, in clocks of kClocksPerUs.
+constexpr double kClocksPerUs = 1600;
+constexpr double kMultipliesPerClock = 2048 / 1.046;
+constexpr double kStepClocks = 75;
+constexpr double kCooperativeStepClocks = 14;
+constexpr double kRowClocks = 0.058;  // of moving a row or column of a step
+constexpr double kChunkClocks = 200, kOperationClocks = 53;
+constexpr double kLoadClocks = 750, kStoreClocks = 50;  // of a full operand, a further result
+constexpr double kCutClocks = 1500;                     // of what a narrow tile copies out by hand
+constexpr double kClusterClocks = 100;                  // a tile
+constexpr double kExchangeClocks = 3850;                // of partial sums, each CTA
+constexpr double kFillClocks = 500;
+constexpr double kLaunchUs = 4.2, kBytesPerUs = 3.64e6, kOverlap = 3.24;
 
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
@@ -24,15 +46,15 @@ std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) /
 std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& sizes, int num_sms) {
   const std::int64_t rows = sizes.batch * round_up_div(sizes.m, config.tile_m);
   const std::int64_t fewest = round_up_div(sizes.n, config.tile_n);
-  const std::int64_t most = sizes.n / (config.tile_n - kTwoWidthsNarrower);
-  if (sizes.n % kTwoWidthsNarrower != 0) return fewest;
+  if (sizes.n % kNarrower != 0) return fewest;
+  const std::int64_t most = sizes.n / (config.tile_n - kNarrower);
   std::int64_t best = fewest;
-  double best_waves = 1e30;
+  double best_waves = 0;
   for (std::int64_t columns = fewest; columns <= most; ++columns) {
     // A wave of narrower tiles takes less: the time is that of the whole waves at the mean width.
-    const double waves = static_cast<double>(round_up_div(rows * columns, num_sms)) *
-                         static_cast<double>(sizes.n) / static_cast<double>(columns);
-    if (waves >= best_waves) continue;
+    const double waves =
+        static_cast<double>(round_up_div(rows * columns, num_sms)) / static_cast<double>(columns);
+    if (columns > fewest && waves >= best_waves) continue;
     best_waves = waves;
     best = columns;
   }
@@ -45,13 +67,44 @@ int clusters_at_once(int size, const DeviceLimits& limits) {
   return size <= 4 ? limits.clusters_of_4 * 4 / size : limits.clusters_of_8 * 8 / size;
 }
 
-// How much of the tensor cores' rate a schedule reaches: smaller tiles move more bytes per flop,
-// through shared memory and at the power limit.
-double efficiency(const GemmConfig& config) {
-  const double area = static_cast<double>(config.tile_m) * config.tile_n;
-  const double perimeter = config.tile_m / static_cast<double>(config.cluster_n) +
-                           config.tile_n / static_cast<double>(config.cluster_m);
-  return 0.97 / (1 + 3.5 * perimeter / area);
+// Of a tile on average. All tiles are wide where narrow ones would not add up to n.
+double mean_columns(const GemmConfig& config, const GemmSizes& sizes, std::int64_t columns) {
+  const std::int64_t excess = columns * config.tile_n - sizes.n;
+  const bool adds_up = sizes.n % kNarrower == 0 && excess <= kNarrower * columns;
+  if (!config.two_widths || !adds_up) return config.tile_n;
+  return static_cast<double>(sizes.n) / static_cast<double>(columns);
+}
+
+double main_clocks(const GemmConfig& config, double columns, std::int64_t k) {
+  const std::int64_t steps =
+      round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
+  const double multiply = config.tile_m * columns * kStepDepth / kMultipliesPerClock;
+  const double move = kRowClocks * (static_cast<double>(config.tile_m) / config.cluster_n +
+                                    columns / config.cluster_m);
+  const double step =
+      multiply + move + kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
+  const bool is_cluster = config.cluster_m * config.cluster_n > 1;
+  return static_cast<double>(steps) * step + (is_cluster ? kClusterClocks : 0);
+}
+
+double epilogue_clocks(const Pressure& load, const GemmConfig& config, double columns) {
+  constexpr double kChunk = 64 * 64;
+  const double chunk = kChunkClocks + kOperationClocks * load.cost + kLoadClocks * load.load_slots +
+                       kStoreClocks * std::max(load.store_slots - 1, 0);
+  double chunks = config.tile_m * columns / kChunk;
+  if (config.split_k > 1) {  // a warp's chunks are dealt out to the CTAs, whole ones
+    chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
+  }
+  const double cut = config.two_widths ? kCutClocks * (1 + load.load_slots) : 0;
+  return chunks * chunk / (config.cooperative ? 2 : 1) + cut;
+}
+
+double memory_us(const Pressure& load, const GemmSizes& sizes) {
+  constexpr double kBytes = 2;
+  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
+  const auto k = static_cast<double>(sizes.k);
+  const double full = load.load_slots + load.store_slots;
+  return static_cast<double>(sizes.batch) * kBytes * (m * k + n * k + m * n * full) / kBytesPerUs;
 }
 
 }  // namespace
@@ -75,25 +128,23 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits
 double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const GemmSizes& sizes,
                    const DeviceLimits& limits) {
   const Tiling tiling = tile(config, sizes, limits);
-  const double columns = config.two_widths
-                             ? static_cast<double>(sizes.n) / static_cast<double>(tiling.columns)
-                             : config.tile_n;
-  const double area = config.tile_m * columns;
-  const double k = static_cast<double>(std::max<std::int64_t>(sizes.k, 1)) / config.split_k;
-  const double main = area * k / kMultipliesPerClock / efficiency(config);
+  const double columns = mean_columns(config, sizes, tiling.columns);
   const Pressure load = pressure(step.epilogue);
-  const double chunk_clocks = 350 + 24.0 * load.cost + 120.0 * (load.load_slots + load.store_slots);
-  const double epilogue = area / (64 * 64) * chunk_clocks / (config.cooperative ? 2 : 1);
-  const int at_once = clusters_at_once(cluster_size(config), limits);
+  const double main = main_clocks(config, columns, sizes.k);
+  const double epilogue = epilogue_clocks(load, config, columns);
+  const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
   const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
-  const double fill = 1500 + (config.split_k > 1 ? 2500 : 0);
-  double clocks;
+  double clocks = kFillClocks;
   if (config.cooperative) {
-    clocks = waves * (main + epilogue / config.split_k);
+    const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;
+    clocks += waves * (main + epilogue + exchange);
   } else {
-    clocks = waves * std::max(main, (main + epilogue) / 2) + epilogue;
+    clocks += waves * std::max(main, (main + epilogue) / 2) + epilogue;
   }
-  return (clocks + fill) / kClocksPerUs;
+  const double memory = memory_us(load, sizes);
+  return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),
+                  1 / kOverlap) +
+         kLaunchUs;
 }
 
 }  // namespace epifuse::codegen::sm90_dense
