@@ -161,7 +161,7 @@ def add(rows, row):
     rows.append(row)
 
 
-def add_point(rows, point, numerics):
+def add_point(rows, point, numerics, command):
     us, us_sustained, error = measure(*(point[key] for key in ("m", "n", "k", "epilogue")))
     shared = {key: value for key, value in point.items() if key not in ("config", "expected_us")}
     for contender in ("eager", "inductor-max-autotune"):
@@ -169,7 +169,7 @@ def add_point(rows, point, numerics):
                    us=us[contender], ratio=us[contender] / us["cublas"],
                    ratio_sustained=us_sustained[contender] / us_sustained["cublas"],
                    rel_error=error, date=datetime.date.today().isoformat(),
-                   command=" ".join(["python3", "bench/contenders.py", *sys.argv[1:]]))
+                   command=command)
         add(rows, row)
         print(f"{point['m']}x{point['n']}x{point['k']} {point['epilogue']:30} {contender:22} "
               f"{row['ratio']:.3f} sustained {row['ratio_sustained']:.3f}", flush=True)
@@ -185,6 +185,7 @@ def main():
     options = parser.parse_args()
     rows = json.loads(options.file.read_text())
     numerics = f"torch {torch.__version__}"
+    command = f"python3 bench/contenders.py {options.file.name}"
     wanted = [point for point in points(rows, options.suite)
               if options.again or not is_measured(rows, point, numerics)]
     started = time.time()
@@ -192,7 +193,7 @@ def main():
     for point in wanted:
         if time.time() - started > options.seconds:
             break
-        add_point(rows, point, numerics)
+        add_point(rows, point, numerics, command)
         write(options.file, rows)
         num_done += 1
         torch.compiler.reset()

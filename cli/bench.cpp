@@ -45,16 +45,19 @@ int measure(const BenchOptions& options) {
                     all);
     }
   };
-  if (options.suite == "host") {
-    keep(host_rows);
-  } else {
-    // Kept after each point, so that a run that is cut short loses nothing.
-    for (const Point& point : find_points(options.suite, options.filter)) {
-      keep(measure_point(point, options));
-    }
+  if (options.suite == "host") keep(host_rows);
+  const std::vector<Point> points =
+      options.suite == "host" ? std::vector<Point>{} : find_points(options.suite, options.filter);
+  compile_ahead(points, options);
+  bool all_right = true;
+  for (const Point& point : points) {
+    const Measured measured = measure_point(point, options);
+    keep(measured.rows);  // after each point, so that a run that is cut short loses nothing
+    for (const std::string& wrong : measured.wrong) fmt::print(stderr, "{}\n", wrong);
+    all_right = all_right && measured.wrong.empty();
   }
   if (options.json) fmt::print("{}\n", all.dump(2));
-  return kOk;
+  return all_right ? kOk : kCheckFailed;
 }
 
 int report(const BenchOptions& options) {

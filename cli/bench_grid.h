@@ -8,8 +8,16 @@
 
 namespace epifuse::cli {
 
+struct Measured {
+  std::vector<ResultRow> rows;
+  std::vector<std::string> wrong;  // what is, of results that have no row for it
+};
+
 // Rows of one point: `epifuse` at each level of numerics asked for, and `cublaslt-epilogue` where
-// the library has one. Throws DeviceError when a result is wrong.
-std::vector<ResultRow> measure_point(const Point& point, const BenchOptions& options);
+// the library has one.
+Measured measure_point(const Point& point, const BenchOptions& options);
+
+// Compiles what the points need, in parallel, into the kernel cache.
+void compile_ahead(const std::vector<Point>& points, const BenchOptions& options);
 
 }  // namespace epifuse::cli

@@ -111,8 +111,10 @@ std::string host_section(const json& rows) {
   std::string lines;
   for (const json& row : rows) {
     if (row.at("suite") != "host") continue;
-    lines += fmt::format("| {} | {:.1f} us |\n", row.at("workload").get<std::string>(),
-                         row.at("us").get<double>());
+    const double us = row.at("us").get<double>();
+    lines +=
+        fmt::format("| {} | {} |\n", row.at("workload").get<std::string>(),
+                    us < 1e3 ? fmt::format("{:.1f} us", us) : fmt::format("{:.1f} ms", us / 1e3));
   }
   if (lines.empty()) return "";
   return "\n## What the host pays (`host`)\n\nA new kernel compiled alone; a fresh process with a "
@@ -130,6 +132,7 @@ std::string sources(const json& rows) {
                              text("device"), text("driver"), torch,
                              torch.empty() ? text("commit") : "", text("date")));
   }
+  if (lines.empty()) return "";
   std::string out = "\n## Commands\n\n| command | on | commit | date |\n" + rule(4);
   for (const std::string& line : lines) out += line;
   return out;

@@ -10,7 +10,7 @@
 namespace epifuse::cli {
 namespace {
 
-constexpr int kLeft = 390, kWidth = 900, kRight = 24, kTop = 84, kRow = 17, kBottom = 34;
+constexpr int kLeft = 424, kWidth = 940, kRight = 24, kTop = 84, kRow = 17, kBottom = 34;
 
 // A contender's mark: its CSS class, and its shape around the origin.
 struct Mark {

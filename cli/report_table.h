@@ -30,9 +30,9 @@ struct ReportTable {
   std::vector<ReportPoint> points;      // by workload, sizes, epilogue
 };
 
-// One table for each suite that has rows divided by `cublas`, `dense` before all others. Our levels of numerics beside `fast`
-// are contenders of their own: "epifuse approx". Throws ArgumentError when `rows` is no list of
-// result rows.
+// One table for each suite that has rows divided by `cublas`, `dense` before all others. Our levels
+// of numerics beside `fast` are contenders of their own: "epifuse approx". Throws ArgumentError
+// when `rows` is no list of result rows.
 std::vector<ReportTable> report_tables(const nlohmann::json& rows);
 
 // Geometric mean, the largest, and the number above 1, of one contender over another, at the points
