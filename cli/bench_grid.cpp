@@ -90,6 +90,7 @@ std::vector<ResultRow> measure_point(const Point& point, const BenchOptions& opt
   std::vector<Contender> contenders;
   for (const std::string& numerics : options.numerics) {
     const Program program = compile(graph, Target::cuda(), {level(numerics)});
+    if (options.tune) program.tune(tensors.target().bindings());
     contenders.push_back(program_contender(point, program, numerics, tensors));
     if (contenders.size() > 1) continue;
     if (auto vendor = vendor_contender(point, program, tensors)) {
