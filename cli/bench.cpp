@@ -82,6 +82,7 @@ ResultContext result_context(const BenchOptions& options) {
   out.commit = options.commit;
   out.command = fmt::format("epifuse bench --grid {}", options.suite);
   if (options.sweep) out.command += " --sweep";
+  if (options.tune) out.command += " --tune";
   if (options.rounds) out.command += fmt::format(" --rounds {}", *options.rounds);
   if (options.blocks) out.command += fmt::format(" --blocks {}", *options.blocks);
   if (options.sustained_seconds) {
@@ -104,6 +105,8 @@ std::function<int()> define_bench(CLI::App& app) {
       ->check(CLI::IsMember({"fast", "exact", "approx"}));
   app.add_flag("--sweep", options->sweep,
                "Time every config of the kernel family, and judge the one that its model chooses");
+  app.add_flag("--tune", options->tune,
+               "Measure all kernels at each point first, and keep the choice on disk");
   app.add_option("--rounds", options->rounds, "Interleaved rounds a point (30; --sweep: 8)");
   app.add_option("--sustained", options->sustained_seconds,
                  "Seconds a back-to-back block (0.8; --sweep: 0.3); 0: none");

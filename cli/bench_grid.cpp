@@ -80,6 +80,7 @@ std::vector<Contender> contenders_of(const Point& point, const Graph& graph, Poi
   };
   for (const std::string& numerics : options.numerics) {
     const Program program = compile(graph, Target::cuda(), {level(numerics)});
+    if (options.tune) program.tune(tensors.target().bindings());
     Contender ours{row_of(point, "epifuse", numerics),
                    [program, &tensors] { program.run(tensors.target().bindings()); }};
     ours.row.config = config_of(program, tensors.target().bindings());

@@ -15,7 +15,7 @@ struct BenchOptions {
   std::vector<std::string> numerics{"fast"};
   std::optional<int> rounds, blocks;        // empty: what the mode takes
   std::optional<double> sustained_seconds;  // of one block; 0: none
-  bool sweep = false, json = false;
+  bool sweep = false, tune = false, json = false;
 };
 
 // What all rows of a run on the current device share. Throws UnavailableError without a GPU.

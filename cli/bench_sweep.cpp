@@ -113,7 +113,7 @@ class SplitRun {
         late_(target, std::move(jit)),
         bound_(backends::bind(prepared_.plan, tensors, DeviceKind::cuda)),
         workspace_(cuda::Device::require(),
-                   cuda::workspace_bytes(prepared_, late_, context_.limits(), bound_)),
+                   cuda::workspace_bytes(prepared_, late_, context_.rules(), bound_)),
         actions_(cuda::build_run(prepared_, late_, context_, bound_,
                                  static_cast<char*>(workspace_.data()))) {}
 

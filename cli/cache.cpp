@@ -1,4 +1,4 @@
-// `epifuse cache`: the folder of compiled kernels.
+// `epifuse cache`: the folder of compiled kernels and tuned choices.
 #include <fmt/format.h>
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
+#include "tune/store.h"
 
 namespace epifuse::cli {
 namespace {
@@ -16,63 +17,95 @@ struct Options {
   bool json = false;
 };
 
-struct Summary {
-  std::size_t kernels = 0, corrupt = 0;
-  std::uintmax_t bytes = 0;
+struct Cache {
+  jit::KernelCache kernels{jit::KernelCache::default_folder()};
+  tune::TuneStore choices{kernels.folder()};
 };
 
-Summary summarise(const std::vector<jit::KernelCache::Entry>& entries) {
-  Summary sum;
-  for (const auto& entry : entries) {
-    ++sum.kernels;
-    sum.corrupt += entry.valid ? 0 : 1;
-    sum.bytes += entry.bytes;
+struct Summary {
+  std::size_t kernels = 0, choices = 0, corrupt = 0;
+  std::uintmax_t bytes = 0;
+
+  template <class Entry>
+  std::size_t add(const std::vector<Entry>& entries) {
+    for (const Entry& entry : entries) {
+      corrupt += entry.valid ? 0 : 1;
+      bytes += entry.bytes;
+    }
+    return entries.size();
   }
-  return sum;
+};
+
+void print_entry(const std::string& key, std::uintmax_t bytes, const std::string& what,
+                 bool valid) {
+  fmt::print("{}  {:>8} bytes  {}{}\n", key.substr(0, 16), bytes, what,
+             valid ? "" : "  CORRUPT (ignored, replaced by the next one)");
 }
 
-void print_entries(const std::vector<jit::KernelCache::Entry>& entries) {
-  for (const auto& entry : entries) {
-    fmt::print("{}  {:>8} bytes  {}{}\n", entry.key.substr(0, 16), entry.bytes, entry.description,
-               entry.valid ? "" : "  CORRUPT (ignored, replaced by the next compile)");
-  }
+nlohmann::json to_json(const jit::KernelCache::Entry& entry) {
+  return {{"key", entry.key},
+          {"bytes", entry.bytes},
+          {"description", entry.description},
+          {"valid", entry.valid}};
 }
 
-nlohmann::json to_json(const jit::KernelCache& cache,
-                       const std::vector<jit::KernelCache::Entry>& entries, const Summary& sum) {
-  nlohmann::json out{{"folder", cache.folder().string()},
-                     {"kernels", sum.kernels},
-                     {"bytes", sum.bytes},
-                     {"corrupt", sum.corrupt},
-                     {"entries", nlohmann::json::array()}};
-  for (const auto& entry : entries) {
-    out["entries"].push_back({{"key", entry.key},
-                              {"bytes", entry.bytes},
-                              {"description", entry.description},
-                              {"valid", entry.valid}});
-  }
+nlohmann::json to_json(const tune::TuneStore::Entry& entry) {
+  return {{"key", entry.key},
+          {"bytes", entry.bytes},
+          {"description", entry.description},
+          {"choice", entry.tuned.choice},
+          {"measured", entry.tuned.measured},
+          {"valid", entry.valid}};
+}
+
+template <class Entry>
+nlohmann::json list(const std::vector<Entry>& entries) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const Entry& entry : entries) out.push_back(to_json(entry));
   return out;
 }
 
-int run(const Options& options) {
-  const jit::KernelCache cache(jit::KernelCache::default_folder());
-  if (options.action == "clear") {
-    const std::size_t removed = cache.clear();
-    if (options.json) {
-      fmt::print("{}\n", nlohmann::json{{"removed", removed}}.dump(2));
-    } else {
-      fmt::print("removed {} kernels from {}\n", removed, cache.folder().string());
-    }
-    return kOk;
-  }
-  const auto entries = cache.list();
-  const Summary sum = summarise(entries);
+int clear(const Cache& cache, const Options& options) {
+  const std::size_t kernels = cache.kernels.clear(), choices = cache.choices.clear();
   if (options.json) {
-    fmt::print("{}\n", to_json(cache, entries, sum).dump(2));
+    fmt::print("{}\n", nlohmann::json{{"removed", kernels}, {"removed_choices", choices}}.dump(2));
   } else {
-    if (options.action == "list") print_entries(entries);
-    fmt::print("{}: {} kernels, {} bytes, {} corrupt\n", cache.folder().string(), sum.kernels,
-               sum.bytes, sum.corrupt);
+    fmt::print("removed {} kernels and {} tuned choices from {}\n", kernels, choices,
+               cache.kernels.folder().string());
+  }
+  return kOk;
+}
+
+int run(const Options& options) {
+  const Cache cache;
+  if (options.action == "clear") return clear(cache, options);
+  const auto kernels = cache.kernels.list();
+  const auto choices = cache.choices.list();
+  Summary sum;
+  sum.kernels = sum.add(kernels);
+  sum.choices = sum.add(choices);
+  if (options.json) {
+    const nlohmann::json out{{"folder", cache.kernels.folder().string()},
+                             {"kernels", sum.kernels},
+                             {"tuned", sum.choices},
+                             {"bytes", sum.bytes},
+                             {"corrupt", sum.corrupt},
+                             {"entries", list(kernels)},
+                             {"choices", list(choices)}};
+    fmt::print("{}\n", out.dump(2));
+  } else {
+    if (options.action == "list") {
+      for (const auto& entry : kernels) {
+        print_entry(entry.key, entry.bytes, entry.description, entry.valid);
+      }
+      for (const auto& entry : choices) {
+        print_entry(entry.key, entry.bytes,
+                    fmt::format("tuned {}: {}", entry.description, entry.tuned.choice),
+                    entry.valid);
+      }
+    }
+    fmt::print("{}: {} kernels, {} tuned choices, {} bytes, {} corrupt\n",
+               cache.kernels.folder().string(), sum.kernels, sum.choices, sum.bytes, sum.corrupt);
   }
   return options.action == "verify" && sum.corrupt > 0 ? kCheckFailed : kOk;
 }

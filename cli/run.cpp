@@ -31,7 +31,7 @@ struct Options {
   std::string save;
   int rounds = 50;
   double seconds = 2.0;
-  bool check = true, time = true, json = false;
+  bool check = true, time = true, tune = false, json = false;
 };
 
 struct Report {
@@ -39,6 +39,7 @@ struct Report {
   Sizes sizes;
   int num_kernels = 0, num_left_out = 0;
   std::vector<std::string> how;     // a kernel each, as chosen for these tensors
+  std::vector<std::string> tuned;   // what was measured to be best, a line each
   std::vector<std::string> splits;  // why a fused kernel could not run on these tensors
   double compile_seconds = 0;
   std::vector<reference::Verdict> verdicts;
@@ -111,6 +112,10 @@ Report run_file(const std::string& file, const Options& options) {
   report.num_left_out = static_cast<int>(executable.plan().left_out.size());
   HostTensors host(graph.ir(), report.sizes, {input_files(options.inputs), options.seed});
   TargetTensors tensors(host, target);
+  if (options.tune) {
+    const Progress progress("tuning");
+    report.tuned = program->tune(tensors.bindings());
+  }
   const backends::RunPlan as_run =
       executable.plan_for(backends::bind(executable.plan(), tensors.bindings(), target.kind));
   report.num_kernels = static_cast<int>(as_run.plan.steps.size());
@@ -147,6 +152,7 @@ void print_report(const Report& report) {
     fmt::print("           run as product and tail on these tensors: {}\n", why);
   }
   fmt::print("  compile  {:.3f} s\n", report.compile_seconds);
+  for (const std::string& line : report.tuned) fmt::print("  tune     {}\n", line);
   for (const reference::Verdict& verdict : report.verdicts) {
     fmt::print(
         "  check    {}: {}, largest error {:.3g} = {:.0f} % of what is allowed, {} elements\n",
@@ -189,6 +195,7 @@ nlohmann::json to_json(const Report& report) {
                      {"kernels", report.num_kernels},
                      {"left_out", report.num_left_out},
                      {"how", report.how},
+                     {"tuned", report.tuned},
                      {"splits", report.splits},
                      {"compile_seconds", report.compile_seconds},
                      {"ok", report.ok()},
@@ -241,6 +248,8 @@ std::function<int()> define_run(CLI::App& app) {
   app.add_option("--save", options->save, "Folder for the outputs, as GRAPH.OUTPUT.npy");
   app.add_option("--rounds", options->rounds, "Timed rounds, at most")->capture_default_str();
   app.add_option("--seconds", options->seconds, "Time for timing, about")->capture_default_str();
+  app.add_flag("--tune", options->tune,
+               "Measure all kernels for these tensors first, and keep the choice on disk");
   app.add_flag("!--no-check", options->check, "Do not check against float64");
   app.add_flag("!--no-time", options->time, "Do not time");
   app.add_flag("--json", options->json, "Print JSON");

@@ -100,6 +100,12 @@ void Program::run(std::span<const Binding> tensors, Stream stream) const {
   state_->executable->run(bound, stream);
 }
 
+std::vector<std::string> Program::tune(std::span<const Binding> tensors) const {
+  const auto bound =
+      state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);
+  return state_->executable->tune(*bound);
+}
+
 std::string Program::explain(const Sizes& sizes, std::string_view machine) const {
   std::string text = explain_text(state_->executable->plan(), state_->executable->report(),
                                   state_->target, sizes, machine);

@@ -62,6 +62,14 @@ class Program {
   void run(std::initializer_list<Binding> tensors, Stream stream = nullptr) const {
     run(std::span<const Binding>(tensors.begin(), tensors.size()), stream);
   }
+  /// Measures every way to run each fused step on these tensors, and runs the best one from now on
+  /// at these sizes. The ways are all candidates of the step's kernel family and the vendor's
+  /// product with a tail kernel; each is timed alone and under sustained load. The choices are kept
+  /// beside the kernel cache, and programs compiled later on this machine follow them. Takes a few
+  /// seconds a step. Inputs stay as they are, outputs are overwritten. Returns a line for each step
+  /// that was measured: none on the CPU. Throws ArgumentError as `run` does, and when an output
+  /// shares memory with an input; UnavailableError without a GPU.
+  std::vector<std::string> tune(std::span<const Binding> tensors) const;
   /// Text: what became one kernel, what did not and why, bytes saved, expected time.
   /// `machine` is a row of machines.def; empty picks one that suits the target. With `sizes` the
   /// numbers are given for those sizes.

@@ -44,6 +44,9 @@ class Executable {
   // here. `bound` may be reused by later calls with the same tensors: the executable may keep what
   // it prepared for it alive as long as it lives.
   virtual void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const = 0;
+  // Measures the ways to run each step on these tensors and takes the best from now on, on this
+  // machine also in later programs: a line for each step that has a choice. Overwrites outputs.
+  virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }
 };
 
 struct Backend {

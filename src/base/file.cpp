@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -94,6 +95,17 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
     fail("write", path, error);
   }
   sync_folder(folder);
+}
+
+std::vector<std::filesystem::path> files_with(const std::filesystem::path& folder,
+                                              std::string_view suffix) {
+  std::vector<std::filesystem::path> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().native().ends_with(suffix)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 }  // namespace epifuse

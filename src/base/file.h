@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace epifuse {
 
@@ -18,6 +19,10 @@ void make_private_folder(const std::filesystem::path& folder);
 // Writes to a temporary name beside `path`, syncs, then renames: other processes see the old file
 // or the whole new one, also after a crash. Permissions are 0600. Throws ArgumentError.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+// Files of a folder whose names end so, sorted; none where it cannot be read.
+std::vector<std::filesystem::path> files_with(const std::filesystem::path& folder,
+                                              std::string_view suffix);
 
 // Temporary files that writers killed midway leave behind have names ending in this.
 inline constexpr std::string_view kTemporarySuffix = ".tmp";

@@ -3,11 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
-
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/sealed.h"
 #include "base/settings.h"
 #include "codegen/source_text.h"
 #include "epifuse/error.h"
@@ -22,81 +20,30 @@ namespace fs = std::filesystem;
 // First line of every entry; a new layout gets a new number and thereby new keys.
 constexpr std::string_view kFormat = "epifuse cubin 1\n";
 constexpr std::string_view kSuffix = ".cubin";
-constexpr std::size_t kChecksumChars = 64;
-
-// A text of strings: each as its length in decimal, a newline, its bytes.
-void append(std::string& text, std::string_view field) {
-  text += fmt::format("{}\n", field.size());
-  text += field;
-}
-
-void append(std::string& text, int number) { append(text, std::to_string(number)); }
-
-// Reads back what append() wrote; ok() is false from the first field that is not there.
-class FieldReader {
- public:
-  explicit FieldReader(std::string_view text) : rest_(text) {}
-  bool ok() const { return ok_; }
-  bool at_end() const { return rest_.empty(); }
-
-  std::string_view string() {
-    std::size_t size = 0;
-    const char* const end = rest_.data() + rest_.size();
-    const auto [after, error] = std::from_chars(rest_.data(), end, size);
-    const bool complete = error == std::errc() && after != end && *after == '\n' &&
-                          size <= static_cast<std::size_t>(end - after - 1);
-    if (!complete) {
-      ok_ = false;
-      return {};
-    }
-    const std::string_view field(after + 1, size);
-    rest_ = std::string_view(field.end(), end);
-    return field;
-  }
-
-  int number() {
-    const std::string_view digits = string();
-    int value = 0;
-    const auto [after, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || after != digits.data() + digits.size()) ok_ = false;
-    return value;
-  }
-
- private:
-  std::string_view rest_;
-  bool ok_ = true;
-};
 
 struct Stored {
   std::string description;
   Binary binary;
 };
 
-// The format line, a checksum of all that follows, then the fields.
 std::string encode(const std::string& key, const Binary& binary, std::string_view description) {
   std::string fields;
-  append(fields, key);
-  append(fields, description);
-  append(fields, binary.registers);
-  append(fields, binary.spill_bytes);
-  append(fields, binary.stack_bytes);
-  append(fields, binary.log);
-  append(fields, std::string_view(binary.cubin.data(), binary.cubin.size()));
-  append(fields, static_cast<int>(binary.problems.size()));
-  for (const std::string& problem : binary.problems) append(fields, problem);
-  return fmt::format("{}{}\n{}", kFormat, sha256_hex(fields), fields);
+  append_field(fields, key);
+  append_field(fields, description);
+  append_field(fields, binary.registers);
+  append_field(fields, binary.spill_bytes);
+  append_field(fields, binary.stack_bytes);
+  append_field(fields, binary.log);
+  append_field(fields, std::string_view(binary.cubin.data(), binary.cubin.size()));
+  append_field(fields, static_cast<int>(binary.problems.size()));
+  for (const std::string& problem : binary.problems) append_field(fields, problem);
+  return seal(kFormat, fields);
 }
 
 std::optional<Stored> decode(const std::string& key, std::string_view bytes) {
-  if (!bytes.starts_with(kFormat)) return std::nullopt;
-  bytes.remove_prefix(kFormat.size());
-  if (bytes.size() <= kChecksumChars || bytes[kChecksumChars] != '\n') return std::nullopt;
-  const std::string_view checksum = bytes.substr(0, kChecksumChars);
-  bytes.remove_prefix(kChecksumChars + 1);
-  if (sha256_hex(bytes) != checksum) return std::nullopt;
-
-  FieldReader fields(bytes);
+  const std::optional<std::string_view> whole = unseal(kFormat, bytes);
+  if (!whole) return std::nullopt;
+  FieldReader fields(*whole);
   if (fields.string() != key) return std::nullopt;  // a file under another name
   Stored stored;
   stored.description = fields.string();
@@ -132,27 +79,19 @@ fs::path own_temporary_folder() {
   return ours ? folder : fs::path();
 }
 
-std::vector<fs::path> files_with(const fs::path& folder, std::string_view suffix) {
-  std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().native().ends_with(suffix)) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 }  // namespace
+
+std::string_view epifuse_version() { return EPIFUSE_VERSION; }
 
 std::string cache_key(const codegen::KernelSource& source, std::string_view toolchain) {
   std::string all;
-  append(all, kFormat);
-  append(all, EPIFUSE_VERSION);
-  append(all, toolchain);
-  append(all, embedded_headers_digest());
-  for (const std::string& option : compile_options(source.arch)) append(all, option);
-  append(all, source.entry);
-  append(all, codegen::without_comments(source.text));
+  append_field(all, kFormat);
+  append_field(all, epifuse_version());
+  append_field(all, toolchain);
+  append_field(all, embedded_headers_digest());
+  for (const std::string& option : compile_options(source.arch)) append_field(all, option);
+  append_field(all, source.entry);
+  append_field(all, codegen::without_comments(source.text));
   return sha256_hex(all);
 }
 

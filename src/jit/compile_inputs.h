@@ -10,6 +10,8 @@ namespace epifuse::jit {
 // SHA-256 over names and texts of embedded_headers(), computed when they were embedded.
 std::string_view embedded_headers_digest();
 
+std::string_view epifuse_version();  // "0.1.0"
+
 // NVRTC's command line for an architecture such as "sm_90a".
 std::vector<std::string> compile_options(const std::string& arch);
 

@@ -42,9 +42,11 @@ codegen::DeviceLimits usual_limits(int num_sms) {
 
 }  // namespace
 
-Context::Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target)
+Context::Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target,
+                 tune::TuneStore store)
     : device_(std::move(device)),
       smem_per_block_bytes_(target.smem_per_block_bytes),
+      tuned_({device_->info().name, device_->info().driver_version}, std::move(store)),
       modules_(device_) {
   check_target(device_->info(), target);
   limits_ = usual_limits(device_->info().num_sms);

@@ -9,6 +9,7 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/kernel_launch.h"
 #include "backends/cuda/memory.h"
+#include "backends/cuda/tuned_choices.h"
 #include "backends/cuda/vendor_gemm.h"
 
 namespace epifuse::cuda {
@@ -36,7 +37,9 @@ class Workspace {
 class Context {
  public:
   // Throws UnavailableError when the device cannot run code of `target`.
-  Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target);
+  // Choices follow what `store` holds for this device.
+  Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target,
+          tune::TuneStore store = tune::TuneStore({}));
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -47,6 +50,8 @@ class Context {
   // memory; before any launch is prepared. Where the driver cannot say, the limits stay as they
   // are.
   void count_clusters(const std::shared_ptr<const jit::Binary>& binary, const std::string& entry);
+  ChoiceRules rules() { return {limits_, &tuned_}; }
+  TunedChoices& tuned() { return tuned_; }
   Modules& modules() { return modules_; }
   // Opened when first asked for. Throws UnavailableError when there is no cuBLASLt.
   VendorGemm& vendor();
@@ -57,6 +62,7 @@ class Context {
   std::shared_ptr<const Device> device_;
   const int smem_per_block_bytes_;
   codegen::DeviceLimits limits_;
+  TunedChoices tuned_;
   Modules modules_;
   // A pool of our own keeps its memory between runs; the device's would return it at every
   // synchronisation. Null where the device has no pools.

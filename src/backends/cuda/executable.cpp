@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "backends/cuda/run_builder.h"
+#include "backends/cuda/tuner.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 
@@ -40,6 +41,11 @@ class RecentRuns {
     return nullptr;
   }
 
+  void clear() {
+    const std::scoped_lock lock(mutex_);
+    runs_.clear();
+  }
+
   void add(std::shared_ptr<const PreparedRun> run) {
     const std::scoped_lock lock(mutex_);
     runs_.insert(runs_.begin(), std::move(run));
@@ -61,16 +67,21 @@ class CudaExecutable : public backends::Executable {
 
   const plan::Plan& plan() const override { return prepared_.plan; }
   backends::RunPlan plan_for(const codegen::Bound& bound) const override {
-    return plan_of_run(prepared_, late_, limits(), bound);
+    return plan_of_run(prepared_, late_, rules(), bound);
   }
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
   void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;
+  std::vector<std::string> tune(const codegen::Bound& bound) const override {
+    auto lines = cuda::tune(prepared_, late_, *context(), bound);
+    recent_.clear();  // they go by the choices of before
+    return lines;
+  }
 
  private:
   jit::CuContext current_context() const;
   std::shared_ptr<Context> context() const;
-  codegen::DeviceLimits limits() const;
+  ChoiceRules rules() const;
   std::shared_ptr<const PreparedRun> first_run(
       const std::shared_ptr<const codegen::Bound>& bound) const;
   std::shared_ptr<const PreparedRun> placed_run(const std::shared_ptr<const codegen::Bound>& bound,
@@ -140,7 +151,7 @@ std::shared_ptr<Context> CudaExecutable::context() const {
   for (const std::shared_ptr<Context>& context : contexts_) {
     if (context->device().context() == device->context()) return context;
   }
-  auto fresh = std::make_shared<Context>(device, target_);
+  auto fresh = std::make_shared<Context>(device, target_, tune::TuneStore(jit_->cache().folder()));
   for (const StepKernels& step : prepared_.steps) {
     if (step.kind != StepKind::family) continue;
     const Kernel& kernel = step.kernels.front();
@@ -152,9 +163,9 @@ std::shared_ptr<Context> CudaExecutable::context() const {
 }
 
 // Of the device here; where there is none that runs this target, the usual ones of it.
-codegen::DeviceLimits CudaExecutable::limits() const {
+ChoiceRules CudaExecutable::rules() const {
   try {
-    if (Device::current() != nullptr) return context()->limits();
+    if (Device::current() != nullptr) return context()->rules();
   } catch (const UnavailableError&) {
   } catch (const DeviceError&) {
   }
@@ -165,7 +176,7 @@ codegen::DeviceLimits CudaExecutable::limits() const {
 std::shared_ptr<const PreparedRun> CudaExecutable::first_run(
     const std::shared_ptr<const codegen::Bound>& bound) const {
   std::shared_ptr<Context> here = context();
-  const std::size_t bytes = workspace_bytes(prepared_, late_, here->limits(), *bound);
+  const std::size_t bytes = workspace_bytes(prepared_, late_, here->rules(), *bound);
   if (bytes == 0) return placed_run(bound, std::move(here), bytes, nullptr);
   auto run = std::make_shared<PreparedRun>();
   run->bound = bound;

@@ -1,6 +1,8 @@
 // Kernels that only certain tensors need, compiled when such tensors come.
 #include "backends/cuda/late_kernels.h"
 
+#include <algorithm>
+
 namespace epifuse::cuda {
 
 const Prepared& LateKernels::split(const plan::Plan& plan, std::size_t step) {
@@ -31,6 +33,40 @@ const StepKernels& LateKernels::variant(const Prepared& prepared, std::size_t st
   variants.push_back(std::make_unique<const StepKernels>(
       prepare_variant(prepared.plan, gemm, prepared.steps[step], variant, sizes, target_, *jit_)));
   return *variants.back();
+}
+
+codegen::KernelSource LateKernels::source(const Prepared& prepared, std::size_t step,
+                                          const StepKernels& kernels,
+                                          const codegen::GemmConfig& config) const {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  return kernels.family->source(prepared.plan, gemm, config, kernels.variant, target_);
+}
+
+const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
+                                     const StepKernels& kernels, const std::string& name) {
+  for (const Kernel& kernel : kernels.kernels) {
+    if (candidate_name(kernels, kernel.config) == name) return &kernel;
+  }
+  const auto config = std::find_if(
+      kernels.candidates.begin(), kernels.candidates.end(),
+      [&](const codegen::GemmConfig& each) { return candidate_name(kernels, each) == name; });
+  if (config == kernels.candidates.end()) return nullptr;
+  const std::scoped_lock lock(mutex_);
+  Kernel& kernel = candidates_[{&kernels, name}];
+  if (kernel.binary == nullptr) {
+    kernel = {*config, source(prepared, step, kernels, *config), nullptr};
+    kernel.binary = jit_->get(std::span(&kernel.source, 1)).front();
+  }
+  return kernel.binary->problems.empty() ? &kernel : nullptr;
+}
+
+void LateKernels::compile_all(const Prepared& prepared, std::size_t step,
+                              const StepKernels& kernels) {
+  std::vector<codegen::KernelSource> sources;
+  for (const codegen::GemmConfig& config : kernels.candidates) {
+    sources.push_back(source(prepared, step, kernels, config));
+  }
+  jit_->get(sources);  // keeps them
 }
 
 }  // namespace epifuse::cuda

@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/prepare.h"
@@ -23,14 +25,23 @@ class LateKernels {
   // Compiled for tensors of `sizes`; later tensors of other sizes choose among what is there.
   const StepKernels& variant(const Prepared& prepared, std::size_t step,
                              const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes);
+  // The candidate of `kernels` (those of the step in some variant) with that name; null when there
+  // is none, or it does not compile well.
+  const Kernel* candidate(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
+                          const std::string& name);
+  // Compiles all candidates at once, for calls of candidate() to come.
+  void compile_all(const Prepared& prepared, std::size_t step, const StepKernels& kernels);
 
  private:
+  codegen::KernelSource source(const Prepared& prepared, std::size_t step,
+                               const StepKernels& kernels, const codegen::GemmConfig& config) const;
   const codegen::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
   std::mutex mutex_;
   std::map<std::size_t, Prepared> splits_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
   std::map<std::size_t, std::vector<std::unique_ptr<const StepKernels>>> variants_;
+  std::map<std::pair<const StepKernels*, std::string>, Kernel> candidates_;
 };
 
 }  // namespace epifuse::cuda

@@ -238,6 +238,10 @@ class Preparer {
 
 }  // namespace
 
+std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config) {
+  return fmt::format("{}, {}", step.family->name, codegen::print(config));
+}
+
 bool is_bare(const FusedGemm& step) {
   const plan::Epilogue& epilogue = step.epilogue;
   if (epilogue.stores.size() != 1 || !epilogue.loads.empty()) return false;

@@ -35,6 +35,9 @@ struct StepKernels {
   backends::StepReport report;
 };
 
+// "sm90_dense, ping-pong 128x192, 4 stages": names a candidate in reports and in measured choices.
+std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config);
+
 struct Prepared {
   plan::Plan plan;  // as it runs: steps that no family takes are split
   std::vector<StepKernels> steps;

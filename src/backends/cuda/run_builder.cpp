@@ -33,10 +33,22 @@ BoundTensor dense(void* data, const std::vector<std::int64_t>& shape) {
 class RunBuilder {
  public:
   RunBuilder(const Prepared& prepared, LateKernels& late, Context* context,
-             const codegen::DeviceLimits& limits, const Bound& bound, char* workspace)
-      : late_(late), context_(context), limits_(limits), bound_(bound), workspace_(workspace) {
+             const ChoiceRules& rules, const Bound& bound, char* workspace)
+      : late_(late), context_(context), rules_(rules), bound_(bound), workspace_(workspace) {
     stand_in_for_empty(prepared.plan.graph);
-    add_plan(prepared);
+    place_temporaries(prepared.plan);
+    for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
+      step_begins_.push_back(actions_.size());
+      add_step(prepared, i);
+    }
+    step_begins_.push_back(actions_.size());
+  }
+
+  // The launches of one step of the plan, after construction.
+  std::vector<Action> take_step(std::size_t step) {
+    const auto begin = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step]);
+    const auto end = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step + 1]);
+    return {std::make_move_iterator(begin), std::make_move_iterator(end)};
   }
 
   std::size_t num_bytes() const { return num_bytes_; }
@@ -62,13 +74,14 @@ class RunBuilder {
 
   LateKernels& late_;
   Context* context_;
-  codegen::DeviceLimits limits_;
+  ChoiceRules rules_;
   Bound bound_;  // with the temporaries
   char* workspace_;
   std::size_t num_bytes_ = 0;
   void* vendor_workspace_ = nullptr;
   std::vector<Action> actions_;
-  backends::RunPlan plan_;  // but for its graph
+  std::vector<std::size_t> step_begins_;  // in actions_, of each step of the plan; then the end
+  backends::RunPlan plan_;                // but for its graph
 };
 
 void RunBuilder::stand_in_for_empty(const ir::Graph& graph) {
@@ -110,7 +123,7 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
   std::string how = kernels.report.how;
   StepChoice choice;
   if (kernels.kind == StepKind::family) {
-    choice = choose_step(prepared, index, late_, bound_, limits_);
+    choice = choose_step(prepared, index, late_, bound_, rules_);
     if (choice.why_split) {
       plan_.splits.push_back(*std::move(choice.why_split));
       return add_plan(late_.split(prepared.plan, index));
@@ -135,13 +148,13 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
   if (context_ == nullptr || sizes.batch * sizes.m * sizes.n == 0) return;
   const StepKernels& kernels = *choice.kernels;
   add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, choice.kernel->config,
-                                                    kernels.variant, bound_, limits_));
+                                                    kernels.variant, bound_, rules_.limits));
 }
 
 void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,
                           const StepKernels& kernels, const Bound& bound) {
   if (context_ == nullptr) return;
-  add_launch(kernels.kernels.front(), codegen::tail_launch(plan, tail, bound, limits_));
+  add_launch(kernels.kernels.front(), codegen::tail_launch(plan, tail, bound, rules_.limits));
 }
 
 void RunBuilder::add_launch(const Kernel& kernel, codegen::Launch launch) {
@@ -263,14 +276,14 @@ void RunBuilder::clear(const Product& product) {
 
 }  // namespace
 
-std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late,
-                            const codegen::DeviceLimits& limits, const Bound& bound) {
-  return RunBuilder(prepared, late, nullptr, limits, bound, nowhere()).num_bytes();
+std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
+                            const Bound& bound) {
+  return RunBuilder(prepared, late, nullptr, rules, bound, nowhere()).num_bytes();
 }
 
-backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
-                              const codegen::DeviceLimits& limits, const Bound& bound) {
-  backends::RunPlan run = RunBuilder(prepared, late, nullptr, limits, bound, nowhere()).take_plan();
+backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
+                              const Bound& bound) {
+  backends::RunPlan run = RunBuilder(prepared, late, nullptr, rules, bound, nowhere()).take_plan();
   std::vector<plan::Step> steps = std::move(run.plan.steps);
   run.plan = prepared.plan;
   run.plan.steps = std::move(steps);
@@ -279,7 +292,13 @@ backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
 
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
                               const Bound& bound, char* workspace) {
-  return RunBuilder(prepared, late, &context, context.limits(), bound, workspace).take_actions();
+  return RunBuilder(prepared, late, &context, context.rules(), bound, workspace).take_actions();
+}
+
+std::vector<Action> build_step(const Prepared& prepared, std::size_t step, LateKernels& late,
+                               Context& context, const ChoiceRules& rules, const Bound& bound,
+                               char* workspace) {
+  return RunBuilder(prepared, late, &context, rules, bound, workspace).take_step(step);
 }
 
 void run(const Device& device, const Action& action, jit::CuStream stream) {

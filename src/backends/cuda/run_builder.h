@@ -9,6 +9,7 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/late_kernels.h"
 #include "backends/cuda/prepare.h"
+#include "backends/cuda/step_choice.h"
 
 namespace epifuse::cuda {
 
@@ -29,16 +30,21 @@ void run(const Device& device, const Action& action, jit::CuStream stream);
 
 // Bytes of workspace that one run on these tensors takes: temporaries, and what the vendor GEMM
 // needs.
-std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late,
-                            const codegen::DeviceLimits& limits, const codegen::Bound& bound);
+std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
+                            const codegen::Bound& bound);
 
 // The plan with every step whose kernel cannot address these tensors replaced by its split.
-backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late,
-                              const codegen::DeviceLimits& limits, const codegen::Bound& bound);
+backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
+                              const codegen::Bound& bound);
 
 // The launches of one run, in order, with the workspace at `workspace` (256-byte aligned). Steps of
 // no elements launch nothing.
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
                               const codegen::Bound& bound, char* workspace);
+
+// Those of one step of the plan, under other rules than the context's.
+std::vector<Action> build_step(const Prepared& prepared, std::size_t step, LateKernels& late,
+                               Context& context, const ChoiceRules& rules,
+                               const codegen::Bound& bound, char* workspace);
 
 }  // namespace epifuse::cuda

@@ -40,18 +40,43 @@ std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
                   codegen::print(choice.kernel->config), choice.expected_us, *choice.unfused_us)};
 }
 
+// A choice that was forced or measured.
+std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::FusedGemm& gemm,
+                                        std::size_t step, const StepChoice& choice,
+                                        const ChoiceRules& rules) {
+  if (rules.forced != nullptr && rules.forced->step == step) {
+    return tune::Tuned{rules.forced->choice, "being measured"};
+  }
+  if (rules.tuned == nullptr) return std::nullopt;
+  return rules.tuned->find(plan, gemm, choice.sizes, choice.kernels->variant);
+}
+
+// False when the kernel of that name is no candidate any more, or does not compile well.
+bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step, LateKernels& late,
+            StepChoice& choice) {
+  if (tuned.choice == tune::kProductAndTail) {
+    choice.why_split = plan::WhyNot{"measured_slower", tuned.measured + "."};
+    return true;
+  }
+  choice.kernel = late.candidate(prepared, step, *choice.kernels, tuned.choice);
+  if (choice.kernel == nullptr) return false;
+  choice.measured = tuned.measured;
+  return true;
+}
+
 }  // namespace
 
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
-                       const codegen::Bound& bound, const codegen::DeviceLimits& limits) {
+                       const codegen::Bound& bound, const ChoiceRules& rules) {
   const StepKernels& usual = prepared.steps[step];
   const codegen::KernelFamily& family = *usual.family;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  StepChoice choice{&usual};
+  StepChoice choice;
+  choice.kernels = &usual;
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
   if (choice.why_split) return choice;
 
-  codegen::GemmSizes sizes = tune::gemm_sizes(gemm.gemm, bound.sizes);
+  codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, bound.sizes);
   if (sizes.batch * sizes.m * sizes.n == 0) {
     choice.kernel = &usual.kernels.front();
     return choice;
@@ -64,19 +89,22 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     choice.why_split = no_kernel(*choice.kernels);
     return choice;
   }
-  choose_kernel(gemm, sizes, limits, choice);
+  if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
+    if (follow(*tuned, prepared, step, late, choice)) return choice;
+  }
+  choose_kernel(gemm, sizes, rules.limits, choice);
   choice.why_split = why_unfused(choice);
   return choice;
 }
 
 std::string print(const StepChoice& choice) {
-  std::string text =
-      fmt::format("{}, {}", choice.kernels->family->name, codegen::print(choice.kernel->config));
+  const std::string text = candidate_name(*choice.kernels, choice.kernel->config);
   const std::string variant = codegen::print(choice.kernels->variant);
   return variant.empty() ? text : fmt::format("{}; {}", text, variant);
 }
 
 std::string grounds(const StepChoice& choice) {
+  if (!choice.measured.empty()) return choice.measured;
   if (choice.expected_us == 0) return "";
   std::string text = fmt::format("{:.1f} us expected", choice.expected_us);
   if (choice.unfused_us) {

@@ -6,21 +6,24 @@
 
 #include "backends/cuda/late_kernels.h"
 #include "backends/cuda/prepare.h"
+#include "backends/cuda/tuned_choices.h"
 
 namespace epifuse::cuda {
 
 struct StepChoice {
+  codegen::GemmSizes sizes;              // as the kernel sees them
   const StepKernels* kernels = nullptr;  // of the variant that the tensors ask for
-  const Kernel* kernel = nullptr;        // one of them; null: the step is split
+  const Kernel* kernel = nullptr;        // one of them, or compiled late; null: the step is split
   double expected_us = 0;                // by the family's model; 0 where nothing is to be done
   std::optional<double> unfused_us;      // as product and tail, where measurements tell
+  std::string measured;                  // what was measured, where that decided
   std::optional<plan::WhyNot> why_split;
 };
 
 // Step `step` of `prepared` must be a family's. Compiles only when tensors come that ask for a
-// variant never seen.
+// variant never seen, or for a config that was found by measuring.
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
-                       const codegen::Bound& bound, const codegen::DeviceLimits& limits);
+                       const codegen::Bound& bound, const ChoiceRules& rules);
 
 // "sm90_dense, ping-pong 128x192, 4 stages; a off 16-byte boundaries" of a choice with a kernel.
 std::string print(const StepChoice& choice);

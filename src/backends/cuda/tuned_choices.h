@@ -1,0 +1,48 @@
+// The measured choices that hold on one device, from the store on disk; what choices go by.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "tune/store.h"
+
+namespace epifuse::cuda {
+
+// Thread-safe. A choice stays what it was when first asked for, so that all parts of a run agree.
+class TunedChoices {
+ public:
+  TunedChoices(tune::Machine machine, tune::TuneStore store)
+      : machine_(std::move(machine)), store_(std::move(store)), none_(store_.empty()) {}
+
+  std::optional<tune::Tuned> find(const plan::Plan& plan, const plan::FusedGemm& step,
+                                  const codegen::GemmSizes& sizes,
+                                  const codegen::GemmVariant& variant);
+  // Keeps it here and on disk.
+  void add(const plan::Plan& plan, const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
+           const codegen::GemmVariant& variant, const tune::Tuned& tuned,
+           std::string_view description);
+
+ private:
+  const tune::Machine machine_;
+  const tune::TuneStore store_;
+  std::mutex mutex_;
+  bool none_;  // nothing was ever tuned: no key needs to be formed
+  std::map<std::string, std::optional<tune::Tuned>> found_;
+};
+
+// A choice that was made already, while several are measured.
+struct ForcedChoice {
+  std::size_t step = 0;
+  std::string choice;  // as in tune::Tuned
+};
+
+// What choices go by beside the tensors.
+struct ChoiceRules {
+  codegen::DeviceLimits limits;
+  TunedChoices* tuned = nullptr;         // null: nothing was measured
+  const ForcedChoice* forced = nullptr;  // of one step
+};
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,15 @@
+// Which of several ways is best, measured twice: one by one, and back to back.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace epifuse::tune {
+
+// The one whose worse rank of the two lists of times is best: a way that only wins while the card
+// is cool, or only at its power limit, loses to one that is good at both. Ties go to the better
+// other rank, then to the smaller product of both times. The lists are of one length, not empty.
+std::size_t best_of_worse_ranks(std::span<const double> interleaved,
+                                std::span<const double> sustained);
+
+}  // namespace epifuse::tune

@@ -1,0 +1,59 @@
+// Measured choices on disk: what ran a step fastest on a device.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/kernel.h"
+
+namespace epifuse::tune {
+
+struct Tuned {
+  std::string choice;    // "sm90_dense, ping-pong 128x192, 4 stages", or kProductAndTail
+  std::string measured;  // in words: "33.1 us measured, the best of 17"
+  bool operator==(const Tuned&) const = default;
+};
+inline constexpr std::string_view kProductAndTail = "product and tail";
+
+// What times depend on beside the step.
+struct Machine {
+  std::string device;  // "NVIDIA H200"
+  int driver_version = 0;
+};
+
+// Names a choice: everything that can change the fastest way to run a step, and none of the names
+// that a graph gives its values.
+std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
+                     const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
+                     const Machine& machine);
+
+// A folder of choices, under the rules of the kernel cache beside it (jit::KernelCache): any number
+// of processes may share it or be killed at any moment. An empty path keeps nothing.
+class TuneStore {
+ public:
+  // `cache` is the folder of the kernel cache; choices are in its `tuned`.
+  explicit TuneStore(const std::filesystem::path& cache);
+
+  std::optional<Tuned> load(const std::string& key) const;  // corrupt, truncated, absent: empty
+  void store(const std::string& key, const Tuned& tuned, std::string_view description) const;
+
+  struct Entry {
+    std::string key, description;
+    Tuned tuned;
+    std::uintmax_t bytes;
+    bool valid;
+  };
+  std::vector<Entry> list() const;  // reads and checks every entry
+  std::size_t clear() const;        // number removed
+  bool empty() const;
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace epifuse::tune

@@ -1,0 +1,164 @@
+// Measured choices on disk: keys, round trip, what counts as a miss, many writers.
+#include "tune/store.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "base/file.h"
+#include "ir/text.h"
+#include "tests/unit/jit/environment.h"
+
+namespace epifuse::tune {
+namespace {
+
+const std::string kKey(64, 'a');
+const Tuned kTuned{"sm90_dense, ping-pong 128x192, 4 stages", "33.1 us measured"};
+
+std::filesystem::path only_file(const std::filesystem::path& folder) {
+  return std::filesystem::directory_iterator(folder)->path();
+}
+
+TEST(TuneStore, RoundTrip) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  EXPECT_TRUE(store.empty());
+  EXPECT_FALSE(store.load(kKey));
+  store.store(kKey, kTuned, "64x64x64 bf16 silu");
+  EXPECT_EQ(store.load(kKey), kTuned);
+  EXPECT_FALSE(store.load(std::string(64, 'b')));
+  EXPECT_FALSE(store.empty());
+  ASSERT_EQ(store.list().size(), 1u);
+  EXPECT_EQ(store.list()[0].description, "64x64x64 bf16 silu");
+  EXPECT_EQ(store.list()[0].tuned, kTuned);
+  EXPECT_EQ(store.clear(), 1u);
+  EXPECT_TRUE(store.empty());
+}
+
+TEST(TuneStore, WithoutAFolderNothingIsKept) {
+  const TuneStore store({});
+  store.store(kKey, kTuned, "");
+  EXPECT_FALSE(store.load(kKey));
+  EXPECT_TRUE(store.list().empty());
+  EXPECT_EQ(store.clear(), 0u);
+}
+
+TEST(TuneStore, AnyChangedByteIsAMissAndTheNextStoreMendsIt) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  store.store(kKey, kTuned, "a");
+  const std::filesystem::path file = only_file(store.folder());
+  const std::string good = read_file(file).value();
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    jit::write_text(file, bad);
+    ASSERT_FALSE(store.load(kKey)) << "byte " << i;
+    EXPECT_FALSE(store.list().at(0).valid);
+  }
+  store.store(kKey, kTuned, "a");
+  EXPECT_EQ(store.load(kKey), kTuned);
+}
+
+TEST(TuneStore, AnyOtherLengthIsAMiss) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  store.store(kKey, kTuned, "a");
+  const std::filesystem::path file = only_file(store.folder());
+  const std::string good = read_file(file).value();
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    jit::write_text(file, good.substr(0, length));
+    ASSERT_FALSE(store.load(kKey)) << length << " bytes";
+  }
+  jit::write_text(file, good + "x");
+  EXPECT_FALSE(store.load(kKey));
+}
+
+TEST(TuneStore, AFileUnderAnotherNameIsAMiss) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  store.store(kKey, kTuned, "a");
+  std::filesystem::rename(only_file(store.folder()),
+                          store.folder() / (std::string(64, 'b') + ".tuned"));
+  EXPECT_FALSE(store.load(std::string(64, 'b')));
+}
+
+TEST(TuneStore, ProcessesShareAFolder) {
+  const jit::TemporaryFolder folder;
+  std::vector<pid_t> children;
+  for (int writer = 0; writer < 4; ++writer) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const TuneStore store(folder.path());
+      bool good = true;
+      for (int round = 0; round < 30; ++round) {
+        const std::string choice(1000u * static_cast<unsigned>(writer + 1), 'x');
+        store.store(kKey, {choice, "m"}, "concurrent");
+        const auto loaded = store.load(kKey);
+        good = good && loaded && loaded->choice.size() % 1000 == 0 && loaded->measured == "m";
+      }
+      _exit(good ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(TuneStore(folder.path()).list().size(), 1u);
+}
+
+plan::Plan plan_of(const std::string& text, Numerics numerics = Numerics::fast) {
+  return plan::make_plan(ir::parse(text), {numerics});
+}
+
+std::string key_of(const plan::Plan& plan, const codegen::GemmSizes& sizes = {1, 64, 768, 512},
+                   const codegen::GemmVariant& variant = {},
+                   const Machine& machine = {"NVIDIA H200", 13000}) {
+  return tune_key(plan, std::get<plan::FusedGemm>(plan.steps.front()), sizes, variant, machine);
+}
+
+constexpr const char* kGraph =
+    "graph g(x: bf16[M, 512], w: bf16[768, 512], b: bf16[768]) {\n"
+    "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  return y\n}\n";
+
+TEST(TuneKey, NamesOfValuesDoNotCount) {
+  const plan::Plan renamed = plan_of(
+      "graph other(in: bf16[N, 512], weight: bf16[768, 512], bias: bf16[768]) {\n"
+      "  p = matmul in, weight^T\n  q = add p, bias\n  out = silu q\n  return out\n}\n");
+  EXPECT_EQ(key_of(plan_of(kGraph)), key_of(renamed));
+}
+
+TEST(TuneKey, EverythingElseDoes) {
+  const plan::Plan plan = plan_of(kGraph);
+  const plan::Plan relu = plan_of(
+      "graph g(x: bf16[M, 512], w: bf16[768, 512], b: bf16[768]) {\n"
+      "  h = matmul x, w^T\n  t = add h, b\n  y = relu t\n  return y\n}\n");
+  const plan::Plan f16 = plan_of(
+      "graph g(x: f16[M, 512], w: f16[768, 512], b: f16[768]) {\n"
+      "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  return y\n}\n");
+  const plan::Plan n_major = plan_of(
+      "graph g(x: bf16[M, 512], w: bf16[512, 768], b: bf16[768]) {\n"
+      "  h = matmul x, w\n  t = add h, b\n  y = silu t\n  return y\n}\n");
+  const std::set<std::string> keys{
+      key_of(plan),
+      key_of(relu),
+      key_of(f16),
+      key_of(n_major),
+      key_of(plan_of(kGraph, Numerics::approx)),
+      key_of(plan, {1, 65, 768, 512}),
+      key_of(plan, {2, 64, 768, 512}),
+      key_of(plan, {1, 64, 768, 512}, {.swapped = true}),
+      key_of(plan, {1, 64, 768, 512}, {.plain_stores = 1}),
+      key_of(plan, {1, 64, 768, 512}, {.plain_stores = 2}),
+      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H100", 13000}),
+      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 12080}),
+  };
+  EXPECT_EQ(keys.size(), 12u);
+}
+
+}  // namespace
+}  // namespace epifuse::tune
