@@ -118,7 +118,8 @@ Report run_file(const std::string& file, const Options& options) {
   }
   const backends::RunPlan as_run =
       executable.plan_for(backends::bind(executable.plan(), tensors.bindings(), target.kind));
-  report.num_kernels = static_cast<int>(as_run.plan.steps.size());
+  report.num_kernels = target.kind == DeviceKind::cuda ? plan::num_kernels(as_run.plan)
+                                                       : static_cast<int>(as_run.plan.steps.size());
   report.how = as_run.how;
   if (report.how.empty()) {
     for (const auto& step : executable.report()) report.how.push_back(step.how);

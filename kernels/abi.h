@@ -33,6 +33,12 @@ struct Matrix {  // x[b, m, n] = data[m * row_stride + n * col_stride + b * batc
   BatchStrides batch;
 };
 
+struct Partials {  // of part p: data[p * stride + i + b * batch], i a row or a column
+  float* data;
+  long long stride;
+  BatchStrides batch;
+};
+
 // D[b, m, n] = A[b, m, k] * B[b, n, k]^T and its epilogue. Arrays are in the order of the
 // epilogue's loads of that access, and of its stores. Maps of a batched product have two dims more,
 // the inner and the outer batch dim.
@@ -42,9 +48,9 @@ struct GemmParams {
   TensorMap tiles[kMaxTiles];
   TensorMap stores[kMaxStores];
   int m, n, k;
-  int first_k;  // where the sums start: 0, or past the end of K for a sum of nothing
-  int raster;   // tiles along m that are walked together, for reuse in L2
-  int columns;  // of tiles, where they have two widths
+  int first_k;             // where the sums start: 0, or past the end of K for a sum of nothing
+  int raster;              // tiles along m that are walked together, for reuse in L2
+  int columns;             // of tiles, where they have two widths
   int batch, batch_inner;  // products, and how many the inner batch dim has
   // Bits 2 i and 2 i + 1: whether the i-th of a, b, tiles, stores varies along the inner, the outer
   // batch dim.
@@ -55,6 +61,7 @@ struct GemmParams {
   Vector cols[kMaxVectors];
   Vector scalars[kMaxScalars];  // without a stride
   float parameters[kMaxScalars];
+  Partials partials[kMaxStores];  // of row reductions, then of column reductions
 };
 constexpr int kFirstTile = 2, kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
 

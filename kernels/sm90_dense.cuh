@@ -116,9 +116,10 @@ class Consumer {
 
   // A warp's i-th chunk of a tile.
   __device__ __forceinline__ Chunk chunk(int i, const TileWalk<Config>& tile) const {
-    return {first_row(tile) + (i / kChunks) * 64 + warp_ * kWarpRows,
-            tile.n + (i % kChunks) * kChunkColumns, tile.batch,
-            tile.is_narrow && i % kChunks == kChunks - 1};
+    const int col = tile.n + (i % kChunks) * kChunkColumns;
+    return {first_row(tile) + (i / kChunks) * 64 + warp_ * kWarpRows, col,
+            Config::kTwoWidths ? tile.tile_column * kChunks + i % kChunks : col / kChunkColumns,
+            tile.batch, tile.is_narrow && i % kChunks == kChunks - 1};
   }
 
   // Row and column values of the tile the walk is at, as raw bits into registers.

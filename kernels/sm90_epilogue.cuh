@@ -3,17 +3,10 @@
 // What TMA cannot address is read and written element by element (kPlainLoads, kPlainStores).
 #pragma once
 
+#include "kernels/sm90_reduce.cuh"
 #include "kernels/sm90_staging.cuh"
 
 namespace epifuse::sm90 {
-
-// Where a warp's chunk of 16 x 64 outputs lies in the result.
-struct Chunk {
-  int row, col;
-  Batch batch;
-  bool is_cut = false;  // the last 8 columns are another tile's
-};
-constexpr int kCutColumns = kChunkColumns - 8;
 
 // kLoadsAt, kStoresAt, kArrivedAt: where the staging of all warps starts in shared memory, and the
 // barriers of the loads. A tile is kChunks chunks for a warp; both ring depths divide kChunks, so
@@ -94,6 +87,7 @@ class WarpEpilogue {
       arrived(i).wait(phase_);
       phase_ ^= 1;
     }
+    ChunkReduction<Config> reduction(p_, chunk, lane_);
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
 #pragma unroll
@@ -103,8 +97,9 @@ class WarpEpilogue {
       for (int g = first; g < first + kMathGroups; ++g) {
         uint32_t in[at_least_one(kInWords)];
         load_tiles(load_slots(i), g, in);
-        compute(acc + g * 8, rows, g * 2, in, out[g - first], chunk);
-        compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first], chunk);
+        compute(acc + g * 8, rows, g * 2, in, out[g - first], chunk, reduction);
+        compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first], chunk, reduction);
+        reduction.finish_columns(g);
       }
       if constexpr (kStoreSlots == 0) continue;
       if (first == 0 && !kInPlace) await_store_slots();
@@ -113,6 +108,7 @@ class WarpEpilogue {
         store_tiles(store_slots(i), g, out[g - first]);
       }
     }
+    reduction.finish_rows();
     if constexpr (kStoreSlots > 0) send(i, chunk);
   }
 
@@ -163,7 +159,8 @@ class WarpEpilogue {
 
   // Columns q * 8 .. q * 8 + 7 of the chunk: two columns of two rows a lane.
   __device__ __forceinline__ void compute(const float* acc, const float* rows, int q,
-                                          const uint32_t* in, uint32_t* out, const Chunk& chunk) {
+                                          const uint32_t* in, uint32_t* out, const Chunk& chunk,
+                                          ChunkReduction<Config>& reduction) {
     const int column = q * 8 + (lane_ & 3) * 2;
     float2 row_pairs[kRows];
 #pragma unroll
@@ -172,7 +169,7 @@ class WarpEpilogue {
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float results[2][Epilogue::Stores::kCount];
+      float results[2][Epilogue::Stores::kCount + ChunkReduction<Config>::kCount];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
 #pragma unroll
@@ -206,6 +203,10 @@ class WarpEpilogue {
           words += group_words<Types<T>>();
         }
       });
+      if constexpr (ChunkReduction<Config>::kCount > 0) {
+        constexpr int kFirst = Epilogue::Stores::kCount;
+        reduction.add(q, half, results[0] + kFirst, results[1] + kFirst);
+      }
     }
   }
 

@@ -11,6 +11,7 @@
 #include <epifuse/wgmma.hpp>
 
 #include "kernels/abi.h"
+#include "kernels/sm90_chunk.cuh"
 
 namespace epifuse::sm90 {
 
@@ -26,11 +27,6 @@ __device__ __forceinline__ unsigned char* shared_memory() {
   extern __shared__ __align__(1024) unsigned char shared[];
   return shared;
 }
-
-// Which product of a batched one; all zero otherwise.
-struct Batch {
-  int inner = 0, outer = 0;
-};
 
 // The coordinates of map number `which` (see GemmParams::batched).
 __device__ __forceinline__ Batch batch_of(const abi::GemmParams& p, int which, Batch batch) {

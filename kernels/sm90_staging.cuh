@@ -11,8 +11,6 @@
 
 namespace epifuse::sm90 {
 
-constexpr int kChunkColumns = 64;
-constexpr int kWarpRows = 16;
 constexpr int kSlotBytes = kWarpRows * 128;
 
 // Slots of a chunk of all types in a list but those whose bit in `skipped` is set.
@@ -110,10 +108,6 @@ __device__ __forceinline__ uint32_t fetch_bits(const void* data, long long i) {
   } else {
     return *reinterpret_cast<const unsigned char*>(address);
   }
-}
-
-__device__ __forceinline__ long long offset_of(const abi::BatchStrides& strides, Batch batch) {
-  return strides.outer * batch.outer + strides.inner * batch.inner;
 }
 
 template <class Config, class Element>

@@ -1,6 +1,7 @@
 // Which tile comes next, and where a warpgroup is in the ring of stages.
 #pragma once
 
+#include "kernels/reduce.cuh"
 #include "kernels/sm90_primitives.cuh"
 
 namespace epifuse::sm90 {
@@ -16,6 +17,9 @@ struct UsualConfig {
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
   static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
   static constexpr bool kInPlace = false;  // results are staged where full-size loads were
+  // Of the epilogue's last values, those of rows first (kernels/sm90_reduce.cuh).
+  using RowReductions = Reductions<>;
+  using ColReductions = Reductions<>;
 };
 
 template <class Config>
@@ -35,7 +39,8 @@ __device__ __forceinline__ int cluster_rank() {
 // that every CTA gets its share of both.
 template <class Config>
 struct TileWalk {
-  int m = 0, n = 0;  // first row and column of the current tile
+  int m = 0, n = 0;     // first row and column of the current tile
+  int tile_column = 0;  // its number, where tiles have two widths
   Batch batch;
   bool is_narrow = false;
 
@@ -72,21 +77,23 @@ struct TileWalk {
       m += rank % Config::kClusterM * Config::kTileM;
       n += rank / Config::kClusterM * Config::kTileN;
     }
-    if constexpr (Config::kTwoWidths) narrow(p, band, column, tiles_n);
+    if constexpr (Config::kTwoWidths) {
+      tile_column = column;
+      narrow(p, band, tiles_n);
+    }
     return true;
   }
 
  private:
   // Of every `columns` columns `num_narrow` are narrow: those where floor(x num_narrow / columns)
   // steps up, x counted from the band's own start. None where they would not add up to n.
-  __device__ __forceinline__ void narrow(const abi::GemmParams& p, int band, int column,
-                                         int columns) {
+  __device__ __forceinline__ void narrow(const abi::GemmParams& p, int band, int columns) {
     const int excess = columns * Config::kTileN - p.n;
     const int num_narrow = p.n % 8 == 0 && excess <= 8 * columns ? excess / 8 : 0;
     const float width = static_cast<float>(columns);
     int x = band * num_narrow;
     x -= fast_divide(x, width) * columns;
-    x += column * num_narrow;
+    x += tile_column * num_narrow;
     const int before = fast_divide(x, width);
     n -= 8 * before;
     is_narrow = fast_divide(x + num_narrow, width) != before;

@@ -14,26 +14,15 @@
 #include "kernels/element.cuh"
 #include "kernels/math.cuh"
 #include "kernels/operands.cuh"
+#include "kernels/reduce.cuh"
 #include "kernels/tail_operands.cuh"
 
 namespace epifuse::tail {
 
-enum class Reduce { none, sum, max };
+using epifuse::Reduce;
 
 constexpr int kThreads = abi::kTailThreads;
 constexpr int kWarp = 32;
-
-template <Reduce kReduce>
-__device__ __forceinline__ float identity() {
-  return kReduce == Reduce::max ? __int_as_float(0xff800000) : 0.0f;
-}
-
-// A NaN on either side wins the maximum.
-template <Reduce kReduce>
-__device__ __forceinline__ float combine(float a, float b) {
-  if (kReduce == Reduce::max) return a > b || a != a ? a : b;
-  return a + b;
-}
 
 template <class List, int kIndex>
 struct TypeAt;

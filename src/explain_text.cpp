@@ -40,8 +40,10 @@ std::string count(std::size_t number, std::string_view noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
-std::string_view noun(const Explanation& explanation) {
-  return explanation.target.kind == DeviceKind::cuda ? "kernel" : "step";
+std::string launches(const Explanation& explanation) {
+  const plan::Plan& plan = explanation.plan;
+  if (explanation.target.kind != DeviceKind::cuda) return count(plan.steps.size(), "step");
+  return count(static_cast<std::size_t>(plan::num_kernels(plan)), "kernel");
 }
 
 // What `access` of a transfer means, in words.
@@ -155,10 +157,9 @@ std::string assumptions_text(const Explanation& explanation) {
 std::string explain_text(const plan::Plan& plan, const std::vector<backends::StepReport>& reports,
                          const Target& target, const Sizes& sizes, std::string_view machine) {
   const Explanation explanation = make_explanation(plan, reports, target, sizes, machine);
-  std::string text =
-      fmt::format("{} on {}, numerics {}: {}, {} not fused\n", plan.graph.name, target.arch,
-                  name(plan.numerics), count(plan.steps.size(), noun(explanation)),
-                  plan.left_out.size() + explanation.split_off.size());
+  std::string text = fmt::format("{} on {}, numerics {}: {}, {} not fused\n", plan.graph.name,
+                                 target.arch, name(plan.numerics), launches(explanation),
+                                 plan.left_out.size() + explanation.split_off.size());
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     text += step_text(i + 1, explanation.steps[i]);
   }

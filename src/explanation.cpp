@@ -51,16 +51,6 @@ std::string operand_text(const ir::Graph& graph, const plan::Operand& operand) {
   return graph[operand.value].name + (operand.transposed ? "^T" : "");
 }
 
-std::string sentence(const Plan& plan, const FusedGemm& step) {
-  const ir::Graph& graph = plan.graph;
-  const std::string product = fmt::format("Multiplies {} by {}", operand_text(graph, step.gemm.a),
-                                          operand_text(graph, step.gemm.b));
-  const std::vector<std::string> words = op_words(label(step.epilogue));
-  if (words.empty()) return product + " and stores the result as it is.";
-  return fmt::format("{}, then applies {} while the result is still in registers.", product,
-                     listing(words));
-}
-
 std::string_view reduction_phrase(plan::StoreKind kind) {
   switch (kind) {
     case plan::StoreKind::row_sum: return "sums each row";
@@ -71,20 +61,42 @@ std::string_view reduction_phrase(plan::StoreKind kind) {
   }
 }
 
+// Each kind of reduction once: "sums each row", ..
+std::vector<std::string> reduction_phrases(const plan::Epilogue& epilogue) {
+  std::vector<std::string> phrases;
+  for (const plan::Store& store : epilogue.stores) {
+    const std::string phrase(reduction_phrase(store.kind));
+    if (store.kind != plan::StoreKind::tile &&
+        std::find(phrases.begin(), phrases.end(), phrase) == phrases.end()) {
+      phrases.push_back(phrase);
+    }
+  }
+  return phrases;
+}
+
+std::string sentence(const Plan& plan, const FusedGemm& step) {
+  const ir::Graph& graph = plan.graph;
+  const std::string product = fmt::format("Multiplies {} by {}", operand_text(graph, step.gemm.a),
+                                          operand_text(graph, step.gemm.b));
+  std::vector<std::string> words = op_words(label(step.epilogue));
+  std::vector<std::string> ends = reduction_phrases(step.epilogue);
+  if (words.empty() && ends.empty()) return product + " and stores the result as it is.";
+  std::string then;
+  if (!words.empty()) then = "applies " + listing(std::move(words));
+  if (!ends.empty()) {
+    then += fmt::format("{}{}", then.empty() ? "" : " and ", listing(std::move(ends)));
+  }
+  return fmt::format("{}, then {} while the result is still in registers{}.", product, then,
+                     step.epilogue.reduces() ? "; what the tiles give is combined after them" : "");
+}
+
 std::string sentence(const Plan&, const Tail& step) {
   std::vector<std::string> words = op_words(label(step.epilogue));
   std::string text = step.shape.empty()
                          ? "Computes one number"
                          : fmt::format("Goes over {} element by element", ir::print(step.shape));
   if (!words.empty()) text += ", applies " + listing(std::move(words));
-  std::vector<std::string> ends;
-  for (const plan::Store& store : step.epilogue.stores) {
-    const std::string phrase(reduction_phrase(store.kind));
-    if (store.kind != plan::StoreKind::tile &&
-        std::find(ends.begin(), ends.end(), phrase) == ends.end()) {
-      ends.push_back(phrase);
-    }
-  }
+  std::vector<std::string> ends = reduction_phrases(step.epilogue);
   const bool copies = ends.empty() && op_words(label(step.epilogue)).empty();
   if (copies) return text + (step.shape.empty() ? ", a copy." : " and copies them.");
   return ends.empty() ? text + "." : fmt::format("{}, and {}.", text, listing(std::move(ends)));

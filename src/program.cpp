@@ -142,7 +142,9 @@ std::vector<std::pair<std::string, std::string>> Program::sources() const {
 }
 
 int Program::num_kernels() const {
-  return static_cast<int>(state_->executable->plan().steps.size());
+  const plan::Plan& plan = state_->executable->plan();
+  const bool is_cuda = target().kind == DeviceKind::cuda;
+  return is_cuda ? plan::num_kernels(plan) : static_cast<int>(plan.steps.size());
 }
 
 const Target& Program::target() const { return state_->target; }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <numeric>
 #include <set>
 
 #include "base/check.h"
@@ -119,11 +121,12 @@ std::string types_line(const Epilogue& epilogue, std::string_view alias, Access 
 std::string stores_line(const Epilogue& epilogue) {
   std::vector<std::string> types, names;
   for (const plan::Store& store : epilogue.stores) {
+    if (epilogue.has_accumulator && store.kind != plan::StoreKind::tile) continue;
     types.emplace_back(element_cuda(store.dtype));
     names.push_back(store.name);
   }
-  return fmt::format("  using Stores = Types<{}>;  // {}\n", fmt::join(types, ", "),
-                     fmt::join(names, ", "));
+  const std::string line = fmt::format("  using Stores = Types<{}>;", fmt::join(types, ", "));
+  return names.empty() ? line + "\n" : fmt::format("{}  // {}\n", line, fmt::join(names, ", "));
 }
 
 std::string body(const Epilogue& epilogue, Numerics numerics) {
@@ -142,9 +145,10 @@ std::string body(const Epilogue& epilogue, Numerics numerics) {
     out += fmt::format("    const float {} = {};\n", names[slot],
                        statement(epilogue.computes[i], names, numerics));
   }
-  for (std::size_t i = 0; i < epilogue.stores.size(); ++i) {
-    const plan::Store& store = epilogue.stores[i];
-    out += fmt::format("    out[{}] = {};  // {}\n", i,
+  int result = 0;
+  for (int i : result_order(epilogue)) {
+    const plan::Store& store = epilogue.stores[static_cast<std::size_t>(i)];
+    out += fmt::format("    out[{}] = {};  // {}\n", result++,
                        names[static_cast<std::size_t>(store.source)], store.name);
   }
   return out;
@@ -162,6 +166,29 @@ std::string_view element_cuda(DType dtype) {
     case DType::boolean: return "Bool";
   }
   return "";
+}
+
+std::string_view reduce_cuda(plan::StoreKind kind) {
+  switch (kind) {
+    case plan::StoreKind::tile: return "Reduce::none";
+    case plan::StoreKind::row_sum:
+    case plan::StoreKind::col_sum: return "Reduce::sum";
+    case plan::StoreKind::row_max:
+    case plan::StoreKind::col_max: return "Reduce::max";
+  }
+  return "";
+}
+
+std::vector<int> result_order(const Epilogue& epilogue) {
+  std::vector<int> order(epilogue.stores.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!epilogue.has_accumulator) return order;
+  const auto rank = [&](int i) {
+    const plan::StoreKind kind = epilogue.stores[static_cast<std::size_t>(i)].kind;
+    return reduces_rows(kind) ? 1 : reduces_columns(kind) ? 2 : 0;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
+  return order;
 }
 
 std::vector<int> loads_of(const Epilogue& epilogue, Access access) {

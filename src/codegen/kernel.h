@@ -103,6 +103,14 @@ struct DeviceLimits {
   int clusters_of_2 = 66, clusters_of_4 = 32, clusters_of_8 = 16;
 };
 
+// What a kernel leaves of each reduction for a tail to combine: float32 values of parts of rows, or
+// of columns.
+struct Partials {
+  ir::Layout layout;           // [batch.., parts, length], all of which the kernel may write
+  std::int64_t num_parts = 0;  // the first of them that make up the result
+  std::size_t bytes = 0;
+};
+
 // The host half of a GEMM kernel template. A row of families.def.
 struct KernelFamily {
   std::string_view name;     // "sm90_dense"
@@ -122,6 +130,10 @@ struct KernelFamily {
                                                const Bound&);
   // The variant that these tensors need; only of tensors that why_not_bound lets pass.
   GemmVariant (*variant)(const plan::Plan&, const plan::FusedGemm&, const Bound&);
+  // Of a step that reduces: the same for each of its reductions.
+  Partials (*partials)(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&, const Sizes&,
+                       const DeviceLimits&);
+  // Here values that are reductions are bound to their partial results.
   Launch (*launch)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
                    const Bound&, const DeviceLimits&);
 };

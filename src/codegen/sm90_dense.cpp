@@ -36,11 +36,7 @@ std::optional<WhyNot> why_not_load(const plan::Load& load) {
 }
 
 std::optional<WhyNot> why_not_store(const plan::Store& store) {
-  if (store.kind != plan::StoreKind::tile) {
-    return WhyNot{"reduction",
-                  fmt::format("{} is a reduction; this family stores full tiles.", store.name)};
-  }
-  if (!is_wide_float(store.dtype)) {
+  if (store.kind == plan::StoreKind::tile && !is_wide_float(store.dtype)) {
     return WhyNot{"result_dtype", fmt::format("{} is {}; the epilogue writes bf16, f16 and f32.",
                                               store.name, epifuse::name(store.dtype))};
   }
@@ -77,6 +73,17 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
   return std::nullopt;
 }
 
+plan::StoreKind transposed(plan::StoreKind kind) {
+  switch (kind) {
+    case plan::StoreKind::tile: return plan::StoreKind::tile;
+    case plan::StoreKind::row_sum: return plan::StoreKind::col_sum;
+    case plan::StoreKind::row_max: return plan::StoreKind::col_max;
+    case plan::StoreKind::col_sum: return plan::StoreKind::row_sum;
+    case plan::StoreKind::col_max: return plan::StoreKind::row_max;
+  }
+  return kind;
+}
+
 // The step that computes the transposed result: a and b, rows and columns exchange their roles.
 FusedGemm swapped(FusedGemm step) {
   std::swap(step.gemm.a, step.gemm.b);
@@ -87,6 +94,7 @@ FusedGemm swapped(FusedGemm step) {
       load.access = Access::row;
     }
   }
+  for (plan::Store& store : step.epilogue.stores) store.kind = transposed(store.kind);
   return step;
 }
 
@@ -122,10 +130,30 @@ std::string wgmma_include(const plan::GemmDesc& gemm, int columns) {
                      operand.file);
 }
 
-// The constants in which this kernel differs from the usual one.
-std::string unusual_text(const plan::GemmDesc& gemm, const GemmConfig& config,
-                         const GemmVariant& variant) {
+// The lists of reductions that are not empty.
+std::string reductions_text(const Epilogue& epilogue) {
   std::string out;
+  const auto add = [&](std::string_view list, bool (*is_in)(plan::StoreKind)) {
+    std::vector<std::string> kinds, names;
+    for (const plan::Store& store : epilogue.stores) {
+      if (!is_in(store.kind)) continue;
+      kinds.emplace_back(reduce_cuda(store.kind));
+      names.push_back(store.name);
+    }
+    if (kinds.empty()) return;
+    out += fmt::format("  using {} = Reductions<{}>;  // {}\n", list, fmt::join(kinds, ", "),
+                       fmt::join(names, ", "));
+  };
+  add("RowReductions", plan::reduces_rows);
+  add("ColReductions", plan::reduces_columns);
+  return out;
+}
+
+// The constants in which this kernel differs from the usual one.
+std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
+                         const GemmVariant& variant) {
+  const plan::GemmDesc& gemm = step.gemm;
+  std::string out = reductions_text(step.epilogue);
   const auto add = [&](bool unusual, std::string_view constant, auto value,
                        std::string_view meaning) {
     if (!unusual) return;
@@ -218,7 +246,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::arg("store_depth", config.store_depth), fmt::arg("math_columns", config.math_columns),
       fmt::arg("smem", smem_bytes(step.epilogue, config, variant)), fmt::arg("threads", kThreads),
       fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
-      fmt::arg("unusual", unusual_text(step.gemm, config, variant)),
+      fmt::arg("unusual", unusual_text(step, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;
 }

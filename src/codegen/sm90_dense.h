@@ -15,6 +15,8 @@ KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const G
 std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,
                                           const Bound& bound);
 GemmVariant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
+Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+                  const Sizes& sizes, const DeviceLimits& limits);
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
               const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits);
 
@@ -29,9 +31,10 @@ int cluster_size(const GemmConfig& config);
 struct Pressure {
   int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
   int rows = 0;                         // row vectors
-  int cost = 0;                         // instructions an element
-  bool rounds = false;                  // keeps roundings, and with them more values
-  bool vectors = false;                 // more than the one row vector of a bias
+  int reductions = 0;
+  int cost = 0;          // instructions an element
+  bool rounds = false;   // keeps roundings, and with them more values
+  bool vectors = false;  // more than the one row vector of a bias
 };
 Pressure pressure(const plan::Epilogue& epilogue);
 

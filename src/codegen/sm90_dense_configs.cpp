@@ -10,6 +10,7 @@ namespace {
 using plan::Access;
 using plan::Epilogue;
 using plan::FusedGemm;
+using plan::StoreKind;
 
 // These mirror kernels/sm90_layout.cuh and kernels/sm90_staging.cuh.
 constexpr int kRowBytes = 128;  // of an operand in shared memory
@@ -58,6 +59,7 @@ int load_slots(const Epilogue& epilogue, unsigned plain) {
 int store_slots(const Epilogue& epilogue, unsigned plain) {
   int slots = 0, index = 0;
   for (const plan::Store& store : epilogue.stores) {
+    if (store.kind != StoreKind::tile) continue;
     const bool is_plain = plain >> index++ & 1;
     if (!is_plain) slots += bytes(store.dtype) / 2;
   }
@@ -115,10 +117,12 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape) {
 // Whether every result can be staged where one full-size load was: as many of both, equally wide.
 bool can_stage_in_place(const Epilogue& epilogue) {
   const std::vector<int> tiles = loads_of(epilogue, Access::tile);
-  if (tiles.empty() || tiles.size() != epilogue.stores.size()) return false;
+  std::vector<plan::Store> stores = epilogue.stores;
+  std::erase_if(stores, [](const plan::Store& store) { return store.kind != StoreKind::tile; });
+  if (tiles.empty() || tiles.size() != stores.size()) return false;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const plan::Load& load = epilogue.loads[static_cast<std::size_t>(tiles[i])];
-    if (bytes(load.dtype) != bytes(epilogue.stores[i].dtype)) return false;
+    if (bytes(load.dtype) != bytes(stores[i].dtype)) return false;
   }
   return true;
 }
@@ -180,6 +184,9 @@ Pressure pressure(const Epilogue& epilogue) {
   }
   out.load_slots = load_slots(epilogue, 0);
   out.store_slots = store_slots(epilogue, 0);
+  out.reductions = static_cast<int>(
+      std::count_if(epilogue.stores.begin(), epilogue.stores.end(),
+                    [](const plan::Store& store) { return store.kind != StoreKind::tile; }));
   out.rows = static_cast<int>(loads_of(epilogue, Access::row).size());
   const int num_tiles = static_cast<int>(loads_of(epilogue, Access::tile).size());
   const auto num_loads = static_cast<int>(epilogue.loads.size());

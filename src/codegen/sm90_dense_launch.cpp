@@ -9,6 +9,7 @@
 #include "codegen/epilogue_cuda.h"
 #include "codegen/matrix_view.h"
 #include "codegen/sm90_dense.h"
+#include "epifuse/tensor.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90_dense {
@@ -20,7 +21,7 @@ using plan::WhyNot;
 
 // These mirror kernels/sm90_dense.cuh.
 constexpr int kThreads = 384;
-constexpr int kWarpRows = 16;
+constexpr int kWarpRows = 16, kChunkColumns = 64;
 constexpr int kSwizzleBytes = 128;
 constexpr int kSmallestTile = 64;
 constexpr int kNarrower = 8;
@@ -34,7 +35,7 @@ bool is_column_major(const MatrixView& view) {
   return !is_row_major(view) && (view.row_stride == 1 || is_single_row(view));
 }
 
-// Full-size matrices: of the epilogue's tile loads, and of all its stores.
+// Full-size matrices: of the epilogue's tile loads, and of its tile stores.
 struct FullSize {
   std::vector<MatrixView> loads, stores;
   std::vector<DType> load_dtypes, store_dtypes;
@@ -47,8 +48,12 @@ FullSize full_size(const FusedGemm& step, const GemmViews& views) {
     out.loads.push_back(views.loads[load]);
     out.load_dtypes.push_back(step.epilogue.loads[load].dtype);
   }
-  out.stores = views.stores;
-  for (const plan::Store& store : step.epilogue.stores) out.store_dtypes.push_back(store.dtype);
+  for (std::size_t i = 0; i < step.epilogue.stores.size(); ++i) {
+    const plan::Store& store = step.epilogue.stores[i];
+    if (store.kind != plan::StoreKind::tile) continue;
+    out.stores.push_back(views.stores[i]);
+    out.store_dtypes.push_back(store.dtype);
+  }
   return out;
 }
 
@@ -134,6 +139,7 @@ class Binder {
     bind_operands();
     bind_full_size();
     bind_vectors();
+    bind_partials();
     set_grid(m, n, k, limits);
     out_.params.resize(sizeof params_);
     std::memcpy(out_.params.data(), &params_, sizeof params_);
@@ -227,6 +233,18 @@ class Binder {
     }
   }
 
+  // The kernel's own orientation: whichever role a and b have.
+  void bind_partials() {
+    int next = 0;
+    for (std::size_t i = 0; i < step_.epilogue.stores.size(); ++i) {
+      if (step_.epilogue.stores[i].kind == plan::StoreKind::tile) continue;
+      MatrixView view = views_.stores[i];
+      if (variant_.swapped) view = transposed(view);
+      params_.partials[next++] = {static_cast<float*>(const_cast<void*>(view.data)),
+                                  view.row_stride, batch_strides(view)};
+    }
+  }
+
   void set_grid(std::int64_t m, std::int64_t n, std::int64_t k, const DeviceLimits& limits) {
     const GemmSizes sizes{params_.batch, m, n, k};
     const Tiling tiling = tile(config_, sizes, limits);
@@ -262,6 +280,9 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   if (tiles >= kMostTiles) {
     return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
   }
+  if (step.epilogue.reduces() && tiles == 0) {
+    return WhyNot{"empty_reduction", "a reduction of no elements needs no product."};
+  }
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
     return why_not_tma(operand.major == plan::Major::k ? view : transposed(view), operand.dtype,
@@ -279,6 +300,43 @@ GemmVariant variant(const plan::Plan& plan, const FusedGemm& step, const Bound& 
   const FullSize full = full_size(step, views);
   out.plain_loads = plain_bits(full.loads, full.load_dtypes);
   out.plain_stores = plain_bits(full.stores, full.store_dtypes);
+  return out;
+}
+
+Partials partials(const FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+                  const Sizes& sizes, const DeviceLimits& limits) {
+  constexpr std::int64_t kInVectors = 4;  // rows that a tail can read 16 bytes at a time
+  std::vector<std::int64_t> shape;
+  std::int64_t batch = 1;
+  for (const Dim& dim : step.gemm.batch) {
+    shape.push_back(dim.eval(sizes));
+    batch *= shape.back();
+  }
+  std::int64_t m = step.gemm.m.eval(sizes), n = step.gemm.n.eval(sizes);
+  if (variant.swapped) std::swap(m, n);
+  const bool rows = std::any_of(step.epilogue.stores.begin(), step.epilogue.stores.end(),
+                                [](const auto& store) { return reduces_rows(store.kind); });
+  const Tiling tiling = tile(config, {batch, m, n, 0}, limits);
+  std::int64_t parts = 0, length = 0;  // of whole tiles
+  Partials out;
+  if (rows != variant.swapped) {
+    parts = tiling.columns * config.cluster_n * (config.tile_n / kChunkColumns);
+    out.num_parts = config.two_widths ? parts : round_up_div(n, kChunkColumns);
+    length = m;
+  } else {
+    const std::int64_t tile_rows = config.tile_m * config.cluster_m;
+    parts = round_up_div(m, tile_rows) * tile_rows / kWarpRows;
+    out.num_parts = round_up_div(m, kWarpRows);
+    length = n;
+  }
+  const std::int64_t stride = round_up_div(length, kInVectors) * kInVectors;
+  shape.push_back(parts);
+  out.layout.strides = TensorView::dense_strides(shape);
+  for (std::int64_t& each : out.layout.strides) each *= stride;
+  shape.push_back(length);
+  out.layout.strides.push_back(1);
+  out.layout.shape = std::move(shape);
+  out.bytes = static_cast<std::size_t>(batch * parts * stride) * sizeof(float);
   return out;
 }
 

@@ -25,6 +25,7 @@ constexpr KernelFamily kFamilies[] = {
    name::source,                      \
    name::why_not_bound,               \
    name::variant,                     \
+   name::partials,                    \
    name::launch},
 #include "codegen/families.def"
 #undef EPIFUSE_FAMILY

@@ -43,17 +43,6 @@ std::vector<int> moved_bytes(const Epilogue& epilogue, bool loads_only) {
   return bytes;
 }
 
-std::string_view reduce_cuda(StoreKind kind) {
-  switch (kind) {
-    case StoreKind::tile: return "Reduce::none";
-    case StoreKind::row_sum:
-    case StoreKind::col_sum: return "Reduce::sum";
-    case StoreKind::row_max:
-    case StoreKind::col_max: return "Reduce::max";
-  }
-  return "";
-}
-
 std::string_view function_cuda(TailKind kind) {
   switch (kind) {
     case TailKind::elementwise: return "elementwise";
@@ -85,14 +74,6 @@ std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
 
 }  // namespace
 
-bool reduces_rows(StoreKind kind) {
-  return kind == StoreKind::row_sum || kind == StoreKind::row_max;
-}
-
-bool reduces_columns(StoreKind kind) {
-  return kind == StoreKind::col_sum || kind == StoreKind::col_max;
-}
-
 std::vector<int> tail_load_order(const Epilogue& epilogue) {
   std::vector<int> order;
   for (Access access : {Access::row, Access::col, Access::tile, Access::scalar}) {
@@ -110,7 +91,8 @@ TailShape tail_shape(const Epilogue& epilogue) {
                 "more stores than a tail kernel has room for");
   EPIFUSE_CHECK(loads_of(epilogue, Access::parameter).size() <= std::size_t{abi::kMaxScalars},
                 "more run-time scalars than a tail kernel has room for");
-  const bool rows = any(epilogue, reduces_rows), columns = any(epilogue, reduces_columns);
+  const bool rows = any(epilogue, plan::reduces_rows);
+  const bool columns = any(epilogue, plan::reduces_columns);
   EPIFUSE_CHECK(!rows || !columns, "a tail kernel reduces along one dim");
 
   TailShape shape;

@@ -22,7 +22,4 @@ TailShape tail_shape(const plan::Epilogue& epilogue);
 // Indices into Epilogue::loads in the order of TailParams::loads.
 std::vector<int> tail_load_order(const plan::Epilogue& epilogue);
 
-bool reduces_rows(plan::StoreKind kind);     // x[m, n] over n
-bool reduces_columns(plan::StoreKind kind);  // x[m, n] over m
-
 }  // namespace epifuse::codegen

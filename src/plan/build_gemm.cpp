@@ -40,6 +40,9 @@ bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
     if (!varies[d] && !space[d].is(1)) return false;
   }
   if (!leading_dims_collapse(graph, gemm.a.value, a_space)) return false;
+  for (const Store& store : epilogue.stores) {
+    if (reduces_columns(store.kind)) return false;  // of each batch
+  }
   LoadSet loads(graph, true, space, true);
   for (const Load& load : epilogue.loads) {
     if (load.access != Access::parameter && !leading_dims_collapse(graph, load.value, space)) {

@@ -46,6 +46,8 @@ struct Compute {
 // What is stored of a value: all of it, or its reduction.
 enum class StoreKind : std::uint8_t { tile, row_sum, row_max, col_sum, col_max };
 std::string_view name(StoreKind kind);
+bool reduces_rows(StoreKind kind);     // x[m, n] over n
+bool reduces_columns(StoreKind kind);  // x[m, n] over m
 
 struct Store {
   std::string name;
@@ -65,6 +67,7 @@ struct Epilogue {
   Slot first_load() const { return has_accumulator ? 1 : 0; }
   Slot first_compute() const { return first_load() + static_cast<Slot>(loads.size()); }
   Slot num_slots() const { return first_compute() + static_cast<Slot>(computes.size()); }
+  bool reduces() const;  // whether a store is a reduction
   bool operator==(const Epilogue&) const = default;
 };
 

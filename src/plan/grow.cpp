@@ -130,11 +130,9 @@ bool Grower::is_candidate(ValueId value) const {
 }
 
 std::optional<Refusal> Grower::why_not(ValueId value) const {
-  const Op op = draft_.graph()[value].op;
-  if (is_gemm_ && ir::is_reduction(op)) return Refusal{Reason::reduction};
   if (const auto refusal = why_not_operands(value)) return refusal;
   if (iteration_shape(draft_.graph(), value) != space_) return Refusal{Reason::shape_differs};
-  if (mixes_reductions(value)) return Refusal{Reason::reduction};
+  if (const auto other = other_direction(value)) return Refusal{Reason::other_direction, *other};
   if (joined_.size() >= static_cast<std::size_t>(kMaxComputes)) return Refusal{Reason::too_long};
   if (const auto reason = loads_with(value).exceeded()) return Refusal{*reason};
   return std::nullopt;
@@ -155,14 +153,16 @@ std::optional<Refusal> Grower::why_not_operands(ValueId value) const {
   return std::nullopt;
 }
 
-// One tail reduces along rows or along columns, not both.
-bool Grower::mixes_reductions(ValueId value) const {
+// A reduction in the step along the other dim than `value`: one tail reduces along one, and what a
+// product does must fit a tail (see split).
+std::optional<ValueId> Grower::other_direction(ValueId value) const {
   const Op op = draft_.graph()[value].op;
-  if (!ir::is_reduction(op)) return false;
-  return std::any_of(joined_.begin(), joined_.end(), [&](ValueId other) {
-    const Op other_op = draft_.graph()[other].op;
-    return ir::is_reduction(other_op) && reduces_rows(other_op) != reduces_rows(op);
+  if (!ir::is_reduction(op)) return std::nullopt;
+  const auto other = std::find_if(joined_.begin(), joined_.end(), [&](ValueId joined) {
+    const Op joined_op = draft_.graph()[joined].op;
+    return ir::is_reduction(joined_op) && reduces_rows(joined_op) != reduces_rows(op);
   });
+  return other == joined_.end() ? std::nullopt : std::optional(*other);
 }
 
 LoadSet Grower::loads_with(ValueId value) const {

@@ -58,7 +58,7 @@ class Grower {
   std::optional<Refusal> why_not(ir::ValueId value) const;
   std::optional<Refusal> why_not_operands(ir::ValueId value) const;
   bool is_candidate(ir::ValueId value) const;
-  bool mixes_reductions(ir::ValueId value) const;
+  std::optional<ir::ValueId> other_direction(ir::ValueId value) const;
   bool in_step(ir::ValueId value) const { return joined_set_.count(value) != 0; }
   void visit(ir::ValueId step);
   void join(ir::ValueId value);

@@ -71,7 +71,6 @@ Refusal Explainer::refusal(ValueId value) const {
   if (!from_matmul_[index(value)]) {
     return {to_matmul_[index(value)] ? Reason::prologue_not_fused : Reason::no_matmul};
   }
-  if (ir::is_reduction(draft_.graph()[value].op)) return {Reason::reduction};
   if (const auto origin = origin_in(value, true)) return {Reason::operand_left_out, *origin};
   return {Reason::view_of_result, origin_in(value, false).value_or(-1)};
 }

@@ -8,6 +8,28 @@ namespace epifuse::plan {
 
 using ir::ValueId;
 
+bool reduces_rows(StoreKind kind) {
+  return kind == StoreKind::row_sum || kind == StoreKind::row_max;
+}
+
+bool reduces_columns(StoreKind kind) {
+  return kind == StoreKind::col_sum || kind == StoreKind::col_max;
+}
+
+bool Epilogue::reduces() const {
+  return std::any_of(stores.begin(), stores.end(),
+                     [](const Store& store) { return store.kind != StoreKind::tile; });
+}
+
+int num_kernels(const Plan& plan) {
+  const auto finished_apart = [](const Step& step) {
+    const auto* gemm = std::get_if<FusedGemm>(&step);
+    return gemm != nullptr && gemm->epilogue.reduces();
+  };
+  return static_cast<int>(std::ssize(plan.steps) +
+                          std::count_if(plan.steps.begin(), plan.steps.end(), finished_apart));
+}
+
 const Epilogue& Plan::epilogue(std::size_t step) const {
   return std::visit([](const auto& s) -> const Epilogue& { return s.epilogue; }, steps.at(step));
 }

@@ -17,10 +17,6 @@ namespace {
 
 using ir::ValueId;
 
-bool reduces_rows(StoreKind kind) {
-  return kind == StoreKind::row_sum || kind == StoreKind::row_max;
-}
-
 // Values written so far, while steps are checked in order.
 class Checker {
  public:
@@ -33,6 +29,7 @@ class Checker {
   void check_load(const Load& load, const ir::Shape& space, bool flattened) const;
   void check_store(const Store& store, const ir::Shape& space);
   void check_in_memory(ValueId value) const;
+  void check_directions(const Epilogue& epilogue) const;
   void check_step(const FusedGemm& step);
   void check_step(const Tail& step);
   void check_left_out() const;
@@ -87,19 +84,24 @@ void Checker::check_step(const FusedGemm& step) {
   check_in_memory(gemm.a.value);
   check_in_memory(gemm.b.value);
   check_epilogue(step.epilogue, graph_[gemm.matmul].type.shape, gemm.flattened);
+  check_directions(step.epilogue);
   for (const Store& store : step.epilogue.stores) {
-    check(store.kind == StoreKind::tile, "a fused product reduces");
+    check(!gemm.flattened || !reduces_columns(store.kind), "columns are reduced over batches");
   }
 }
 
 void Checker::check_step(const Tail& step) {
   check(!step.epilogue.has_accumulator, "a tail has an accumulator");
   check_epilogue(step.epilogue, step.shape, false);
+  check_directions(step.epilogue);
+}
+
+void Checker::check_directions(const Epilogue& epilogue) const {
   const StoreKind* direction = nullptr;
-  for (const Store& store : step.epilogue.stores) {
+  for (const Store& store : epilogue.stores) {
     if (store.kind == StoreKind::tile) continue;
     if (!direction) direction = &store.kind;
-    check(reduces_rows(*direction) == reduces_rows(store.kind), "a tail reduces rows and columns");
+    check(reduces_rows(*direction) == reduces_rows(store.kind), "a step reduces rows and columns");
   }
 }
 

@@ -67,6 +67,10 @@ class Collector {
             family.source(plan, step, config, {}, target));
       }
     }
+    if (step.epilogue.reduces()) {
+      const Plan finish = plan::finish(step);
+      add("tail", tail_source(finish, std::get<plan::Tail>(finish.steps.front()), target));
+    }
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
     const plan::Split parts = split(plan, step);
     if (parts.tail) add("tail", tail_source(plan, *parts.tail, target));

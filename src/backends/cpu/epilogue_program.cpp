@@ -167,14 +167,9 @@ class Compiler {
 
 }  // namespace
 
-bool reduces_rows(plan::StoreKind kind) {
-  return kind == plan::StoreKind::row_sum || kind == plan::StoreKind::row_max;
-}
-
 bool reduces_columns(const plan::Epilogue& epilogue) {
-  return std::any_of(epilogue.stores.begin(), epilogue.stores.end(), [](const auto& store) {
-    return store.kind == plan::StoreKind::col_sum || store.kind == plan::StoreKind::col_max;
-  });
+  return std::any_of(epilogue.stores.begin(), epilogue.stores.end(),
+                     [](const auto& store) { return plan::reduces_columns(store.kind); });
 }
 
 EpilogueProgram compile(const ir::Graph& graph, const plan::Epilogue& epilogue) {

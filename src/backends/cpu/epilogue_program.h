@@ -31,7 +31,6 @@ struct EpilogueProgram {
   std::vector<Instruction> per_strip;    // stores are here, each as soon as its value is ready
 };
 
-bool reduces_rows(plan::StoreKind kind);  // row_sum or row_max
 // Whether a column reduction is among the stores: rows of a batch must then stay together.
 bool reduces_columns(const plan::Epilogue& epilogue);
 

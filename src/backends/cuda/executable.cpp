@@ -120,14 +120,16 @@ std::vector<std::pair<std::string, std::string>> CudaExecutable::sources() const
   std::vector<std::pair<std::string, std::string>> sources;
   for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
     const StepKernels& step = prepared_.steps[i];
-    for (const Kernel& kernel : step.kernels) {
-      const std::string suffix =
-          step.kind == StepKind::family
-              ? fmt::format("{}_{}", step.family->name, file_part(kernel.config))
-              : "tail";
+    const auto add = [&](const Kernel& kernel, std::string_view suffix) {
       sources.emplace_back(fmt::format("{}_{}_{}.cu", prepared_.plan.graph.name, i, suffix),
                            kernel.source.text);
+    };
+    for (const Kernel& kernel : step.kernels) {
+      add(kernel, step.kind == StepKind::family
+                      ? fmt::format("{}_{}", step.family->name, file_part(kernel.config))
+                      : "tail");
     }
+    if (step.finish) add(step.finish->kernel, "finish");
   }
   return sources;
 }

@@ -37,6 +37,12 @@ StepKernels vendor_kernels(std::vector<WhyNot> refusals) {
   return step;
 }
 
+Finish finish_kernel(const FusedGemm& gemm, const TargetInfo& target) {
+  Finish finish{plan::finish(gemm), {}};
+  finish.kernel.source = codegen::tail_source(finish.plan, finish.tail(), target);
+  return finish;
+}
+
 // The first family that takes the step; without any, the refusals in a report.
 StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target) {
   StepKernels step = vendor_kernels({});
@@ -55,6 +61,7 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.candidates = family.configs(gemm, target);
     step.sizes = tune::typical_sizes(gemm.gemm);
     step.most_kernels = kMostKernels;
+    if (gemm.epilogue.reduces()) step.finish = finish_kernel(gemm, target);
     break;
   }
   return step;
@@ -134,12 +141,14 @@ class Preparer {
       for (std::size_t i = 0; i < result_.steps.size(); ++i) complete_shortlist(i);
       std::vector<Kernel*> missing;
       std::vector<codegen::KernelSource> sources;
+      const auto add_missing = [&](Kernel& kernel) {
+        if (kernel.binary != nullptr) return;
+        missing.push_back(&kernel);
+        sources.push_back(kernel.source);
+      };
       for (StepKernels& step : result_.steps) {
-        for (Kernel& kernel : step.kernels) {
-          if (kernel.binary != nullptr) continue;
-          missing.push_back(&kernel);
-          sources.push_back(kernel.source);
-        }
+        for (Kernel& kernel : step.kernels) add_missing(kernel);
+        if (step.finish) add_missing(step.finish->kernel);
       }
       if (missing.empty()) break;
       if (!ahead_) add_tails_ahead(sources);
@@ -147,7 +156,8 @@ class Preparer {
       for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
       for (StepKernels& step : result_.steps) {
         if (step.kind == StepKind::family) drop_bad_candidates(step);
-        if (step.kind == StepKind::tail) check_tail(step);
+        if (step.kind == StepKind::tail) check_tail(step.kernels.front());
+        if (step.finish) check_tail(step.finish->kernel);
       }
     }
     for (StepKernels& step : result_.steps) describe(step);
@@ -213,8 +223,7 @@ class Preparer {
   }
 
   // A tail that spills is slow but right; one that was refused is our bug.
-  static void check_tail(const StepKernels& step) {
-    const Kernel& kernel = step.kernels.front();
+  static void check_tail(const Kernel& kernel) {
     if (!kernel.binary->cubin.empty()) return;
     throw CompileError(fmt::format("a generated tail kernel does not compile: {}",
                                    fmt::join(kernel.binary->problems, "; ")),
@@ -226,8 +235,10 @@ class Preparer {
     std::vector<std::string> configs;
     for (const Kernel& kernel : step.kernels) configs.push_back(codegen::print(kernel.config));
     step.report.how = fmt::format("{}, {}", step.family->name, fmt::join(configs, " or "));
-    if (step.kernels.size() == step.candidates.size()) return;
-    step.report.how += fmt::format(" (shortlist of {} candidates)", step.candidates.size());
+    if (step.kernels.size() != step.candidates.size()) {
+      step.report.how += fmt::format(" (shortlist of {} candidates)", step.candidates.size());
+    }
+    if (step.finish) step.report.how += "; a tail kernel combines the tiles' reductions";
   }
 
   const TargetInfo& target_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/backend.h"
@@ -23,6 +24,14 @@ struct Kernel {
   std::shared_ptr<const jit::Binary> binary;
 };
 
+// The tail that combines the partial results of a step's reductions.
+struct Finish {
+  plan::Plan plan;  // its only step
+  Kernel kernel;
+
+  const plan::Tail& tail() const { return std::get<plan::Tail>(plan.steps.front()); }
+};
+
 // What runs one step: kernels of a family, one for a tail, none for the vendor's.
 struct StepKernels {
   StepKind kind = StepKind::tail;
@@ -32,6 +41,7 @@ struct StepKernels {
   std::vector<codegen::GemmSizes> sizes;        // that the shortlist is made for
   std::size_t most_kernels = 0;                 // of the shortlist
   std::vector<Kernel> kernels;                  // compiled: the shortlist of the candidates
+  std::optional<Finish> finish;                 // of a family's step that reduces
   backends::StepReport report;
 };
 

@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/step_choice.h"
 #include "base/check.h"
+#include "codegen/matrix_view.h"
 #include "epifuse/tensor.h"
 #include "tune/shortlist.h"
 
@@ -62,6 +63,9 @@ class RunBuilder {
   void add_plan(const Prepared& prepared);
   void add_step(const Prepared& prepared, std::size_t step);
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
+  void place_partials(const plan::FusedGemm& step, const codegen::Partials& partials, Bound& bound);
+  void add_finish(const plan::FusedGemm& step, const Finish& finish,
+                  const codegen::Partials& partials, const Bound& placed);
   void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
                 const Bound& bound);
   void add_launch(const Kernel& kernel, codegen::Launch launch);
@@ -145,10 +149,60 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
 void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const StepChoice& choice) {
   const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
   const codegen::GemmSizes sizes = tune::gemm_sizes(step.gemm, bound_.sizes);
-  if (context_ == nullptr || sizes.batch * sizes.m * sizes.n == 0) return;
+  if (sizes.batch * sizes.m * sizes.n == 0) return;
   const StepKernels& kernels = *choice.kernels;
-  add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, choice.kernel->config,
-                                                    kernels.variant, bound_, rules_.limits));
+  const codegen::GemmConfig& config = choice.kernel->config;
+  Bound bound = bound_;
+  codegen::Partials partials;
+  if (step.epilogue.reduces()) {
+    partials = kernels.family->partials(step, config, kernels.variant, bound_.sizes, rules_.limits);
+    place_partials(step, partials, bound);
+  }
+  if (context_ == nullptr) return;
+  add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, config, kernels.variant,
+                                                    bound, rules_.limits));
+  if (step.epilogue.reduces()) add_finish(step, *prepared.steps[index].finish, partials, bound);
+}
+
+void RunBuilder::place_partials(const plan::FusedGemm& step, const codegen::Partials& partials,
+                                Bound& bound) {
+  for (const plan::Store& store : step.epilogue.stores) {
+    if (store.kind == plan::StoreKind::tile) continue;
+    bound.tensors[static_cast<std::size_t>(store.value)] = {take(partials.bytes), partials.layout};
+  }
+}
+
+// The result of a reduction as a tail over its parts sees it: [batch.., 1, length].
+BoundTensor finished(const plan::FusedGemm& step, const plan::Store& store, BoundTensor tensor) {
+  if (!plan::reduces_rows(store.kind)) return tensor;
+  std::vector<std::int64_t>&shape = tensor.layout.shape, &strides = tensor.layout.strides;
+  if (step.gemm.batch.empty()) {
+    const auto rows = codegen::as_matrix(tensor, store.dtype);
+    EPIFUSE_CHECK(rows.has_value(), "rows that do not step evenly are refused by why_not_bound");
+    shape = {rows->rows, 1};
+    strides = {rows->row_stride, 1};
+  }
+  std::swap(shape[shape.size() - 2], shape.back());
+  std::swap(strides[shape.size() - 2], strides.back());
+  return tensor;
+}
+
+void RunBuilder::add_finish(const plan::FusedGemm& step, const Finish& finish,
+                            const codegen::Partials& partials, const Bound& placed) {
+  Bound bound;
+  const ir::Shape& shape = finish.tail().shape;
+  std::vector<std::int64_t> sizes = partials.layout.shape;
+  sizes[sizes.size() - 2] = partials.num_parts;
+  for (std::size_t d = 0; d < shape.size(); ++d) bound.sizes[*shape[d].symbol()] = sizes[d];
+  for (const plan::Store& store : step.epilogue.stores) {
+    if (store.kind == plan::StoreKind::tile) continue;
+    const auto value = static_cast<std::size_t>(store.value);
+    bound.tensors.push_back(placed.tensors[value]);
+    bound.tensors.back().layout.shape = sizes;
+    bound.tensors.push_back(finished(step, store, bound_.tensors[value]));
+  }
+  bound.scalars.assign(bound.tensors.size(), 0.0);
+  add_launch(finish.kernel, codegen::tail_launch(finish.plan, finish.tail(), bound, rules_.limits));
 }
 
 void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,

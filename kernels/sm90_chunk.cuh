@@ -1,0 +1,28 @@
+// What a consumer warp takes through the epilogue at once: a chunk of 16 x 64 outputs.
+#pragma once
+
+#include "kernels/abi.h"
+
+namespace epifuse::sm90 {
+
+// Which product of a batched one; all zero otherwise.
+struct Batch {
+  int inner = 0, outer = 0;
+};
+
+__device__ __forceinline__ long long offset_of(const abi::BatchStrides& strides, Batch batch) {
+  return strides.outer * batch.outer + strides.inner * batch.inner;
+}
+
+constexpr int kChunkColumns = 64;
+constexpr int kWarpRows = 16;
+
+struct Chunk {
+  int row, col;  // in the result
+  int part;      // its number among the chunks of a row of tiles
+  Batch batch;
+  bool is_cut = false;  // the last 8 columns are another tile's
+};
+constexpr int kCutColumns = kChunkColumns - 8;
+
+}  // namespace epifuse::sm90
