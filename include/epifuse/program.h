@@ -56,8 +56,9 @@ using Stream = void*;
 class Program {
  public:
   /// Runs on the given inputs, scalars and outputs, in any order, matched by name. Sizes are read
-  /// off the tensors. On CUDA the work is queued on `stream` (also while it is being captured) and
-  /// the call returns at once. Throws ArgumentError when a tensor is missing or does not fit.
+  /// off the tensors; outputs may have any strides but 0. On CUDA the work is queued on `stream`
+  /// (also while it is being captured) and the call returns at once. Throws ArgumentError when a
+  /// tensor is missing or does not fit.
   void run(std::span<const Binding> tensors, Stream stream = nullptr) const;
   void run(std::initializer_list<Binding> tensors, Stream stream = nullptr) const {
     run(std::span<const Binding>(tensors.begin(), tensors.size()), stream);

@@ -199,9 +199,10 @@ void Matcher::check_strides(const Pair& pair) const {
   for (std::size_t d = 0; d < strides.size(); ++d) {
     if (view.shape[d] == 1) continue;
     const bool declared = !pair.type->strides.empty();
-    const bool is_last = d + 1 == strides.size();
-    const bool wrong =
-        declared ? strides[d] != eval(pair, pair.type->strides[d]) : is_last && strides[d] != 1;
+    // An output is laid out as its tensor is; an input without strides is row-major.
+    const bool must_be_unit = pair.role == "input" && d + 1 == strides.size();
+    const bool wrong = declared ? strides[d] != eval(pair, pair.type->strides[d])
+                                : must_be_unit && strides[d] != 1;
     if (wrong) {
       pair.fail(fmt::format("strides [{}]{}", fmt::join(strides, ", "),
                             declared ? "" : ", where the last must be 1"));

@@ -109,6 +109,10 @@ CorpusCase load_case(const std::filesystem::path& path, const DefaultSizes& defa
   }
   if (const auto pad = directive(result.text, "pad")) result.pad = std::stoll(*pad);
   if (const auto margin = directive(result.text, "margin")) result.margin = std::stoll(*margin);
+  if (const auto words = directive(result.text, "column_major")) {
+    std::istringstream stream(*words);
+    for (std::string word; stream >> word;) result.column_major.insert(word);
+  }
   result.cpu_only = directive(result.text, "targets").has_value();
   return result;
 }
@@ -134,6 +138,21 @@ std::vector<std::int64_t> choose_strides(const ir::TensorType& type,
     strides[d] = is_unit ? 1 : std::max<std::int64_t>(extent, 1);
     extent = strides[d] * std::max<std::int64_t>(shape[d], 1);
   }
+  return strides;
+}
+
+// Strides of an output as the case asks: its last two dims change their places in memory where it
+// is column-major.
+std::vector<std::int64_t> output_strides(const CorpusCase& from, const std::string& name,
+                                         const ir::TensorType& type,
+                                         std::vector<std::int64_t> shape) {
+  const bool swap = from.column_major.count(name) > 0 && shape.size() >= 2;
+  const auto swap_last_two = [](std::vector<std::int64_t>& x) {
+    std::swap(x.end()[-1], x.end()[-2]);
+  };
+  if (swap) swap_last_two(shape);
+  std::vector<std::int64_t> strides = choose_strides(type, shape, from.pad);
+  if (swap) swap_last_two(strides);
   return strides;
 }
 
@@ -207,7 +226,7 @@ CorpusTensors make_tensors(const ir::Graph& graph, const CorpusCase& from, const
     const ir::TensorType type{graph[output.value].type.dtype, graph[output.value].type.shape, {}};
     const std::vector<std::int64_t> shape = ir::eval(type.shape, sizes);
     result.names.push_back(output.name);
-    result.tensors.emplace_back(type.dtype, shape, choose_strides(type, shape, from.pad),
+    result.tensors.emplace_back(type.dtype, shape, output_strides(from, output.name, type, shape),
                                 from.margin);
     result.is_output.push_back(true);
   }

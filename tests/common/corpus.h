@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace epifuse::testing {
 //   # special: nan inf -0            also runs with these sprinkled over the inputs
 //   # pad: 8                         row strides are longer than the rows by this
 //   # margin: 1                     tensors start so many elements off their memory's alignment
+//   # column_major: y z             these outputs are bound column-major
 //   # targets: cpu                   runs on the CPU only
 struct CorpusCase {
   std::string name, text;
@@ -23,6 +25,7 @@ struct CorpusCase {
   std::vector<Sizes> empty_sizes;  // for the CPU only
   std::vector<double> special;
   std::int64_t pad = 0, margin = 0;
+  std::set<std::string> column_major;
   bool cpu_only = false;
 };
 // All files, by name. `filter` keeps those whose name contains it.

@@ -103,6 +103,13 @@ TEST_F(Bind, StridesThatDoNotFit) {
             "output 'y' is declared bf16[M, N]: got strides [0, 1], whose elements overlap");
 }
 
+TEST_F(Bind, OutputsLieAsTheirTensorsDo) {
+  HostTensor column_major(DType::bf16, {3, 5}, {1, 3});
+  std::vector<Binding> bindings = tensors();
+  bindings[3] = column_major.bind("y");
+  EXPECT_EQ(error_of(kLinear, bindings), "");
+}
+
 TEST_F(Bind, SymbolThatNothingTells) {
   HostTensor in(DType::f32, {6}), out(DType::f32, {6});
   EXPECT_EQ(
