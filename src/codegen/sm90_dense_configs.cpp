@@ -103,7 +103,8 @@ int math_columns(const Pressure& p, const Shape& shape) {
     return slots <= 2 && p.cost <= 20 && !p.rounds ? 64 : 32;
   }
   if (p.vectors && (slots > 1 || p.cost > 9) && shape.two_widths) return 16;
-  if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && !shape.two_widths) return 64;
+  const bool is_plain = !shape.two_widths && shape.cluster_m * shape.cluster_n == 1;
+  if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && is_plain) return 64;
   return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
 }
 
