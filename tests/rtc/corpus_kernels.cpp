@@ -66,6 +66,7 @@ class Collector {
         add(fmt::format("{} {}", family.name, print(config)),
             family.source(plan, step, config, {}, target));
       }
+      if (plan.numerics == Numerics::fast) add_shifted(plan, step, family, configs, target);
     }
     if (step.epilogue.reduces()) {
       const Plan finish = plan::finish(step);
@@ -74,6 +75,19 @@ class Collector {
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
     const plan::Split parts = split(plan, step);
     if (parts.tail) add("tail", tail_source(plan, *parts.tail, target));
+  }
+
+  // Operands off their alignment, in the best config that takes them.
+  void add_shifted(const Plan& plan, const plan::FusedGemm& step,
+                   const codegen::KernelFamily& family,
+                   const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
+    const codegen::GemmVariant variant{.shifted_a = true, .shifted_b = true};
+    const auto config = std::find_if(configs.begin(), configs.end(), [&](const auto& each) {
+      return family.takes(step, each, variant, target);
+    });
+    if (config == configs.end()) return;
+    add(fmt::format("{} {}; {}", family.name, print(*config), print(variant)),
+        family.source(plan, step, *config, variant, target));
   }
 
   void add(std::string kind, codegen::KernelSource source) {
