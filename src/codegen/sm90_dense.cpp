@@ -250,7 +250,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
       fmt::arg("load_depth", config.load_depth), fmt::arg("store_depth", config.store_depth),
       fmt::arg("math_columns", config.math_columns),
-      fmt::arg("smem", smem_bytes(step.epilogue, config, variant)), fmt::arg("threads", kThreads),
+      fmt::arg("smem", smem_bytes(given.epilogue, config, variant)), fmt::arg("threads", kThreads),
       fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
       fmt::arg("unusual", unusual_text(step, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
