@@ -65,6 +65,21 @@ struct GemmParams {
 };
 constexpr int kFirstTile = 2, kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
 
+constexpr int kRowClasses = 8;  // rows 8 apart are a multiple of 16 bytes apart
+
+// An operand whose rows start off 16-byte boundaries. Its rows j, j + 8, .. are a matrix with a map
+// of its own, of boxes of 8 rows; row i of it starts shifts[j] elements into row i of the map.
+struct ShiftedOperand {
+  TensorMap classes[kRowClasses];
+  int shifts[kRowClasses];
+};
+
+// Of kernels with such operands: `a` or `b` stands for the map of that name in `gemm`.
+struct ShiftedGemmParams {
+  GemmParams gemm;
+  ShiftedOperand a, b;
+};
+
 struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in elements
   void* data;
   long long strides[kMaxRank];

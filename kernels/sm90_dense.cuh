@@ -313,12 +313,13 @@ __device__ __forceinline__ void prepare(const abi::GemmParams& p) {
   using Layout = SharedLayout<Config, Epilogue>;
   constexpr int kReaders = Config::kCooperative ? kConsumers : 1;
   constexpr int kPeers = Config::kClusterM + Config::kClusterN - 1;
-  prefetch(p.a);
-  prefetch(p.b);
+  if constexpr (!Config::kShiftedA) prefetch(p.a);
+  if constexpr (!Config::kShiftedB) prefetch(p.b);
 #pragma unroll 1
   for (int i = 0; i < Config::kStages; ++i) {
-    Layout::full(i).init(1);
+    Layout::full(i).init(Layout::kFullArrivals);
     Layout::empty(i).init(kReaders * kPeers);
+    if constexpr (Layout::kAnyShifted) Layout::landed(i).init(1);
   }
   auto* arrived = reinterpret_cast<FullBarrier*>(shared_memory() + Layout::kArrivedAt);
 #pragma unroll 1
@@ -326,8 +327,9 @@ __device__ __forceinline__ void prepare(const abi::GemmParams& p) {
   cutlass::arch::fence_barrier_init();
 }
 
+// Returns the warpgroup's number.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void dense(const abi::GemmParams& p) {
+__device__ __forceinline__ int start(const abi::GemmParams& p) {
   if (threadIdx.x == 0) prepare<Config, Epilogue>(p);
   if constexpr (kClusterSize < Config >> 1) {
     cute::cluster_sync();
@@ -336,7 +338,12 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
   }
   allow_next_kernel();
   await_previous_kernel();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
+  return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
+}
+
+template <class Config, class Epilogue>
+__device__ __forceinline__ void dense(const abi::GemmParams& p) {
+  const int group = start<Config, Epilogue>(p);
   if (group == 0) {
     cutlass::arch::warpgroup_reg_dealloc<kRegistersToFeed>();
     if (threadIdx.x == 0) feed<Config, Epilogue>(p);

@@ -7,6 +7,7 @@ namespace epifuse::sm90 {
 
 constexpr int kConsumers = 2;  // warpgroups
 constexpr int kWarpsPerGroup = 4;
+constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
 
 // In this order: stages of A, stages of B, staging of stores and loads (kStoresAt, kLoadsAt), row
 // vectors, barriers.
@@ -30,8 +31,14 @@ struct SharedLayout : Config_ {
   static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
   static constexpr int kArrivedAt = kEmptyAt + Config::kStages * 8;
   static constexpr int kNumArrived = kLoadSlots > 0 ? kWarps* Config::kLoadDepth : 0;
-  static constexpr int kBytes = kArrivedAt + kNumArrived * 8;
+  static constexpr int kLandedAt = kArrivedAt + kNumArrived * 8;
+  static constexpr bool kAnyShifted = Config::kShiftedA || Config::kShiftedB;
+  static constexpr int kBytes = kLandedAt + (kAnyShifted ? Config::kStages * 8 : 0);
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
+
+  // That fill a stage: the producer's for what lands in order, the movers' for what does not.
+  static constexpr int kFullArrivals =
+      kAnyShifted ? kMovers + !Config::kShiftedA + !Config::kShiftedB : 1;
 
   // Where a cluster splits K: the partial sums of the tile, in place of the stages.
   static constexpr int kPartialsAt = 0;
@@ -45,6 +52,10 @@ struct SharedLayout : Config_ {
   }
   static __device__ __forceinline__ FullBarrier& full(int stage) {
     return reinterpret_cast<FullBarrier*>(shared_memory() + kFullAt)[stage];
+  }
+  // What is still to be put in order.
+  static __device__ __forceinline__ FullBarrier& landed(int stage) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() + kLandedAt)[stage];
   }
   static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];

@@ -12,7 +12,8 @@ struct UsualConfig {
   static constexpr bool kTwoWidths = false;    // some tiles are 8 columns narrower
   static constexpr bool kBatched = false;
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
-  static constexpr int kTileK = 64;  // 128 bytes: one swizzled row
+  static constexpr bool kShiftedA = false, kShiftedB = false;  // rows off 16-byte boundaries
+  static constexpr int kTileK = 64;                            // 128 bytes: one swizzled row
   static constexpr int kClusterM = 1, kClusterN = 1;
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
   static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA

@@ -44,11 +44,12 @@ std::string print(const GemmConfig& config);
 // contiguous and TMA can address them. Another is compiled when such tensors come.
 struct GemmVariant {
   bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
-  bool shifted_a = false;  // rows of a start off 16-byte boundaries
+  bool shifted_a = false;  // rows of a (of b, if swapped) start off 16-byte boundaries
   bool shifted_b = false;
   unsigned plain_loads = 0;   // bit i: the i-th full-size load is read element by element
   unsigned plain_stores = 0;  // bit i: the i-th full-size store is written so
   bool operator==(const GemmVariant&) const = default;
+  bool is_shifted() const { return shifted_a || shifted_b; }
 };
 std::string print(const GemmVariant& variant);  // "" for the usual one
 
@@ -128,6 +129,8 @@ struct KernelFamily {
   // Whether the bound tensors can be addressed; the backend falls back if not.
   std::optional<plan::WhyNot> (*why_not_bound)(const plan::Plan&, const plan::FusedGemm&,
                                                const Bound&);
+  // Whether a kernel of one of `configs` may be of the variant.
+  bool (*takes)(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&, const TargetInfo&);
   // The variant that these tensors need; only of tensors that why_not_bound lets pass.
   GemmVariant (*variant)(const plan::Plan&, const plan::FusedGemm&, const Bound&);
   // Of a step that reduces: the same for each of its reductions.

@@ -170,6 +170,36 @@ std::optional<plan::WhyNot> why_not_tma(const MatrixView& view, DType dtype,
   return std::nullopt;
 }
 
+std::array<RowClass, abi::kRowClasses> row_classes(const MatrixView& view, DType dtype) {
+  const auto bytes = static_cast<std::int64_t>(size_bytes(dtype));
+  std::array<RowClass, abi::kRowClasses> classes;
+  for (int j = 0; j < abi::kRowClasses; ++j) {
+    RowClass& out = classes[static_cast<std::size_t>(j)];
+    const bool has_rows = j < view.rows;
+    const auto row =
+        reinterpret_cast<std::intptr_t>(view.data) + (has_rows ? j * view.row_stride * bytes : 0);
+    const std::intptr_t boundary = row / kTmaAlignment * kTmaAlignment;
+    out.view = view;
+    out.view.data = reinterpret_cast<const void*>(boundary);
+    out.view.row_stride = view.row_stride * abi::kRowClasses;
+    out.shift = has_rows ? static_cast<int>((row - boundary) / bytes) : 1;
+    out.view.rows = has_rows ? (view.rows - j + abi::kRowClasses - 1) / abi::kRowClasses : 1;
+    out.view.cols = has_rows ? view.cols + out.shift : 1;
+  }
+  return classes;
+}
+
+std::optional<plan::WhyNot> why_not_row_classes(const MatrixView& view, DType dtype,
+                                                std::string_view name) {
+  const std::size_t bytes = size_bytes(dtype);
+  if (reinterpret_cast<std::uintptr_t>(view.data) % bytes != 0) {
+    return plan::WhyNot{"unaligned_base", fmt::format("{} does not start at a multiple of its "
+                                                      "elements' {} bytes.",
+                                                      name, bytes)};
+  }
+  return why_not_tma(row_classes(view, dtype).front().view, dtype, name);
+}
+
 std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGemm& step,
                                     const Bound& bound, plan::WhyNot* why) {
   const GemmTensors tensors = tensors_of(plan, step, bound);

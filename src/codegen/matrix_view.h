@@ -1,10 +1,12 @@
 // Bound tensors seen as matrices: what tensor maps, row and column vectors need to know.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "codegen/kernel.h"
+#include "kernels/abi.h"
 
 namespace epifuse::codegen {
 
@@ -26,6 +28,20 @@ MatrixView transposed(MatrixView view);
 // Whether a tensor map can describe it: columns contiguous, base and strides multiples of 16
 // bytes. Empty when it can.
 std::optional<plan::WhyNot> why_not_tma(const MatrixView& view, DType dtype, std::string_view name);
+
+// The rows j, j + 8, j + 16, .. of a matrix (class j), as a map that starts at the 16-byte boundary
+// before row j: element (i, c) of the class is element (i, shift + c) of `view`.
+struct RowClass {
+  MatrixView view;
+  int shift = 0;
+};
+// All classes. One without rows is a view of which every element from `shift` on lies outside.
+std::array<RowClass, abi::kRowClasses> row_classes(const MatrixView& view, DType dtype);
+
+// Whether tensor maps of its row classes can describe it: columns contiguous, rows wherever their
+// elements may start. Empty when they can.
+std::optional<plan::WhyNot> why_not_row_classes(const MatrixView& view, DType dtype,
+                                                std::string_view name);
 
 // All that one product reads and writes, as its kernel sees it.
 struct GemmViews {

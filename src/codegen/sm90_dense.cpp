@@ -162,6 +162,8 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
   add(config.cooperative, "bool kCooperative", true, "both consumers share a tile");
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
+  add(variant.shifted_a, "bool kShiftedA", true, "rows of a start off 16-byte boundaries");
+  add(variant.shifted_b, "bool kShiftedB", true, "rows of b start off 16-byte boundaries");
   add(!gemm.batch.empty(), "bool kBatched", true, "one product after another");
   add(config.cluster_m > 1, "int kClusterM", config.cluster_m, "CTAs that share tiles of B");
   add(config.cluster_n > 1, "int kClusterN", config.cluster_n, "CTAs that share tiles of A");
@@ -206,7 +208,7 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
 KernelSource source(const plan::Plan& plan, const FusedGemm& given, const GemmConfig& config,
                     const GemmVariant& variant, const TargetInfo& target) {
   constexpr std::string_view kText = R"({header}
-#include "kernels/sm90_dense.cuh"
+#include "kernels/{template}.cuh"
 
 {includes}#include "kernels/math.cuh"
 
@@ -227,9 +229,9 @@ struct Config : sm90::UsualConfig {{
 }}  // namespace epifuse::generated
 
 extern "C" __global__ void __launch_bounds__({threads}, 1)
-    epifuse_gemm(const __grid_constant__ epifuse::abi::GemmParams p) {{
+    epifuse_gemm(const __grid_constant__ epifuse::abi::{params} p) {{
   using namespace epifuse;
-  sm90::dense<generated::Config, generated::Epilogue>(p);
+  sm90::{dense}<generated::Config, generated::Epilogue>(p);
 }}
 )";
   const FusedGemm step = variant.swapped ? swapped(given) : given;
@@ -240,11 +242,15 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   out.arch = target.name;
   out.text = fmt::format(
       fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
-      fmt::arg("includes", includes), fmt::arg("tile_m", config.tile_m),
-      fmt::arg("tile_n", config.tile_n), fmt::arg("stages", config.stages),
-      fmt::arg("stage_kib", stage_bytes(config) / 1024), fmt::arg("load_depth", config.load_depth),
-      fmt::arg("store_depth", config.store_depth), fmt::arg("math_columns", config.math_columns),
-      fmt::arg("smem", smem_bytes(step.epilogue, config, variant)), fmt::arg("threads", kThreads),
+      fmt::arg("includes", includes),
+      fmt::arg("template", variant.is_shifted() ? "sm90_shifted" : "sm90_dense"),
+      fmt::arg("params", variant.is_shifted() ? "ShiftedGemmParams" : "GemmParams"),
+      fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
+      fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
+      fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
+      fmt::arg("load_depth", config.load_depth), fmt::arg("store_depth", config.store_depth),
+      fmt::arg("math_columns", config.math_columns),
+      fmt::arg("smem", smem_bytes(given.epilogue, config, variant)), fmt::arg("threads", kThreads),
       fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
       fmt::arg("unusual", unusual_text(step, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));

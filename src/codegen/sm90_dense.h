@@ -14,6 +14,8 @@ KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const G
                     const GemmVariant& variant, const TargetInfo& target);
 std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,
                                           const Bound& bound);
+bool takes(const plan::FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+           const TargetInfo& target);
 GemmVariant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
 Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
                   const Sizes& sizes, const DeviceLimits& limits);

@@ -80,7 +80,8 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
       stages_in_place(config, variant) ? 0 : store_slots(epilogue, variant.plain_stores);
   return kWarps * kSlotBytes * (config.store_depth * stores + config.load_depth * loads) +
          kConsumers * rows * config.tile_n * 4 +
-         (loads > 0 ? kWarps * config.load_depth * kBarrierBytes : 0);
+         (loads > 0 ? kWarps * config.load_depth * kBarrierBytes : 0) +
+         (variant.is_shifted() ? config.stages * kBarrierBytes : 0);
 }
 
 // Of one consumer thread.
@@ -205,6 +206,15 @@ int stage_bytes(const GemmConfig& config) {
 
 int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
   return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
+}
+
+bool takes(const FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+           const TargetInfo& target) {
+  if (!variant.is_shifted()) return true;
+  const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
+  return cluster_size(config) == 1 && !config.two_widths &&
+         accumulators <= kMostAccumulatorsOfAll &&  // registers of the movers are the consumers'
+         smem_bytes(step.epilogue, config, variant) <= target.smem_per_block_bytes;
 }
 
 std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {

@@ -83,6 +83,16 @@ GemmViews swapped(GemmViews views) {
   return views;
 }
 
+// The operand as the rows in which TMA reads it.
+MatrixView rows_of(const plan::Operand& operand, const MatrixView& view) {
+  return operand.major == plan::Major::k ? view : transposed(view);
+}
+
+bool is_shifted(const plan::Operand& operand, const MatrixView& view) {
+  const bool is_read = view.cols > 0;
+  return is_read && why_not_tma(rows_of(operand, view), operand.dtype, "").has_value();
+}
+
 GemmViews require_views(const plan::Plan& plan, const FusedGemm& step, const Bound& bound) {
   WhyNot why;
   const auto views = gemm_views(plan, step, bound, &why);
@@ -141,8 +151,8 @@ class Binder {
     bind_vectors();
     bind_partials();
     set_grid(m, n, k, limits);
-    out_.params.resize(sizeof params_);
-    std::memcpy(out_.params.data(), &params_, sizeof params_);
+    out_.params.resize(variant_.is_shifted() ? sizeof all_params_ : sizeof params_);
+    std::memcpy(out_.params.data(), &all_params_, out_.params.size());
     return std::move(out_);
   }
 
@@ -162,11 +172,22 @@ class Binder {
     if (view.cols == 0) {  // no products: a matrix of which only what lies outside is read
       view = {nowhere(), 1, 1, 0, 1, 0, 0};
       params_.first_k = kSwizzleBytes / bytes(operand.dtype);
-    } else if (!is_k_major) {
-      view = transposed(view);
+    } else {
+      view = rows_of(operand, view);
     }
     add_map(offset, index, view, operand.dtype,
             is_k_major ? tile_rows : kSwizzleBytes / bytes(operand.dtype));
+  }
+
+  // A map for each class of rows.
+  void add_shifted_operand(std::size_t offset, int index, const MatrixView& view,
+                           const plan::Operand& operand, abi::ShiftedOperand& out) {
+    const auto classes = row_classes(rows_of(operand, view), operand.dtype);
+    for (std::size_t j = 0; j < classes.size(); ++j) {
+      out.shifts[j] = classes[j].shift;
+      add_map(offset + offsetof(abi::ShiftedOperand, classes) + j * sizeof(abi::TensorMap), index,
+              classes[j].view, operand.dtype, abi::kRowClasses);
+    }
   }
 
   // Any address that a map may start at.
@@ -179,8 +200,16 @@ class Binder {
   void bind_operands() {
     const plan::Operand& a = variant_.swapped ? step_.gemm.b : step_.gemm.a;
     const plan::Operand& b = variant_.swapped ? step_.gemm.a : step_.gemm.b;
-    add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, config_.tile_m / config_.cluster_n);
-    add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, config_.tile_n / config_.cluster_m);
+    if (variant_.shifted_a) {
+      add_shifted_operand(offsetof(abi::ShiftedGemmParams, a), 0, views_.a, a, all_params_.a);
+    } else {
+      add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, config_.tile_m / config_.cluster_n);
+    }
+    if (variant_.shifted_b) {
+      add_shifted_operand(offsetof(abi::ShiftedGemmParams, b), 1, views_.b, b, all_params_.b);
+    } else {
+      add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, config_.tile_n / config_.cluster_m);
+    }
     if (config_.two_widths) {
       add_operand(offsetof(abi::GemmParams, b_narrow), 1, views_.b, b, config_.tile_n - kNarrower);
     }
@@ -262,7 +291,8 @@ class Binder {
   const GemmVariant& variant_;
   const Bound& bound_;
   GemmViews views_;
-  abi::GemmParams params_{};
+  abi::ShiftedGemmParams all_params_{};
+  abi::GemmParams& params_ = all_params_.gemm;
   Launch out_;
 };
 
@@ -285,8 +315,9 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   }
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
-    return why_not_tma(operand.major == plan::Major::k ? view : transposed(view), operand.dtype,
-                       plan.graph[operand.value].name);
+    if (!is_shifted(operand, view)) return std::optional<WhyNot>();
+    return why_not_row_classes(rows_of(operand, view), operand.dtype,
+                               plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(step.gemm.a, views->a)) return no;
   return why_not_operand(step.gemm.b, views->b);
@@ -298,6 +329,9 @@ GemmVariant variant(const plan::Plan& plan, const FusedGemm& step, const Bound& 
   out.swapped = wants_swap(full_size(step, views));
   if (out.swapped) views = swapped(views);
   const FullSize full = full_size(step, views);
+  const plan::GemmDesc& gemm = step.gemm;
+  out.shifted_a = is_shifted(out.swapped ? gemm.b : gemm.a, views.a);
+  out.shifted_b = is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
   out.plain_loads = plain_bits(full.loads, full.load_dtypes);
   out.plain_stores = plain_bits(full.stores, full.store_dtypes);
   return out;

@@ -24,6 +24,7 @@ constexpr KernelFamily kFamilies[] = {
    name::expected_us,                 \
    name::source,                      \
    name::why_not_bound,               \
+   name::takes,                       \
    name::variant,                     \
    name::partials,                    \
    name::launch},

@@ -66,8 +66,13 @@ class Collector {
         add(fmt::format("{} {}", family.name, print(configs[i])),
             family.source(plan, step, configs[i], {}, target));
       }
-      ++num_products_;
+      if (plan.numerics == Numerics::fast) add_shifted(plan, step, family, configs, target);
     }
+    if (step.epilogue.reduces()) {
+      const Plan finish = plan::finish(step);
+      add("tail", tail_source(finish, std::get<plan::Tail>(finish.steps.front()), target));
+    }
+    ++num_products_;
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
     const plan::Split parts = split(plan, step);
     if (parts.tail) add("tail", tail_source(plan, *parts.tail, target));
@@ -78,6 +83,19 @@ class Collector {
   bool is_turn_of(std::size_t config, Numerics numerics) const {
     const std::size_t turns = numerics == Numerics::fast ? 5 : 10;
     return (config + num_products_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
+  }
+
+  // Operands off their alignment, in the best config that takes them.
+  void add_shifted(const Plan& plan, const plan::FusedGemm& step,
+                   const codegen::KernelFamily& family,
+                   const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
+    const codegen::GemmVariant variant{.shifted_a = true, .shifted_b = true};
+    const auto config = std::find_if(configs.begin(), configs.end(), [&](const auto& each) {
+      return family.takes(step, each, variant, target);
+    });
+    if (config == configs.end()) return;
+    add(fmt::format("{} {}; {}", family.name, print(*config), print(variant)),
+        family.source(plan, step, *config, variant, target));
   }
 
   void add(std::string kind, codegen::KernelSource source) {

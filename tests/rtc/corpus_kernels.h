@@ -15,7 +15,8 @@ struct CorpusKernel {
 };
 
 // One entry per source text. All numerics levels; for each fused product every config of every
-// family that takes it under `fast`, the best one under the others, and the tail of its split.
+// family that takes it under `fast`, and the best for operands off their alignment; the best one
+// under the others; the tail of its split.
 std::vector<CorpusKernel> corpus_kernels();
 
 }  // namespace epifuse::rtc

@@ -278,11 +278,14 @@ StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepK
   kernels.kind = StepKind::family;
   kernels.family = usual.family;
   kernels.variant = variant;
-  kernels.candidates = usual.candidates;
+  for (const codegen::GemmConfig& config : usual.candidates) {
+    if (usual.family->takes(step, config, variant, target)) kernels.candidates.push_back(config);
+  }
+  if (kernels.candidates.empty()) return kernels;
   kernels.sizes = usual.sizes;
   kernels.most_kernels = kMostMoreLate;
-  const codegen::GemmConfig& best = usual.candidates[codegen::choose(
-      *usual.family, step, usual.candidates, sizes, codegen::DeviceLimits{})];
+  const codegen::GemmConfig best = kernels.candidates[codegen::choose(
+      *usual.family, step, kernels.candidates, sizes, codegen::DeviceLimits{})];
   kernels.kernels.push_back(
       {best, usual.family->source(plan, step, best, variant, target), nullptr});
   Preparer preparer(plan, target, jit);

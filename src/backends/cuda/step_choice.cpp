@@ -81,8 +81,9 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     choice.kernel = &usual.kernels.front();
     return choice;
   }
-  choice.unfused_us = tune::unfused_us(gemm, sizes);
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
+  // What is known of the vendor was measured on aligned operands.
+  if (!variant.is_shifted()) choice.unfused_us = tune::unfused_us(gemm, sizes);
   if (variant.swapped) std::swap(sizes.m, sizes.n);
   if (variant != usual.variant) choice.kernels = &late.variant(prepared, step, variant, sizes);
   if (choice.kernels->kernels.empty()) {

@@ -1,0 +1,318 @@
+// Operands whose rows start off 16-byte boundaries: a host's TMA loads what the launch's maps
+// describe, the kernel's own code puts it in order, and every element of every tile is looked at.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "codegen/sm90_dense.h"
+#include "cuda_on_host.h"
+#include "ir/text.h"
+#include "kernels/row_classes.cuh"
+
+namespace epifuse::codegen {
+namespace {
+
+using Longs = std::vector<std::int64_t>;
+using Element = std::uint16_t;
+
+constexpr int kTileM = 128, kTileN = 192, kTileK = 64;
+constexpr int kBlock = 64;  // rows, and elements of a row
+constexpr Element kPoison = 0xffff;
+
+// A bf16 tensor in memory that starts `offset` elements after a 16-byte boundary. Elements are
+// numbered, what lies between and around them is poisoned.
+struct Memory {
+  ir::Layout layout;
+  std::vector<Element> elements;
+
+  Memory(const Longs& shape, const Longs& strides, std::int64_t offset) {
+    layout = {0, shape, strides};
+    std::int64_t last = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) last += (shape[d] - 1) * strides[d];
+    elements.assign(static_cast<std::size_t>(last) + 64, kPoison);
+    const auto address = reinterpret_cast<std::uintptr_t>(elements.data());
+    first_ = static_cast<std::int64_t>((16 - address % 16) % 16 / sizeof(Element)) + offset + 8;
+    Longs index(shape.size(), 0);
+    for (Element number = 1;; number = static_cast<Element>(number % 0xfffe + 1)) {
+      at(index) = number;
+      std::size_t d = shape.size();
+      while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
+      if (d == 0) break;
+    }
+  }
+  Element& at(const Longs& index) {
+    std::int64_t place = first_;
+    for (std::size_t d = 0; d < index.size(); ++d) place += index[d] * layout.strides[d];
+    return elements[static_cast<std::size_t>(place)];
+  }
+  BoundTensor bound() { return {elements.data() + first_, layout}; }
+
+ private:
+  std::int64_t first_ = 0;
+};
+
+// What TMA reads at (row, col) of a map: zero outside.
+Element read(const TensorMapRequest& map, std::int64_t row, std::int64_t col, std::int64_t inner) {
+  if (row < 0 || row >= map.rows || col < 0 || col >= map.cols) return 0;
+  EXPECT_LT(inner, map.inner);
+  return static_cast<const Element*>(
+      map.data)[row * map.row_stride + col + (map.batched ? inner * map.inner_stride : 0)];
+}
+
+int swizzled(int offset) { return offset ^ ((offset >> 7 & 7) << 4); }
+
+// One operand's tile in shared memory, as the movers leave it.
+template <int kBlocks>
+struct Tile {
+  alignas(1024) unsigned char bytes[kBlocks * kClassBlockBytes];
+
+  void load(const std::map<int, const TensorMapRequest*>& maps, const abi::ShiftedOperand& operand,
+            bool is_k_major, int first, int k, int inner) {
+    std::memset(bytes, 0xee, sizeof bytes);
+    for (int j = 0; j < abi::kRowClasses; ++j) {
+      const TensorMapRequest& map = *maps.at(j);
+      for (int block = 0; block < kBlocks; ++block) {
+        const int mn = first + block * kBlock;
+        const int row = (is_k_major ? mn : k) / abi::kRowClasses;
+        const int col = (is_k_major ? k : mn) + operand.shifts[j];
+        for (int i = 0; i < map.box_rows; ++i) {
+          for (int c = 0; c < map.box_cols; ++c) {
+            const Element x = read(map, row + i, col + c, inner);
+            const int offset = block * kClassBlockBytes + j * kClassBytes + i * 128 + c * 2;
+            std::memcpy(bytes + swizzled(offset), &x, sizeof x);
+          }
+        }
+      }
+    }
+    for (int round = 0; round < kRowRounds; ++round) {
+      for (int lane = 0; lane < 32; ++lane) exchange<kBlocks>(bytes, piece_places(round, lane));
+    }
+  }
+  // Row r of a block of 64 rows, column c of its 64.
+  Element at(int block, int r, int c) const {
+    Element x;
+    std::memcpy(&x, bytes + swizzled(block * kClassBlockBytes + r * 128 + c * 2), sizeof x);
+    return x;
+  }
+};
+
+plan::Plan plan_of(const std::string& operands, const std::string& product) {
+  return plan::make_plan(ir::parse("graph g(" + operands + ") {\n  h = " + product +
+                                   "\n  y = relu h\n  return y\n}\n"),
+                         {});
+}
+
+struct Problem {
+  std::int64_t m, n, k;
+  std::int64_t gap = 1, offset = 1;  // between rows of both operands; of their first elements
+  std::int64_t batch = 0;            // 0: a single product
+  std::int64_t batch_gap = 0;
+};
+
+class Operands {
+ public:
+  Operands(bool is_k_major, const Problem& problem)
+      : is_k_major_(is_k_major),
+        problem_(problem),
+        plan_(make_plan()),
+        a_(make(problem.m)),
+        b_(make(problem.n)),
+        y_({std::max<std::int64_t>(problem.batch, 1), problem.m, problem.n},
+           {problem.m * ((problem.n + 7) / 8 * 8), (problem.n + 7) / 8 * 8, 1}, 0) {
+    bound_.sizes = {{"M", problem.m}, {"N", problem.n}, {"K", problem.k}, {"B", problem.batch}};
+    bound_.tensors.resize(plan_.graph.nodes.size());
+    bound_.scalars.resize(plan_.graph.nodes.size());
+    bind(step().gemm.a.value, a_);
+    bind(step().gemm.b.value, b_);
+    bind(step().epilogue.stores.front().value, y_);
+  }
+
+  const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan_.steps.front()); }
+  std::optional<plan::WhyNot> why_not() const {
+    return sm90_dense::why_not_bound(plan_, step(), bound_);
+  }
+  GemmVariant variant() const { return sm90_dense::variant(plan_, step(), bound_); }
+
+  // Every tile of both operands, if they are shifted.
+  void check() {
+    GemmConfig config;
+    config.tile_m = kTileM;
+    config.tile_n = kTileN;
+    config.stages = 3;
+    const GemmVariant which = variant();
+    launch_ = sm90_dense::launch(plan_, step(), config, which, bound_, {});
+    for (const TensorMapRequest& map : launch_.maps) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(map.data) % 16, 0u);
+      EXPECT_EQ(map.row_stride * 2 % 16, 0);
+      EXPECT_GT(map.row_stride, 0);
+      EXPECT_GT(map.rows, 0);
+    }
+    if (!which.is_shifted()) return;
+    abi::ShiftedGemmParams params;
+    ASSERT_EQ(launch_.params.size(), sizeof params);
+    std::memcpy(&params, launch_.params.data(), sizeof params);
+    if (which.shifted_a) {
+      check_tiles<kTileM / kBlock>(a_, problem_.m, params.a, offsetof(abi::ShiftedGemmParams, a));
+    }
+    if (which.shifted_b) {
+      check_tiles<kTileN / kBlock>(b_, problem_.n, params.b, offsetof(abi::ShiftedGemmParams, b));
+    }
+  }
+
+ private:
+  plan::Plan make_plan() const {
+    const std::string batch = problem_.batch > 0 ? "B, " : "";
+    return is_k_major_
+               ? plan_of("a: bf16[" + batch + "M, K], b: bf16[" + batch + "N, K]", "matmul a, b^T")
+               : plan_of("a: bf16[" + batch + "K, M], b: bf16[" + batch + "K, N]", "matmul a^T, b");
+  }
+  Memory make(std::int64_t mn) const {
+    const std::int64_t rows = is_k_major_ ? mn : problem_.k, cols = is_k_major_ ? problem_.k : mn;
+    const std::int64_t row_stride = cols + problem_.gap;
+    if (problem_.batch == 0) return Memory({rows, cols}, {row_stride, 1}, problem_.offset);
+    const std::int64_t matrix = (rows * row_stride + 7) / 8 * 8 + problem_.batch_gap;
+    return Memory({problem_.batch, rows, cols}, {matrix, row_stride, 1}, problem_.offset);
+  }
+  void bind(ir::ValueId value, Memory& memory) {
+    BoundTensor tensor = memory.bound();
+    if (problem_.batch == 0 && tensor.layout.shape.size() == 3) {
+      tensor.layout.shape.erase(tensor.layout.shape.begin());
+      tensor.layout.strides.erase(tensor.layout.strides.begin());
+    }
+    bound_.tensors[static_cast<std::size_t>(value)] = tensor;
+  }
+
+  template <int kBlocks>
+  void check_tiles(Memory& memory, std::int64_t size, const abi::ShiftedOperand& operand,
+                   std::size_t offset) {
+    std::map<int, const TensorMapRequest*> maps;
+    for (const TensorMapRequest& map : launch_.maps) {
+      if (map.offset < offset || map.offset >= offset + sizeof operand.classes) continue;
+      maps[static_cast<int>((map.offset - offset) / sizeof(abi::TensorMap))] = &map;
+    }
+    ASSERT_EQ(maps.size(), static_cast<std::size_t>(abi::kRowClasses));
+    static Tile<kBlocks> tile;
+    for (int inner = 0; inner < std::max<std::int64_t>(problem_.batch, 1); ++inner) {
+      for (int first = 0; first < size; first += kBlocks * kBlock) {
+        for (int k = 0; k < problem_.k; k += kTileK) {
+          tile.load(maps, operand, is_k_major_, first, k, inner);
+          ASSERT_NO_FATAL_FAILURE(check_tile(tile, memory, size, first, k, inner));
+        }
+      }
+    }
+  }
+
+  template <int kBlocks>
+  void check_tile(const Tile<kBlocks>& tile, Memory& memory, std::int64_t size, int first, int k,
+                  int inner) const {
+    for (int mn = 0; mn < kBlocks * kBlock; ++mn) {
+      for (int depth = 0; depth < kTileK; ++depth) {
+        const int in_block = mn % kBlock;
+        const Element got = is_k_major_ ? tile.at(mn / kBlock, in_block, depth)
+                                        : tile.at(mn / kBlock, depth, in_block);
+        Element expected = 0;
+        if (first + mn < size && k + depth < problem_.k) {
+          Longs index = is_k_major_ ? Longs{first + mn, k + depth} : Longs{k + depth, first + mn};
+          if (problem_.batch > 0) index.insert(index.begin(), inner);
+          expected = memory.at(index);
+        }
+        ASSERT_EQ(got, expected) << "at " << first + mn << ", k " << k + depth;
+      }
+    }
+  }
+
+  bool is_k_major_;
+  Problem problem_;
+  plan::Plan plan_;
+  Memory a_, b_, y_;
+  Bound bound_;
+  Launch launch_;
+};
+
+void check(const Problem& problem, bool shifted = true) {
+  for (const bool is_k_major : {true, false}) {
+    SCOPED_TRACE(::testing::Message()
+                 << problem.m << " x " << problem.n << " x " << problem.k << ", gap " << problem.gap
+                 << ", offset " << problem.offset << (is_k_major ? ", K-major" : ", MN-major"));
+    Operands operands(is_k_major, problem);
+    EXPECT_FALSE(operands.why_not().has_value());
+    EXPECT_EQ(operands.variant().is_shifted(), shifted);
+    ASSERT_NO_FATAL_FAILURE(operands.check());
+  }
+}
+
+TEST(ShiftedOperands, EveryGapAndOffsetLandsInOrder) {
+  for (std::int64_t gap = 0; gap <= 8; ++gap) {
+    for (std::int64_t offset = 0; offset < 8; ++offset) {
+      check({72, 72, 72, gap, offset}, gap % 8 != 0 || offset != 0);
+    }
+  }
+}
+
+TEST(ShiftedOperands, EdgesReadAsZero) {
+  for (const std::int64_t size : {1, 2, 7, 8, 9, 63, 65, 129, 201}) {
+    check({size, 203 - size, 67, 3, 5});
+    check({130, size, size, 2, 1});
+  }
+}
+
+TEST(ShiftedOperands, SeveralTilesAndSteps) { check({300, 401, 333, 1, 3}); }
+
+TEST(ShiftedOperands, BatchesWhoseStridesKeepTheAlignment) {
+  check({70, 33, 65, 1, 3, 3});
+  check({9, 130, 70, 1, 6, 2, 16});
+}
+
+TEST(ShiftedOperands, BatchesThatChangeTheAlignmentAreRefused) {
+  Operands operands(true, {70, 33, 65, 1, 3, 3, 4});
+  const auto no = operands.why_not();
+  ASSERT_TRUE(no.has_value());
+  EXPECT_EQ(no->code, "unaligned_batch");
+}
+
+TEST(ShiftedOperands, OnlyWhatIsOffIsShifted) {
+  // K-major rows of 71 elements are off; of MN-major ones only those of b.
+  const GemmVariant both = Operands(true, {64, 63, 71, 0, 0}).variant();
+  EXPECT_TRUE(both.shifted_a && both.shifted_b);
+  const GemmVariant one = Operands(false, {64, 63, 71, 0, 0}).variant();
+  EXPECT_TRUE(!one.shifted_a && one.shifted_b);
+  EXPECT_EQ(print(one), "b off 16-byte boundaries");
+  EXPECT_FALSE(Operands(true, {64, 63, 72, 0, 0}).variant().is_shifted());
+}
+
+TEST(ShiftedOperands, OperandsThatAreNotReadAreNotShifted) {
+  EXPECT_FALSE(Operands(true, {64, 63, 0, 1, 1}).variant().is_shifted());
+}
+
+// Every row of a block takes part in one exchange with each place that it is not in order with.
+TEST(RowPairs, EveryPlaceOffTheDiagonalIsExchangedOnce) {
+  std::map<int, int> times;
+  for (int round = 0; round < kRowRounds; ++round) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const PiecePlaces places = piece_places(round, lane);
+      ++times[places.x];
+      ++times[places.y];
+    }
+  }
+  EXPECT_EQ(times.size(), 56u * 8);  // 64 rows but 8 on the diagonal, of 8 pieces
+  for (const auto& [place, count] : times) EXPECT_EQ(count, 1) << place;
+}
+
+// The 8 lanes of a row touch 8 different banks of 16 bytes.
+TEST(RowPairs, LanesOfARowDoNotConflict) {
+  for (int round = 0; round < kRowRounds; ++round) {
+    for (int first = 0; first < 32; first += 8) {
+      unsigned x = 0, y = 0;
+      for (int lane = first; lane < first + 8; ++lane) {
+        x |= 1u << (piece_places(round, lane).x >> 4 & 7);
+        y |= 1u << (piece_places(round, lane).y >> 4 & 7);
+      }
+      EXPECT_EQ(x, 0xffu);
+      EXPECT_EQ(y, 0xffu);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace epifuse::codegen
