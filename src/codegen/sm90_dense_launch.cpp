@@ -315,9 +315,7 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   }
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
-    if (!is_shifted(operand, view)) return std::optional<WhyNot>();
-    return why_not_row_classes(rows_of(operand, view), operand.dtype,
-                               plan.graph[operand.value].name);
+    return why_not_tma(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(step.gemm.a, views->a)) return no;
   return why_not_operand(step.gemm.b, views->b);
