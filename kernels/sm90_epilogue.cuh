@@ -99,8 +99,8 @@ class WarpEpilogue {
         load_tiles(load_slots(i), g, in);
         compute(acc + g * 8, rows, g * 2, in, out[g - first], chunk, reduction);
         compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first], chunk, reduction);
-        reduction.finish_columns(g);
       }
+      reduction.finish_columns(first * kGroupColumns);
       if constexpr (kStoreSlots == 0) continue;
       if (first == 0 && !kInPlace) await_store_slots();
 #pragma unroll

@@ -11,6 +11,7 @@
 #include <epifuse/wgmma.hpp>
 
 #include "kernels/abi.h"
+#include "kernels/overlap.cuh"
 #include "kernels/sm90_chunk.cuh"
 
 namespace epifuse::sm90 {
@@ -73,15 +74,6 @@ __device__ __forceinline__ void store_box(const abi::TensorMap& map, const void*
 
 __device__ __forceinline__ void prefetch(const abi::TensorMap& map) {
   cute::prefetch_tma_descriptor(reinterpret_cast<const cute::TmaDescriptor*>(&map));
-}
-
-// Programmatic dependent launch: the kernel before this one has ended and its writes are seen; the
-// kernel after it may set itself up.
-__device__ __forceinline__ void await_previous_kernel() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-__device__ __forceinline__ void allow_next_kernel() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // An operand in shared memory, in rows of 128 bytes, 128-byte swizzle. K-major: a row of the tile

@@ -16,6 +16,7 @@ template <class Config>
 class ChunkReduction {
   using Rows = typename Config::RowReductions;
   using Cols = typename Config::ColReductions;
+  static constexpr int kBlocks = Config::kMathColumns / 8;
 
  public:
   static constexpr int kCount = Rows::kCount + Cols::kCount;
@@ -45,7 +46,7 @@ class ChunkReduction {
     });
     Cols::for_each([&](auto tag, int i) {
       constexpr Reduce kReduce = decltype(tag)::kValue;
-      float(&values)[2] = col_values_[i][q & 1];
+      float(&values)[2] = col_values_[i][q % kBlocks];
       const float x[2] = {first[Rows::kCount + i], second[Rows::kCount + i]};
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
@@ -55,19 +56,22 @@ class ChunkReduction {
     });
   }
 
-  // After columns 16 g .. 16 g + 15: eight lanes hold a column each of four, of which every step
-  // gives away one half and takes in the other; two lanes end with one column of the 16.
-  __device__ __forceinline__ void finish_columns(int g) const {
+  // After kMathColumns columns, the first of which is `first`. Of each 16, eight lanes hold parts
+  // of the same four: every exchange gives away half of them, and two lanes end with one column.
+  __device__ __forceinline__ void finish_columns(int first) const {
     Cols::for_each([&](auto tag, int i) {
       constexpr Reduce kReduce = decltype(tag)::kValue;
-      const float(&x)[2][2] = col_values_[i];
       const bool second_block = lane_ & 16, second_column = lane_ & 8;
-      const float a = exchange<kReduce>(x[0][0], x[1][0], second_block, 16);
-      const float b = exchange<kReduce>(x[0][1], x[1][1], second_block, 16);
-      float value = exchange<kReduce>(a, b, second_column, 8);
-      value = combine<kReduce>(value, __shfl_xor_sync(0xffffffffu, value, 4));
-      const int column = g * 16 + second_block * 8 + second_column;
-      if ((lane_ & 4) == 0 && column < columns_) {
+      const int at = first + second_block * 8 + second_column;
+#pragma unroll
+      for (int block = 0; block < kBlocks; block += 2) {
+        const float(&x)[2] = col_values_[i][block], (&y)[2] = col_values_[i][block + 1];
+        const float a = exchange<kReduce>(x[0], y[0], second_block, 16);
+        const float b = exchange<kReduce>(x[1], y[1], second_block, 16);
+        float value = exchange<kReduce>(a, b, second_column, 8);
+        value = combine<kReduce>(value, __shfl_xor_sync(0xffffffffu, value, 4));
+        const int column = at + block * 8;
+        if ((lane_ & 4) != 0 || column >= columns_) continue;
         put(Rows::kCount + i, chunk_.row / kWarpRows, chunk_.col + (lane_ & 3) * 2 + column, value);
       }
     });
@@ -108,7 +112,7 @@ class ChunkReduction {
   int lane_;
   int rows_ = 0, columns_ = 0;  // of the result, from this lane's first row and column on
   float row_values_[at_least_one(Rows::kCount)][2];
-  float col_values_[at_least_one(Cols::kCount)][2][2];  // of a group: 8-column block, column
+  float col_values_[at_least_one(Cols::kCount)][kBlocks][2];
 };
 
 }  // namespace epifuse::sm90

@@ -7,6 +7,7 @@
 //     static constexpr int kChunks;    // such vectors that it has in flight
 //     static constexpr Reduce kReduce[];  // for each store
 //   };
+// A tail may be launched before the kernel ahead of it has ended; it waits for that itself.
 // Sums and maxima are taken in a fixed order, so that equal inputs give equal bits.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "kernels/element.cuh"
 #include "kernels/math.cuh"
 #include "kernels/operands.cuh"
+#include "kernels/overlap.cuh"
 #include "kernels/reduce.cuh"
 #include "kernels/tail_operands.cuh"
 
@@ -149,6 +151,7 @@ struct Share {
 template <class Tail>
 __device__ __forceinline__ void elementwise(const abi::TailParams& p) {
   using B = Body<Tail>;
+  await_previous_kernel();
   const long long num_rows = p.sizes[kRowDim], num_cols = p.sizes[kColDim];
   const long long vectors = (num_cols + B::kVector - 1) / B::kVector;  // of a row
   const long long num_threads = static_cast<long long>(p.inner_blocks) * kThreads;
@@ -252,6 +255,7 @@ __device__ __forceinline__ void finish_row(const Body<Tail>& body,
 template <class Tail>
 __device__ __forceinline__ void row_reduction(const abi::TailParams& p) {
   using B = Body<Tail>;
+  await_previous_kernel();
   __shared__ float scratch[kThreads / kWarp];
   const long long num_rows = p.sizes[kRowDim], num_cols = p.sizes[kColDim];
   const int lane = static_cast<int>(threadIdx.x) % p.lanes, rows_at_once = kThreads / p.lanes;
@@ -318,6 +322,7 @@ __device__ __forceinline__ void finish_columns(
 template <class Tail>
 __device__ __forceinline__ void column_reduction(const abi::TailParams& p) {
   using B = Body<Tail>;
+  await_previous_kernel();
   __shared__ float scratch[B::kVector][kThreads];
   const long long num_rows = p.sizes[kRowDim], num_cols = p.sizes[kColDim];
   const int lane = static_cast<int>(threadIdx.x) % p.lanes, rows_at_once = kThreads / p.lanes;

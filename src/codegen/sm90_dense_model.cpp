@@ -40,6 +40,9 @@ constexpr double kExchangeClocks = 3850;                // of partial sums, each
 constexpr double kFillClocks = 500;
 constexpr double kLaunchUs = 4.2, kBytesPerUs = 3.64e6, kOverlap = 3.24;
 
+// Estimates: of a reduction in a chunk, and of the tail that combines what the chunks give.
+constexpr double kReductionClocks = 120, kFinishUs = 2.5;
+
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 // Columns of tiles such that all tiles fill whole waves, as long as the narrow width allows.
@@ -90,7 +93,8 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t k) {
 double epilogue_clocks(const Pressure& load, const GemmConfig& config, double columns) {
   constexpr double kChunk = 64 * 64;
   const double chunk = kChunkClocks + kOperationClocks * load.cost + kLoadClocks * load.load_slots +
-                       kStoreClocks * std::max(load.store_slots - 1, 0);
+                       kStoreClocks * std::max(load.store_slots - 1, 0) +
+                       kReductionClocks * load.reductions;
   double chunks = config.tile_m * columns / kChunk;
   if (config.split_k > 1) {  // a warp's chunks are dealt out to the CTAs, whole ones
     chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
@@ -144,7 +148,7 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
   const double memory = memory_us(load, sizes);
   return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),
                   1 / kOverlap) +
-         kLaunchUs;
+         kLaunchUs + (load.reductions > 0 ? kFinishUs : 0);
 }
 
 }  // namespace epifuse::codegen::sm90_dense

@@ -196,6 +196,7 @@ Launch tail_launch(const plan::Plan&, const plan::Tail& tail, const Bound& bound
   Loops loops = loops_of(tail, bound);
   Launch launch;
   launch.block = abi::kTailThreads;
+  launch.overlaps_previous = true;
   launch.grid = 0;
   launch.params.resize(sizeof(abi::TailParams));
   if (writes_nothing(loops, shape.kind)) return launch;

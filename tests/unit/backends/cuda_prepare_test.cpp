@@ -76,6 +76,24 @@ TEST_F(CudaPrepare, ABareProductIsTheVendors) {
   EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"bare_product"});
 }
 
+TEST_F(CudaPrepare, ATailFinishesTheReductionsOfAProduct) {
+  const Prepared prepared = prepare(
+      "graph g(x: bf16[M, 512], w: bf16[768, 512], b: bf16[768]) {\n"
+      "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  s = row_sum y\n  m = row_max t\n"
+      "  return y, s, m\n}\n");
+  ASSERT_EQ(prepared.steps.size(), 1u);
+  const StepKernels& step = prepared.steps[0];
+  EXPECT_EQ(step.kind, StepKind::family);
+  EXPECT_EQ(codes(step), std::vector<std::string>());
+  EXPECT_EQ(plan::num_kernels(prepared.plan), 2);
+  ASSERT_TRUE(step.finish.has_value());
+  ASSERT_NE(step.finish->kernel.binary, nullptr);
+  EXPECT_EQ(step.finish->kernel.binary->problems, std::vector<std::string>());
+  EXPECT_EQ(plan::print(step.finish->tail().epilogue),
+            "load parts0: tile f32\nload parts1: tile f32\n"
+            "store result0: bf16 = col_sum parts0\nstore result1: bf16 = col_max parts1\n");
+}
+
 TEST_F(CudaPrepare, SplittingLateGivesThePartsOfOneStep) {
   const plan::Plan plan = plan_of(
       "graph g(x: bf16[M, 512], w: bf16[768, 512], r: bf16[M, 768]) {\n"

@@ -2,6 +2,7 @@
 // shared memory, __syncthreads and shuffles. Include before any header of kernels/.
 #pragma once
 
+#include <algorithm>
 #include <barrier>
 #include <bit>
 #include <cstdint>
@@ -49,6 +50,7 @@ inline float __shfl_xor_sync(unsigned, float value, int distance) {
   warp.arrive_and_wait();
   return result;
 }
+using std::min;
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
 inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
