@@ -135,6 +135,42 @@ TEST_F(GpuRuntime, RepeatedRunsGiveTheSameBits) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(run(program, call), first) << "run " << i;
 }
 
+// Sums in float32, over tiles and batches of partial results: another order would show.
+void expect_same_sums(const std::shared_ptr<const cuda::Device>& device, Value (*sum)(const Value&),
+                      std::vector<std::int64_t> shape) {
+  const Dim m("M");
+  Graph graph("sums");
+  const Value x = graph.input("x", DType::bf16, {m, kK});
+  const Value h = matmul(x, transpose(graph.input("w", DType::bf16, {kN, kK})));
+  const Value b = graph.input("b", DType::bf16, {kN}), r = graph.input("r", DType::bf16, {m, kN});
+  graph.output("y", sum(cast(silu(h + b) + r, DType::f32)));
+  const Program program = compile(graph, Target::cuda());
+  EXPECT_EQ(program.num_kernels(), 2);
+  const Call call(device, 1000, 6);
+  std::vector<float> first(static_cast<std::size_t>(shape[0] * shape[1])), again = first;
+  cuda::DeviceBuffer sums(device, first.size() * sizeof(float));
+  std::vector<Binding> tensors = call.bindings();
+  tensors.back().view = view(sums, std::move(shape));
+  tensors.back().view.dtype = DType::f32;
+  const auto run_into = [&](std::vector<float>& result) {
+    sums.fill(0xff);
+    cuda::synchronize(*device);
+    program.run(tensors);
+    cuda::synchronize(*device);
+    sums.copy_to_host(result.data(), sums.size_bytes());
+  };
+  run_into(first);
+  for (int i = 0; i < 100; ++i) {
+    run_into(again);
+    ASSERT_EQ(std::memcmp(again.data(), first.data(), sums.size_bytes()), 0) << "run " << i;
+  }
+}
+
+TEST_F(GpuRuntime, RepeatedReductionsGiveTheSameBits) {
+  expect_same_sums(device, row_sum, {1000, 1});
+  expect_same_sums(device, col_sum, {1, kN});
+}
+
 TEST_F(GpuRuntime, ThreadsShareAProgram) {
   const Program program = compile(layer(), Target::cuda());
   constexpr int kThreads = 8, kRuns = 50;
