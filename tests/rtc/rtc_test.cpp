@@ -90,7 +90,9 @@ TEST(Rtc, EveryKernelOfTheCorpusCompilesCleanly) {
   constexpr int kMaxShown = 10;
   int num_bad = 0;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (outcomes[i].failure.empty() || ++num_bad > kMaxShown) continue;
+    if (outcomes[i].failure.empty()) continue;
+    fmt::print("  bad: {}, {}: {}\n", kernels[i].graph, kernels[i].kind, outcomes[i].failure);
+    if (++num_bad > kMaxShown) continue;
     ADD_FAILURE() << kernels[i].graph << ", " << kernels[i].kind << ": " << outcomes[i].failure
                   << "\n"
                   << (num_bad == 1 ? kernels[i].source.text : "");

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,9 +48,17 @@ class CpuProgram {
     run(tensors);
     reference::Options options;
     options.numerics = options_.numerics;
-    // Outputs that a later step reads are rounded for it, as temporaries are.
+    // Outputs that a later step reads are rounded for it, as temporaries are; not so for a
+    // reduction in the step that stores them.
+    std::set<std::string> reduced;
     for (std::size_t i = 0; i < plan().steps.size(); ++i) {
-      for (const plan::Load& load : plan().epilogue(i).loads) options.rounded.push_back(load.name);
+      const plan::Epilogue& epilogue = plan().epilogue(i);
+      for (const plan::Load& load : epilogue.loads) {
+        (reduced.contains(load.name) ? options.maybe_rounded : options.rounded)
+            .push_back(load.name);
+      }
+      if (!epilogue.reduces()) continue;
+      for (const plan::Store& store : epilogue.stores) reduced.insert(store.name);
     }
     const std::vector<bool> rounded = plan::rounded_values(plan());
     for (std::size_t id = 0; id < rounded.size(); ++id) {

@@ -90,7 +90,7 @@ TEST_F(CudaPrepare, ATailFinishesTheReductionsOfAProduct) {
   ASSERT_NE(step.finish->kernel.binary, nullptr);
   EXPECT_EQ(step.finish->kernel.binary->problems, std::vector<std::string>());
   EXPECT_EQ(plan::print(step.finish->tail().epilogue),
-            "load parts0: tile f32\nload parts1: tile f32\n"
+            "load parts0: tile f32 strided\nload parts1: tile f32 strided\n"
             "store result0: bf16 = col_sum parts0\nstore result1: bf16 = col_max parts1\n");
 }
 

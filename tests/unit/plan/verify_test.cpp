@@ -14,8 +14,8 @@ namespace {
 Plan two_layers() {
   return make_plan(ir::parse("graph g(x: bf16[M, 64], w: bf16[64, 64], b: bf16[64]) {\n"
                              "  h = matmul x, w^T\n  t = add h, b\n  u = silu t\n"
-                             "  d = matmul u, w^T\n  y = add d, x\n  s = row_sum y\n"
-                             "  return y, s\n}\n"),
+                             "  d = matmul u, w^T\n  y = add d, x\n  r = row_sum y\n"
+                             "  s = col_sum y\n  return y, r, s\n}\n"),
                    {});
 }
 
@@ -62,7 +62,7 @@ TEST(VerifyPlan, NoticesSlots) {
 TEST(VerifyPlan, NoticesStores) {
   expect_refused([](Plan& p) { gemm(p, 0).epilogue.stores[0].dtype = DType::f32; },
                  "store u differs from its value");
-  expect_refused([](Plan& p) { tail(p, 2).epilogue.stores.at(0).kind = StoreKind::col_sum; },
+  expect_refused([](Plan& p) { tail(p, 2).epilogue.stores.at(0).kind = StoreKind::row_sum; },
                  "store s is of the wrong kind");
   expect_refused(
       [](Plan& p) {
