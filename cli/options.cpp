@@ -38,6 +38,7 @@ void GraphOptions::add_to(CLI::App& app) {
   app.add_option("--numerics", numerics, "fast, exact or approx (docs/numerics.md)")
       ->capture_default_str()
       ->check(CLI::IsMember({"fast", "exact", "approx"}));
+  app.add_flag("--tf32", tf32, "GPUs may multiply float32 matrices as TF32 (10 mantissa bits)");
 }
 
 std::vector<std::string> GraphOptions::files() const {
@@ -59,6 +60,7 @@ Sizes GraphOptions::sizes() const {
 
 CompileOptions GraphOptions::compile_options() const {
   CompileOptions options;
+  options.allow_tf32 = tf32;
   for (const Numerics level : {Numerics::fast, Numerics::exact, Numerics::approx}) {
     if (numerics == epifuse::name(level)) options.numerics = level;
   }

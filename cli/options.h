@@ -17,6 +17,7 @@ struct GraphOptions {
   std::vector<std::string> words;  // files and sizes, in any order
   std::string target = "auto";
   std::string numerics = "fast";
+  bool tf32 = false;
 
   void add_to(CLI::App& app);
   std::vector<std::string> files() const;  // ArgumentError when there is none

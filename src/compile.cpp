@@ -30,7 +30,9 @@ Program compile(const Graph& graph, const Target& target, const CompileOptions& 
                     graph.ir().name));
   }
   const ir::Graph simplified = passes::run_all(graph.ir(), options.numerics);
-  const plan::Plan plan = plan::make_plan(simplified, options);
+  CompileOptions planned = options;
+  planned.allow_tf32 = options.allow_tf32 && info.kind == DeviceKind::cuda;
+  const plan::Plan plan = plan::make_plan(simplified, planned);
   plan::verify(plan);
   auto state = std::make_shared<Program::State>();
   state->target = target;

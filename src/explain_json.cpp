@@ -61,19 +61,20 @@ std::string explain_json(const plan::Plan& plan, const std::vector<backends::Ste
   const Explanation explanation = make_explanation(plan, reports, target, sizes, machine);
   Json steps = Json::array();
   for (const StepExplanation& step : explanation.steps) steps.push_back(to_json(step));
-  const Json json = {{"graph", plan.graph.name},
-                     {"target", target.arch},
-                     {"numerics", name(plan.numerics)},
-                     {"machine", explanation.machine.name},
-                     {"sizes", explanation.sizes},
-                     {"assumed_sizes", explanation.assumed},
-                     {"steps", steps},
-                     {"left_out", left_out(plan)},
-                     {"split_off", explanation.split_off},
-                     {"bytes", explanation.cost.bytes},
-                     {"unfused_bytes", explanation.unfused.bytes},
-                     {"us", explanation.cost.seconds * 1e6},
-                     {"unfused_us", explanation.unfused.seconds * 1e6}};
+  Json json = {{"graph", plan.graph.name},
+               {"target", target.arch},
+               {"numerics", name(plan.numerics)},
+               {"machine", explanation.machine.name},
+               {"sizes", explanation.sizes},
+               {"assumed_sizes", explanation.assumed},
+               {"steps", steps},
+               {"left_out", left_out(plan)},
+               {"split_off", explanation.split_off},
+               {"bytes", explanation.cost.bytes},
+               {"unfused_bytes", explanation.unfused.bytes},
+               {"us", explanation.cost.seconds * 1e6},
+               {"unfused_us", explanation.unfused.seconds * 1e6}};
+  if (plan.allow_tf32) json["allow_tf32"] = true;
   return json.dump(2) + "\n";
 }
 

@@ -157,9 +157,10 @@ std::string assumptions_text(const Explanation& explanation) {
 std::string explain_text(const plan::Plan& plan, const std::vector<backends::StepReport>& reports,
                          const Target& target, const Sizes& sizes, std::string_view machine) {
   const Explanation explanation = make_explanation(plan, reports, target, sizes, machine);
-  std::string text = fmt::format("{} on {}, numerics {}: {}, {} not fused\n", plan.graph.name,
-                                 target.arch, name(plan.numerics), launches(explanation),
-                                 plan.left_out.size() + explanation.split_off.size());
+  std::string text =
+      fmt::format("{} on {}, numerics {}{}: {}, {} not fused\n", plan.graph.name, target.arch,
+                  name(plan.numerics), plan.allow_tf32 ? " with tf32" : "", launches(explanation),
+                  plan.left_out.size() + explanation.split_off.size());
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     text += step_text(i + 1, explanation.steps[i]);
   }

@@ -74,6 +74,7 @@ void follow_copies(const plan::Plan& plan, const std::set<std::string>& known, R
 reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan) {
   reference::Options options;
   options.numerics = plan.numerics;
+  options.tf32 = plan.allow_tf32;
   Reads reads = find_reads(plan);
   follow_copies(plan, value_names(graph), reads);
   for (std::size_t id = 0; id < plan.graph.nodes.size(); ++id) {

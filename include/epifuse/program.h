@@ -37,6 +37,9 @@ struct Target {
 struct CompileOptions {
   Numerics numerics = Numerics::fast;  ///< docs/numerics.md
   bool fuse = true;  ///< false: one step per op, the baseline that `run` and `bench` divide by
+  /// Whether GPUs may multiply float32 matrices as TF32: operands keep 10 of their 23 mantissa
+  /// bits, sums stay float32. Several times as fast; off by default. CPUs always multiply in full.
+  bool allow_tf32 = false;
 };
 
 /// A tensor or a run-time scalar bound to a name of the graph.

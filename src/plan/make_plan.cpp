@@ -7,7 +7,7 @@
 namespace epifuse::plan {
 
 Plan make_plan(const ir::Graph& graph, const CompileOptions& options) {
-  Plan plan{prepare(graph), options.numerics, {}, {}};
+  Plan plan{prepare(graph), options.numerics, options.allow_tf32, {}, {}};
   const Facts facts(plan.graph);
   Steps drafts = draft_steps(facts, options.fuse);
   for (const StepDraft& draft : drafts.steps) {

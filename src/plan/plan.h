@@ -68,6 +68,7 @@ struct LeftOut {
 struct Plan {
   ir::Graph graph;  // after the passes
   Numerics numerics = Numerics::fast;
+  bool allow_tf32 = false;  // float32 operands of products may lose all but 10 mantissa bits
   std::vector<Step> steps;
   std::vector<LeftOut> left_out;
 

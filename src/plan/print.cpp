@@ -114,8 +114,9 @@ std::string print(const Epilogue& epilogue) {
 }
 
 std::string print(const Plan& plan) {
-  std::string text = fmt::format("plan {}: {}, steps {}, left out {}\n", plan.graph.name,
-                                 name(plan.numerics), plan.steps.size(), plan.left_out.size());
+  std::string text =
+      fmt::format("plan {}: {}{}, steps {}, left out {}\n", plan.graph.name, name(plan.numerics),
+                  plan.allow_tf32 ? ", tf32" : "", plan.steps.size(), plan.left_out.size());
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     text += fmt::format("{}: ", i);
     text += std::visit([&](const auto& step) { return print(plan, step); }, plan.steps[i]);

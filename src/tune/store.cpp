@@ -79,6 +79,7 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
   append_field(all, machine.device);
   append_field(all, machine.driver_version);
   append_field(all, name(plan.numerics));
+  append_field(all, plan.allow_tf32 ? "tf32" : "");
   append_field(all, nameless_text(step));
   append_field(all, fmt::format("{} {} {} {}", sizes.batch, sizes.m, sizes.n, sizes.k));
   append_field(all, codegen::print(variant));

@@ -73,13 +73,14 @@ plan::Plan split_all(const plan::Plan& plan) {
   return result;
 }
 
-// plan/ as it is, plan/exact/ and plan/unfused/ with that option, plan/split/ with every product
-// apart, plan/after_passes/ behind the pipeline.
+// plan/ as it is, plan/exact/, plan/tf32/ and plan/unfused/ with that option, plan/split/ with
+// every product apart, plan/after_passes/ behind the pipeline.
 std::string run_plan(const Case& test) {
   ir::Graph graph = parse_verified(test);
   CompileOptions options;
   if (test.subfolder == "exact") options.numerics = Numerics::exact;
   if (test.subfolder == "unfused") options.fuse = false;
+  if (test.subfolder == "tf32") options.allow_tf32 = true;
   if (test.subfolder == "after_passes") graph = passes::run_all(graph, options.numerics);
   plan::Plan plan = plan::make_plan(graph, options);
   plan::verify(plan);

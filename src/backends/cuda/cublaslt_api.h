@@ -19,7 +19,7 @@ using LtPreference = struct LtPreferenceTag*;
 inline constexpr LtStatus kLtSuccess = 0;
 
 // Values are those of the library's ABI.
-enum class LtComputeType : int { f32 = 68 };
+enum class LtComputeType : int { f32 = 68, f32_fast_tf32 = 77 };
 enum class LtDataType : int { f32 = 0, f16 = 2, bf16 = 14 };
 enum class LtDescAttribute : int {
   transpose_a = 3,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <shared_mutex>
 
 #include "backends/cuda/run_builder.h"
 #include "backends/cuda/tuner.h"
@@ -72,16 +73,15 @@ class CudaExecutable : public backends::Executable {
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
   void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;
-  std::vector<std::string> tune(const codegen::Bound& bound) const override {
-    auto lines = cuda::tune(prepared_, late_, *context(), bound);
-    recent_.clear();  // they go by the choices of before
-    return lines;
-  }
+  std::vector<std::string> tune(const codegen::Bound& bound) const override;
 
  private:
   jit::CuContext current_context() const;
   std::shared_ptr<Context> context() const;
   ChoiceRules rules() const;
+  // False when it must be tried again, as choices have changed meanwhile.
+  bool try_run(const std::shared_ptr<const codegen::Bound>& bound, jit::CuStream stream) const;
+  // Null when choices have changed meanwhile, as is a placed run.
   std::shared_ptr<const PreparedRun> first_run(
       const std::shared_ptr<const codegen::Bound>& bound) const;
   std::shared_ptr<const PreparedRun> placed_run(const std::shared_ptr<const codegen::Bound>& bound,
@@ -97,6 +97,7 @@ class CudaExecutable : public backends::Executable {
   mutable std::mutex contexts_mutex_;
   mutable std::vector<std::shared_ptr<Context>> contexts_;
   mutable RecentRuns recent_;
+  mutable std::shared_mutex choices_mutex_;  // held while a run is built, so that choices stay
 };
 
 std::vector<backends::StepReport> CudaExecutable::report() const {
@@ -192,6 +193,11 @@ std::shared_ptr<const PreparedRun> CudaExecutable::placed_run(
     const std::shared_ptr<const codegen::Bound>& bound, std::shared_ptr<Context> context,
     std::size_t bytes, char* workspace) const {
   const RelaxedCapture relaxed(context->device().api());  // modules, the vendor library's handle
+  const std::shared_lock lock(choices_mutex_);
+  if (workspace_bytes(prepared_, late_, context->rules(), *bound) != bytes) {
+    recent_.clear();
+    return nullptr;
+  }
   auto run = std::make_shared<PreparedRun>();
   run->bound = bound;
   run->context = std::move(context);
@@ -203,18 +209,41 @@ std::shared_ptr<const PreparedRun> CudaExecutable::placed_run(
 }
 
 void CudaExecutable::run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const {
-  const auto cu_stream = static_cast<jit::CuStream>(stream);
+  while (!try_run(bound, static_cast<jit::CuStream>(stream))) {
+  }
+}
+
+bool CudaExecutable::try_run(const std::shared_ptr<const codegen::Bound>& bound,
+                             jit::CuStream stream) const {
   const jit::CuContext current = current_context();
   std::shared_ptr<const PreparedRun> run = recent_.find(bound.get(), current);
   if (run == nullptr) run = first_run(bound);
-  const Workspace workspace(*run->context, run->workspace_bytes, cu_stream);
+  if (run == nullptr) return false;
+  const Workspace workspace(*run->context, run->workspace_bytes, stream);
   if (run->workspace != workspace.data()) {
     const std::size_t bytes = run->workspace_bytes;
     std::shared_ptr<Context> context = run->context;
     run = recent_.find(bound.get(), current, workspace.data());
     if (run == nullptr) run = placed_run(bound, std::move(context), bytes, workspace.data());
+    if (run == nullptr) return false;
   }
-  for (const Action& action : run->actions) cuda::run(run->context->device(), action, cu_stream);
+  for (const Action& action : run->actions) cuda::run(run->context->device(), action, stream);
+  return true;
+}
+
+std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const {
+  const std::shared_ptr<Context> here = context();
+  std::vector<std::string> lines;
+  const std::vector<TunedStep> steps = cuda::tune(prepared_, late_, *here, bound);
+  const std::unique_lock lock(choices_mutex_);
+  for (const TunedStep& each : steps) {
+    here->tuned().add(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]),
+                      each.sizes, each.variant, each.tuned, each.description);
+    lines.push_back(
+        fmt::format("{} runs by {}: {}", each.description, each.tuned.choice, each.tuned.measured));
+  }
+  recent_.clear();  // they go by the choices of before
+  return lines;
 }
 
 }  // namespace

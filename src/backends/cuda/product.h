@@ -30,6 +30,7 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   StridedMatrix a, b, d;
   std::vector<BatchDim> batch;  // outermost first
+  bool tf32 = false;            // float32 operands may be multiplied so
   bool operator==(const Product&) const = default;
 };
 

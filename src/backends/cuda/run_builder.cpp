@@ -35,7 +35,12 @@ class RunBuilder {
  public:
   RunBuilder(const Prepared& prepared, LateKernels& late, Context* context,
              const ChoiceRules& rules, const Bound& bound, char* workspace)
-      : late_(late), context_(context), rules_(rules), bound_(bound), workspace_(workspace) {
+      : late_(late),
+        context_(context),
+        rules_(rules),
+        allow_tf32_(prepared.plan.allow_tf32),
+        bound_(bound),
+        workspace_(workspace) {
     stand_in_for_empty(prepared.plan.graph);
     place_temporaries(prepared.plan);
     for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
@@ -79,6 +84,7 @@ class RunBuilder {
   LateKernels& late_;
   Context* context_;
   ChoiceRules rules_;
+  bool allow_tf32_;
   Bound bound_;  // with the temporaries
   char* workspace_;
   std::size_t num_bytes_ = 0;
@@ -271,6 +277,7 @@ void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t Batc
 
 void RunBuilder::add_product(const plan::FusedGemm& step) {
   Product product = simplify(product_of(step, bound_));
+  product.tf32 = allow_tf32_ && product.a.dtype == DType::f32;
   std::int64_t num_products = 1;
   for (const BatchDim& dim : product.batch) num_products *= dim.size;
   if (product.m * product.n * num_products == 0) return;

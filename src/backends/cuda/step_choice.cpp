@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "tune/shortlist.h"
 #include "tune/unfused.h"
 

@@ -1,9 +1,11 @@
-// Measures every way to run the fused steps of a plan on given tensors, and keeps the best.
+// Measures every way to run the fused steps of a plan on given tensors.
 #include "backends/cuda/tuner.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "backends/cuda/memory.h"
 #include "backends/cuda/run_builder.h"
@@ -45,31 +47,53 @@ class Tuner {
   Tuner(const Prepared& prepared, LateKernels& late, Context& context, const Bound& bound)
       : prepared_(prepared), late_(late), context_(context), bound_(bound) {}
 
-  std::vector<std::string> run() {
+  std::vector<TunedStep> run() {
+    for (std::size_t i = 0; i < prepared_.steps.size(); ++i) find_ways(i);
     reserve_workspace();
     run_all();  // what later steps read is there from now on
-    std::vector<std::string> lines;
-    for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
-      if (prepared_.steps[i].kind != StepKind::family) continue;
-      std::string line = tune_step(i);
-      if (!line.empty()) lines.push_back(std::move(line));
-    }
-    return lines;
+    std::vector<TunedStep> tuned;
+    for (const Ways& ways : steps_) tuned.push_back(measure(ways));
+    return tuned;
   }
 
  private:
+  // Every way to run one step, by name, and the choice without any measurement.
+  struct Ways {
+    std::size_t step = 0;
+    StepChoice usual;
+    std::vector<std::string> names;
+  };
+
+  // None for a step that has no choice on these tensors.
+  void find_ways(std::size_t step) {
+    if (prepared_.steps[step].kind != StepKind::family) return;
+    Ways ways{step, choose_step(prepared_, step, late_, bound_, {context_.limits()}), {}};
+    if (ways.usual.expected_us == 0) return;
+    const StepKernels& kernels = *ways.usual.kernels;
+    late_.compile_all(prepared_, step, kernels);
+    for (const codegen::GemmConfig& config : kernels.candidates) {
+      std::string name = candidate_name(kernels, config);
+      if (late_.candidate(prepared_, step, kernels, name) == nullptr) continue;
+      ways.names.push_back(std::move(name));
+    }
+    ways.names.emplace_back(tune::kProductAndTail);
+    steps_.push_back(std::move(ways));
+  }
+
   ChoiceRules forced(const ForcedChoice& choice) const {
     ChoiceRules rules = context_.rules();
     rules.forced = &choice;
     return rules;
   }
 
-  // Split steps need the most; temporaries of the plan lie at the same place for every choice.
+  // For the way that needs most; temporaries of the plan lie at the same place for every one.
   void reserve_workspace() {
     std::size_t bytes = workspace_bytes(prepared_, late_, context_.rules(), bound_);
-    for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
-      const ForcedChoice split{i, std::string(tune::kProductAndTail)};
-      bytes = std::max(bytes, workspace_bytes(prepared_, late_, forced(split), bound_));
+    for (const Ways& ways : steps_) {
+      for (const std::string& name : ways.names) {
+        const ForcedChoice way{ways.step, name};
+        bytes = std::max(bytes, workspace_bytes(prepared_, late_, forced(way), bound_));
+      }
     }
     workspace_ = DeviceBuffer(Device::require(), bytes);
   }
@@ -82,29 +106,11 @@ class Tuner {
     synchronize(context_.device());
   }
 
-  // Every way to run a step, by name.
-  std::vector<std::string> ways(std::size_t step, const StepChoice& usual) {
-    std::vector<std::string> names;
-    late_.compile_all(prepared_, step, *usual.kernels);
-    for (const codegen::GemmConfig& config : usual.kernels->candidates) {
-      std::string name = candidate_name(*usual.kernels, config);
-      if (late_.candidate(prepared_, step, *usual.kernels, name) != nullptr) {
-        names.push_back(std::move(name));
-      }
-    }
-    names.emplace_back(tune::kProductAndTail);
-    return names;
-  }
-
-  std::string tune_step(std::size_t step) {
-    // Without the choices of before: the variant, and whether there is a choice at all.
-    const StepChoice usual = choose_step(prepared_, step, late_, bound_, {context_.limits()});
-    if (usual.expected_us == 0) return "";
-    const std::vector<std::string> names = ways(step, usual);
+  TunedStep measure(const Ways& ways) {
     std::vector<std::vector<Action>> actions;
-    for (const std::string& name : names) {
-      const ForcedChoice choice{step, name};
-      actions.push_back(build_step(prepared_, step, late_, context_, forced(choice), bound_,
+    for (const std::string& name : ways.names) {
+      const ForcedChoice way{ways.step, name};
+      actions.push_back(build_step(prepared_, ways.step, late_, context_, forced(way), bound_,
                                    static_cast<char*>(workspace_.data())));
     }
     std::vector<std::function<void()>> runs;
@@ -116,29 +122,29 @@ class Tuner {
     const auto interleaved = time_interleaved(runs, kRounds, kMostSeconds);
     const auto sustained = time_sustained(runs, kBlockSeconds, kBlocks);
     const std::size_t best = tune::best_of_worse_ranks(interleaved, sustained);
-    return keep(step, usual, names, best, interleaved, sustained);
-  }
-
-  std::string keep(std::size_t step, const StepChoice& usual, const std::vector<std::string>& names,
-                   std::size_t best, const std::vector<double>& interleaved,
-                   const std::vector<double>& sustained) {
-    const plan::Plan& plan = prepared_.plan;
-    const auto& gemm = std::get<plan::FusedGemm>(plan.steps[step]);
-    const codegen::GemmSizes& sizes = usual.sizes;
     const std::string measured = fmt::format(
         "{:.1f} us measured and {:.1f} us sustained, product and tail {:.1f} and {:.1f}, the best "
         "of {} ways",
-        interleaved[best], sustained[best], interleaved.back(), sustained.back(), names.size());
-    const std::string what = fmt::format("{}x{}x{} {} {}", sizes.m, sizes.n, sizes.k,
-                                         epifuse::name(gemm.gemm.a.dtype), label(gemm.epilogue));
-    context_.tuned().add(plan, gemm, sizes, usual.kernels->variant, {names[best], measured}, what);
-    return fmt::format("{} runs by {}: {}", what, names[best], measured);
+        interleaved[best], sustained[best], interleaved.back(), sustained.back(),
+        ways.names.size());
+    return {ways.step,
+            ways.usual.sizes,
+            ways.usual.kernels->variant,
+            {ways.names[best], measured},
+            describe(ways.step, ways.usual.sizes)};
+  }
+
+  std::string describe(std::size_t step, const codegen::GemmSizes& sizes) const {
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
+    return fmt::format("{}x{}x{} {} {}", sizes.m, sizes.n, sizes.k, name(gemm.gemm.a.dtype),
+                       label(gemm.epilogue));
   }
 
   const Prepared& prepared_;
   LateKernels& late_;
   Context& context_;
   const Bound& bound_;
+  std::vector<Ways> steps_;
   DeviceBuffer workspace_;
 };
 
@@ -161,8 +167,8 @@ void check_aliases(const ir::Graph& graph, const Bound& bound) {
 
 }  // namespace
 
-std::vector<std::string> tune(const Prepared& prepared, LateKernels& late, Context& context,
-                              const Bound& bound) {
+std::vector<TunedStep> tune(const Prepared& prepared, LateKernels& late, Context& context,
+                            const Bound& bound) {
   check_aliases(prepared.plan.graph, bound);
   return Tuner(prepared, late, context, bound).run();
 }

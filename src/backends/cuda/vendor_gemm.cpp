@@ -88,8 +88,8 @@ void describe_epilogue(VendorKernel& kernel) {
 void describe(VendorKernel& kernel) {
   const LtApi& api = *kernel.api;
   const VendorProblem& p = kernel.problem;
-  check(api, api.desc_create(&kernel.desc, LtComputeType::f32, LtDataType::f32),
-        "cublasLtMatmulDescCreate");
+  const LtComputeType compute = p.tf32 ? LtComputeType::f32_fast_tf32 : LtComputeType::f32;
+  check(api, api.desc_create(&kernel.desc, compute, LtDataType::f32), "cublasLtMatmulDescCreate");
   const auto set_transpose = [&](LtDescAttribute attribute, bool transpose) {
     const LtOperation operation = transpose ? LtOperation::transpose : LtOperation::none;
     check(api, api.desc_set(kernel.desc, attribute, &operation, sizeof operation),
@@ -184,8 +184,16 @@ std::vector<VendorCall> VendorGemm::calls(const Product& product, const VendorEp
   const auto d = leading(product.d, product.m, product.n);
   if (!a || !b || !d || !d->row_major) throw InternalError("a product that cannot be addressed");
 
-  VendorProblem problem{
-      product.a.dtype, product.d.dtype, product.m, product.n, product.k, *a, *b, d->stride, {}};
+  VendorProblem problem{product.a.dtype,
+                        product.d.dtype,
+                        product.tf32,
+                        product.m,
+                        product.n,
+                        product.k,
+                        *a,
+                        *b,
+                        d->stride,
+                        {}};
   if (!product.batch.empty()) problem.batch = product.batch.back();
   problem.epilogue = epilogue;
   std::int64_t num_calls = 1;

@@ -127,7 +127,7 @@ void evaluate_view(Evaluation& evaluation, ir::ValueId id) {
 }
 
 Evaluator::Evaluator(const ir::Graph& graph, const codegen::Bound& bound, const Options& options)
-    : evaluation_{graph, bound, options.numerics, {}, {}} {
+    : evaluation_{graph, bound, options.numerics, options.tf32, {}, {}} {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     evaluation_.roundings.push_back(rounding(graph.nodes[i], options));
     evaluation_.tables.push_back(make_table(graph, static_cast<ir::ValueId>(i), bound));

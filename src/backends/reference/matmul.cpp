@@ -1,5 +1,7 @@
 // Matrix products in float64, a panel of eight columns at a time.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <functional>
 
 #include "backends/reference/accumulate.h"
@@ -45,18 +47,40 @@ class Matrix {
   std::int64_t num_rows_ = 0, first_row_ = 0;
 };
 
-// Elements as numbers and radii.
+// How far TF32 may move any point of x: the last 13 mantissa bits are cut off or rounded,
+// subnormals flushed. A number whose last bits are zero stays.
+double tf32_error(const Interval& x) {
+  constexpr std::uint32_t kLostBits = (1u << 13) - 1;
+  constexpr double kSmallestNormal = 0x1p-126;
+  const double largest = std::max(std::abs(x.low), std::abs(x.high));
+  if (!std::isfinite(largest)) return 0;
+  if (largest < kSmallestNormal) return largest;
+  const auto single = static_cast<float>(x.value);
+  const bool stays =
+      is_exact(x) && single == x.value && (std::bit_cast<std::uint32_t>(single) & kLostBits) == 0;
+  return stays ? 0 : 0x1p-10 * largest;
+}
+
+// Elements as numbers and radii; with `tf32` those of what they become by it.
 struct Panel {
-  explicit Panel(std::int64_t size)
-      : value(static_cast<std::size_t>(size)), radius(static_cast<std::size_t>(size)) {}
+  Panel(std::int64_t size, bool tf32_)
+      : value(static_cast<std::size_t>(size)),
+        radius(static_cast<std::size_t>(size)),
+        tf32(tf32_) {}
   void set(std::int64_t at, const Interval& x) {
+    const double moved = tf32 ? tf32_error(x) : 0;
     value[static_cast<std::size_t>(at)] = x.value;
-    radius[static_cast<std::size_t>(at)] = radius_of(x);
-    exact = exact && is_exact(x);
+    radius[static_cast<std::size_t>(at)] = radius_of(x) + moved;
+    exact = exact && is_exact(x) && moved == 0;
   }
   std::vector<double> value, radius;
+  bool tf32;
   bool exact = true;
 };
+
+bool multiplies_f32(const ir::Graph& graph, ir::ValueId matmul) {
+  return graph[graph[matmul].args[0]].type.dtype == DType::f32;
+}
 
 // The products of some rows of A with all of B.
 class Product {
@@ -70,7 +94,8 @@ class Product {
         rows_(rows),
         first_result_row_(first_result_row),
         k_(a.num_cols()),
-        a_panel_(static_cast<std::int64_t>(rows.size()) * a.num_cols()) {}
+        tf32_(evaluation.tf32 && multiplies_f32(evaluation.graph, id)),
+        a_panel_(static_cast<std::int64_t>(rows.size()) * a.num_cols(), tf32_) {}
 
   void run() {
     gather_a();
@@ -95,7 +120,7 @@ class Product {
     bool exact = a_panel_.exact;
     for (std::int64_t k0 = 0; k0 < k_; k0 += kChunk) {
       const std::int64_t k1 = std::min(k0 + kChunk, k_);
-      Panel b_panel((k1 - k0) * kLanes);
+      Panel b_panel((k1 - k0) * kLanes, tf32_);
       b_.visit(k0, k1, first_col, end_col,
                [&](std::int64_t k, std::int64_t col, const Interval& x) {
                  b_panel.set((k - k0) * kLanes + col - first_col, x);
@@ -141,6 +166,7 @@ class Product {
   const Matrix &a_, &b_;
   const std::vector<std::int64_t>& rows_;
   std::int64_t first_result_row_, k_;
+  bool tf32_;
   Panel a_panel_;
 };
 

@@ -1,0 +1,209 @@
+// Which kernel runs a fused step on certain tensors, and when none does. A family made up for the
+// test, whose kernels compile in no time, stands for a real one.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/step_choice.h"
+#include "ir/text.h"
+#include "tests/unit/jit/environment.h"
+#include "tune/shortlist.h"
+
+namespace epifuse::cuda {
+namespace {
+
+using codegen::GemmConfig;
+using codegen::GemmSizes;
+using codegen::GemmVariant;
+
+constexpr int kFewRows = 1, kManyRows = 2, kBroken = 3, kRest = 4;  // configs, as tile_m
+
+GemmConfig config(int tile_m) {
+  GemmConfig out;
+  out.tile_m = tile_m;
+  return out;
+}
+
+// The broken one promises most.
+double expected_us(const plan::FusedGemm&, const GemmConfig& config, const GemmSizes& sizes,
+                   const codegen::DeviceLimits&) {
+  switch (config.tile_m) {
+    case kFewRows: return 2 + 0.01 * static_cast<double>(sizes.m);
+    case kManyRows: return 6;
+    case kBroken: return 1;
+    default: return 9;
+  }
+}
+
+codegen::KernelSource source(const plan::Plan&, const plan::FusedGemm&, const GemmConfig& config,
+                             const GemmVariant& variant, const codegen::TargetInfo&) {
+  const std::string body = config.tile_m == kBroken ? "#error broken" : "";
+  return {"k",
+          "extern \"C\" __global__ void k(int* x) {\n" + body + "\n*x = " +
+              std::to_string(100 * config.tile_m + static_cast<int>(variant.plain_loads)) +
+              ";\n}\n",
+          "sm_90a"};
+}
+
+// Tensors of 7 rows cannot be addressed; odd numbers of rows ask for another variant.
+std::optional<plan::WhyNot> why_not_bound(const plan::Plan&, const plan::FusedGemm&,
+                                          const codegen::Bound& bound) {
+  if (bound.sizes.at("M") == 7) return plan::WhyNot{"seven", "there are seven rows."};
+  return std::nullopt;
+}
+GemmVariant variant(const plan::Plan&, const plan::FusedGemm&, const codegen::Bound& bound) {
+  return {.plain_loads = static_cast<unsigned>(bound.sizes.at("M") % 2)};
+}
+
+bool takes(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
+           const codegen::TargetInfo&) {
+  return true;
+}
+
+codegen::KernelFamily make_family() {
+  codegen::KernelFamily family{};
+  family.name = "made_up";
+  family.expected_us = expected_us;
+  family.source = source;
+  family.why_not_bound = why_not_bound;
+  family.variant = variant;
+  family.takes = takes;
+  return family;
+}
+
+class StepChoices : public ::testing::Test {
+ protected:
+  StepChoices() {
+    prepared_.plan = plan::make_plan(
+        ir::parse("graph g(x: bf16[M, 4096], w: bf16[4096, 4096], b: bf16[4096]) {\n"
+                  "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"),
+        {});
+    StepKernels step;
+    step.kind = StepKind::family;
+    step.family = &family_;
+    for (int i : {kFewRows, kManyRows, kBroken, kRest}) step.candidates.push_back(config(i));
+    step.sizes = tune::typical_sizes(gemm().gemm);
+    step.most_kernels = 4;
+    // As the usual kernels are made, of a family that no table lists.
+    prepared_.steps.push_back(
+        prepare_variant(prepared_.plan, gemm(), step, {}, {1, 1, 1, 1}, sm90(), *jit_));
+  }
+
+  static const codegen::TargetInfo& sm90() { return *codegen::find_target("sm_90a"); }
+  const plan::FusedGemm& gemm() const {
+    return std::get<plan::FusedGemm>(prepared_.plan.steps.front());
+  }
+  StepChoice choose(std::int64_t rows, const ChoiceRules& rules = {}) {
+    codegen::Bound bound;
+    bound.sizes["M"] = rows;
+    return choose_step(prepared_, 0, late_, bound, rules);
+  }
+  int chosen(std::int64_t rows, const ChoiceRules& rules = {}) {
+    const StepChoice choice = choose(rows, rules);
+    return choice.kernel == nullptr ? 0 : choice.kernel->config.tile_m;
+  }
+
+  jit::TemporaryFolder folder_;
+  std::shared_ptr<jit::Jit> jit_ = std::make_shared<jit::Jit>(jit::KernelCache(folder_.path()));
+  codegen::KernelFamily family_ = make_family();
+  Prepared prepared_;
+  LateKernels late_{sm90(), jit_};
+};
+
+TEST_F(StepChoices, ACandidateThatDoesNotCompileMakesRoomForTheNextBest) {
+  const StepKernels& step = prepared_.steps.front();
+  EXPECT_EQ(step.candidates.size(), 3u);
+  ASSERT_EQ(step.report.why_not.size(), 1u);
+  EXPECT_EQ(step.report.why_not[0].code, "candidate_dropped");
+  std::vector<int> compiled;
+  for (const Kernel& kernel : step.kernels) compiled.push_back(kernel.config.tile_m);
+  EXPECT_EQ(compiled.size(), 1u);  // one beside the dropped one, of a variant's shortlist
+  EXPECT_NE(compiled.front(), kRest);
+}
+
+TEST_F(StepChoices, TheLeastExpectedTimeAmongTheCompiledOnesRuns) {
+  Prepared& all = prepared_;
+  for (int each : {kFewRows, kManyRows}) {
+    all.steps[0].kernels.push_back({config(each), {}, nullptr});
+  }
+  EXPECT_EQ(chosen(16), kFewRows);
+  EXPECT_EQ(chosen(4096), kManyRows);
+  EXPECT_EQ(grounds(choose(4096)).substr(0, 16), "6.0 us expected,");
+  EXPECT_EQ(print(choose(4096)).substr(0, 9), "made_up, ");
+}
+
+TEST_F(StepChoices, TensorsThatCannotBeAddressedAreSplit) {
+  const StepChoice choice = choose(7);
+  EXPECT_EQ(choice.kernel, nullptr);
+  ASSERT_TRUE(choice.why_split);
+  EXPECT_EQ(choice.why_split->code, "seven");
+}
+
+TEST_F(StepChoices, AVariantIsCompiledOnceAndServesOtherSizes) {
+  const StepChoice first = choose(17);
+  ASSERT_NE(first.kernel, nullptr);
+  EXPECT_EQ(first.kernels->variant.plain_loads, 1u);
+  EXPECT_NE(first.kernel->source.text.find("101;"), std::string::npos);
+  EXPECT_TRUE(first.kernel->binary->problems.empty());
+  EXPECT_EQ(choose(19).kernel, first.kernel);
+  EXPECT_NE(print(first).find("; full operands read element by element"), std::string::npos);
+  EXPECT_EQ(choose(18).kernels, &prepared_.steps.front());
+}
+
+TEST_F(StepChoices, NoRowsAreNoWork) {
+  const StepChoice choice = choose(0);
+  EXPECT_FALSE(choice.why_split);
+  EXPECT_EQ(choice.expected_us, 0);
+  EXPECT_EQ(grounds(choice), "");
+}
+
+TEST_F(StepChoices, AStepThatFusionWouldSlowDownIsSplitWithBothTimes) {
+  family_.expected_us = [](const plan::FusedGemm&, const GemmConfig&, const GemmSizes&,
+                           const codegen::DeviceLimits&) { return 1000.0; };
+  const StepChoice slow = choose(16);
+  ASSERT_TRUE(slow.why_split);
+  EXPECT_EQ(slow.why_split->code, "slower_than_unfused");
+  EXPECT_NE(slow.why_split->sentence.find("1000.0 us"), std::string::npos);
+  EXPECT_NE(slow.why_split->sentence.find("product and a tail 20.9 us"), std::string::npos)
+      << slow.why_split->sentence;
+  // Where nothing is known of the vendor's time, the step stays fused.
+  EXPECT_FALSE(choose(1 << 20).why_split);
+}
+
+TEST_F(StepChoices, AForcedChoiceRunsWhateverTheModelSays) {
+  const StepKernels& step = prepared_.steps.front();
+  for (int each : {kFewRows, kManyRows, kRest}) {
+    const ForcedChoice forced{0, candidate_name(step, config(each))};
+    EXPECT_EQ(chosen(16, {.forced = &forced}), each);
+    EXPECT_EQ(choose(16, {.forced = &forced}).measured, "being measured");
+  }
+  const ForcedChoice split{0, std::string(tune::kProductAndTail)};
+  ASSERT_TRUE(choose(16, {.forced = &split}).why_split);
+  const ForcedChoice of_another_step{1, std::string(tune::kProductAndTail)};
+  EXPECT_FALSE(choose(16, {.forced = &of_another_step}).why_split);
+  const ForcedChoice unknown{0, "made_up, dropped long ago"};
+  EXPECT_NE(choose(16, {.forced = &unknown}).kernel, nullptr);
+}
+
+TEST_F(StepChoices, AMeasuredChoiceHoldsForItsSizesAndInLaterProcesses) {
+  const tune::Machine machine{"NVIDIA H200", 13000};
+  const std::string rest = candidate_name(prepared_.steps.front(), config(kRest));
+  TunedChoices choices(machine, tune::TuneStore(folder_.path()));
+  const ChoiceRules rules{.tuned = &choices};
+  EXPECT_NE(chosen(64, rules), kRest);
+  choices.add(prepared_.plan, gemm(), {1, 64, 4096, 4096}, {}, {rest, "4.0 us measured"}, "what");
+  choices.add(prepared_.plan, gemm(), {1, 32, 4096, 4096}, {},
+              {std::string(tune::kProductAndTail), "5.0 us measured"}, "what");
+  for (int process = 0; process < 2; ++process) {
+    TunedChoices later(machine, tune::TuneStore(folder_.path()));
+    const ChoiceRules follow{.tuned = process == 0 ? &choices : &later};
+    EXPECT_EQ(chosen(64, follow), kRest);
+    EXPECT_EQ(grounds(choose(64, follow)), "4.0 us measured");
+    EXPECT_NE(chosen(66, follow), kRest);
+    ASSERT_TRUE(choose(32, follow).why_split);
+    EXPECT_EQ(choose(32, follow).why_split->code, "measured_slower");
+  }
+  TunedChoices other_device({"NVIDIA H100", 13000}, tune::TuneStore(folder_.path()));
+  EXPECT_NE(chosen(64, {.tuned = &other_device}), kRest);
+}
+
+}  // namespace
+}  // namespace epifuse::cuda
