@@ -87,6 +87,7 @@ struct TensorMapRequest {
   DType dtype = DType::bf16;
   std::int64_t rows = 0, cols = 0, row_stride = 0;  // in elements
   int box_rows = 0, box_cols = 0;                   // 128-byte swizzle, box_cols * size <= 128
+  bool rounds_to_tf32 = false;                      // float32 on its way to the tensor cores
   bool batched = false;                             // the map has two dims more:
   std::int64_t inner = 1, outer = 1, inner_stride = 0, outer_stride = 0;
 };

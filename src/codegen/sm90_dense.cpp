@@ -54,6 +54,7 @@ std::optional<OperandText> operand_text(DType dtype) {
   switch (dtype) {
     case DType::bf16: return OperandText{"bf16", "BF16BF16", 16};
     case DType::f16: return OperandText{"f16", "F16F16", 16};
+    case DType::f32: return OperandText{"tf32", "TF32TF32", 8};
     default: return std::nullopt;
   }
 }
@@ -66,9 +67,19 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
                   fmt::format("{} is {}; this family multiplies bf16 by bf16 and f16 by f16.", name,
                               epifuse::name(operand.dtype))};
   }
+  if (operand.dtype == DType::f32 && !plan.allow_tf32) {
+    return WhyNot{"tf32_not_allowed",
+                  fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was not "
+                              "asked for.",
+                              name)};
+  }
   if (operand.major == plan::Major::unknown) {
     return WhyNot{fmt::format("{}_not_contiguous", side),
                   fmt::format("neither dim of {} is known to be contiguous.", name)};
+  }
+  if (operand.dtype == DType::f32 && operand.major != plan::Major::k) {
+    return WhyNot{fmt::format("{}_not_k_major", side),
+                  fmt::format("{} is not contiguous along K, as TF32 operands must be.", name)};
   }
   return std::nullopt;
 }
@@ -117,6 +128,10 @@ std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const 
 
 std::string wgmma(const plan::GemmDesc& gemm, int columns) {
   const OperandText operand = *operand_text(gemm.a.dtype);
+  if (gemm.a.dtype == DType::f32) {
+    return fmt::format("cute::SM90::GMMA::MMA_64x{}x{}_F32{}_SS_TN<>", columns,
+                       operand.instruction_k, operand.types);
+  }
   return fmt::format(
       "cute::SM90::GMMA::MMA_64x{}x{}_F32{}_SS<\n      cute::SM90::GMMA::Major::{}, "
       "cute::SM90::GMMA::Major::{}>",
@@ -160,6 +175,7 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
     out += fmt::format("  static constexpr {} = {};  // {}\n", constant, value, meaning);
   };
   add(config.cooperative, "bool kCooperative", true, "both consumers share a tile");
+  add(gemm.a.dtype == DType::f32, "int kTileK", 32, "of float32: 128 bytes");
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
   add(variant.shifted_a, "bool kShiftedA", true, "rows of a start off 16-byte boundaries");

@@ -177,6 +177,7 @@ class Binder {
     }
     add_map(offset, index, view, operand.dtype,
             is_k_major ? tile_rows : kSwizzleBytes / bytes(operand.dtype));
+    out_.maps.back().rounds_to_tf32 = operand.dtype == DType::f32;
   }
 
   // A map for each class of rows.

@@ -129,8 +129,10 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits
   return out;
 }
 
-double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const GemmSizes& sizes,
+double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const GemmSizes& given,
                    const DeviceLimits& limits) {
+  GemmSizes sizes = given;
+  if (step.gemm.a.dtype == DType::f32) sizes.k *= 2;  // half the rate, twice the bytes
   const Tiling tiling = tile(config, sizes, limits);
   const double columns = mean_columns(config, sizes, tiling.columns);
   const Pressure load = pressure(step.epilogue);

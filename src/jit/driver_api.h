@@ -58,7 +58,13 @@ enum class CuStreamCaptureMode : int { global = 0, thread_local_ = 1, relaxed = 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 
-enum class CuTensorMapDataType : int { uint8 = 0, float16 = 6, float32 = 7, bfloat16 = 9 };
+enum class CuTensorMapDataType : int {
+  uint8 = 0,
+  float16 = 6,
+  float32 = 7,
+  bfloat16 = 9,
+  tfloat32 = 11,  // float32 in memory, rounded to TF32 on the way
+};
 enum class CuTensorMapInterleave : int { none = 0 };
 enum class CuTensorMapSwizzle : int { none = 0, bytes_32 = 1, bytes_64 = 2, bytes_128 = 3 };
 enum class CuTensorMapL2Promotion : int { none = 0, bytes_64 = 1, bytes_128 = 2, bytes_256 = 3 };
