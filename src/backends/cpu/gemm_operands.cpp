@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/threads.h"
 #include "base/check.h"
 
@@ -66,6 +67,12 @@ GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
   return problem;
 }
 
+bool has_dense_rows(const GemmProblem& problem, DType compute) {
+  const Operand& b = problem.b;
+  return b.dtype == compute && (b.column_stride == 1 || problem.k == 1) &&
+         (b.row_strides.back() == problem.k || problem.n == 1);
+}
+
 RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
     : compute_(compute), k_(problem.k), grid_(problem.a_grid), a_(problem.a) {
   const bool is_shared = !problem.merged && repeats_over_batches(problem.a);
@@ -118,7 +125,34 @@ void RowsOfA::pack_all(std::int64_t num_rows) {
   });
 }
 
-PanelsOfB::PanelsOfB(const GemmProblem& problem, DType compute)
+BlocksOfA::BlocksOfA(const GemmProblem& problem, DType compute, const RowsOfA& rows,
+                     std::int64_t rows_per_block, BufferPool& pool) {
+  if (problem.num_batches == 0) return;
+  const std::int64_t num_blocks = (problem.m + rows_per_block - 1) / rows_per_block;
+  const bool is_shared = rows.at(0, 0) == rows.at(problem.num_batches - 1, 0);
+  const std::int64_t num_batches = is_shared ? 1 : problem.num_batches;
+  block_bytes_ = static_cast<std::int64_t>(bytes_of_blocks(compute, rows_per_block, problem.k));
+  batch_bytes_ = is_shared ? 0 : num_blocks * block_bytes_;
+  packed_ = pool.borrow(static_cast<std::size_t>(num_batches * num_blocks * block_bytes_));
+  auto* const packed = reinterpret_cast<char*>(packed_.data());
+  data_ = packed;
+  const std::int64_t groups_per_block = (rows_per_block + kBlockWidth - 1) / kBlockWidth;
+  const std::int64_t num_units = num_batches * num_blocks * groups_per_block;
+  const std::int64_t group_bytes = block_bytes_ / groups_per_block;
+  const double nanoseconds = 0.05 * static_cast<double>(num_units * group_bytes);
+  run_units(num_units, workers_for(nanoseconds), [&](std::int64_t unit, int) {
+    const std::int64_t first = unit / groups_per_block % num_blocks * rows_per_block;
+    const std::int64_t rows_of_block = std::min(rows_per_block, problem.m - first);
+    const std::int64_t row = unit % groups_per_block * kBlockWidth;
+    if (row >= rows_of_block) return;
+    const char* data = rows.at(unit / groups_per_block / num_blocks, first + row);
+    const Matrix group{data,      compute,   std::min(kBlockWidth, rows_of_block - row),
+                       problem.k, problem.k, 1};
+    pack_blocks(group, compute, block_width(rows_of_block), packed + unit * group_bytes);
+  });
+}
+
+PanelsOfB::PanelsOfB(const GemmProblem& problem, DType compute, bool reads_blocks)
     : compute_(compute),
       dtype_(problem.b.dtype),
       k_(problem.k),
@@ -127,29 +161,45 @@ PanelsOfB::PanelsOfB(const GemmProblem& problem, DType compute)
       k_stride_(problem.k == 1 ? 1 : problem.b.column_stride),
       batch_offsets_(offsets_of_batches(problem.b_grid, problem.b, problem.num_batches, problem.n)),
       data_(problem.b.data),
-      way_(choose(problem)) {}
+      way_(choose(problem, reads_blocks)) {}
 
 // oneDNN's fast kernels want panels whose rows touch each other, which a panel of K-major weights
-// is. Other panels are packed, unless there are too few rows to pay for it.
-PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem) const {
-  constexpr std::int64_t kFewRows = 64;
+// is; they copy it into blocks, piece by piece. Packing blocks pays when more than one tile of rows
+// uses them, and while they leave room in the cache. Other panels are packed, unless there are too
+// few rows to pay for it.
+PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, bool reads_blocks) const {
+  constexpr std::int64_t kFewRows = 64, kManyRows = 384;
   const bool is_k_major = k_stride_ == 1 && column_stride_ >= k_;
   const bool is_n_major = column_stride_ == 1 && k_stride_ >= n_;
-  if (dtype_ == compute_) {
-    if (is_k_major && column_stride_ == k_) return Way::direct;
-    if ((is_k_major || is_n_major) && problem.m <= kFewRows) return Way::direct;
+  const bool is_dense = has_dense_rows(problem, compute_);
+  const bool fits = kBlockWidth * k_ <= 2 * elements_of_panel();
+  if (reads_blocks && fits && problem.m > (is_dense ? kManyRows : kFewRows)) return Way::blocks;
+  if (is_dense) return Way::direct;
+  if (dtype_ == compute_ && (is_k_major || is_n_major) && problem.m <= kFewRows) {
+    return Way::direct;
   }
   return column_stride_ == 1 ? Way::n_major : Way::k_major;
+}
+
+// Of a packed panel that stays in the second cache beside rows of a.
+std::int64_t PanelsOfB::elements_of_panel() const {
+  constexpr std::int64_t kBytes = 512 << 10;
+  return kBytes / static_cast<std::int64_t>(size_bytes(compute_));
 }
 
 MatrixType PanelsOfB::type(std::int64_t num_columns) const {
   MatrixType type{compute_, {k_, num_columns}, {k_stride_, column_stride_}};
   if (way_ == Way::k_major) type.strides = {1, k_};
   if (way_ == Way::n_major) type.strides = {num_columns, 1};
+  if (way_ == Way::blocks) {
+    type.strides.clear();
+    type.block_width = block_width(num_columns);
+  }
   return type;
 }
 
 std::size_t PanelsOfB::scratch_bytes(std::int64_t num_columns) const {
+  if (way_ == Way::blocks) return bytes_of_blocks(compute_, num_columns, k_);
   return packs() ? static_cast<std::size_t>(num_columns * k_) * size_bytes(compute_) : 0;
 }
 
@@ -165,6 +215,10 @@ const char* PanelsOfB::get(std::int64_t batch, std::int64_t first_column, std::i
                            char* scratch) const {
   Matrix matrix = panel(batch, first_column, num_columns);
   if (way_ == Way::direct) return matrix.data;
+  if (way_ == Way::blocks) {
+    pack_blocks(matrix, compute_, block_width(num_columns), scratch);
+    return scratch;
+  }
   if (way_ == Way::n_major) {
     std::swap(matrix.num_rows, matrix.num_columns);
     std::swap(matrix.row_stride, matrix.column_stride);
@@ -175,7 +229,11 @@ const char* PanelsOfB::get(std::int64_t batch, std::int64_t first_column, std::i
 
 // Packed rows of 256 bytes are four cache lines; longer ones make oneDNN's own copy slower.
 std::int64_t PanelsOfB::best_width() const {
-  return way_ == Way::n_major ? 256 / static_cast<std::int64_t>(size_bytes(compute_)) : 384;
+  constexpr std::int64_t kWidest = 384;
+  if (way_ == Way::blocks) {
+    return std::clamp(elements_of_panel() / k_ / kBlockWidth * kBlockWidth, kBlockWidth, kWidest);
+  }
+  return way_ == Way::n_major ? 256 / static_cast<std::int64_t>(size_bytes(compute_)) : kWidest;
 }
 
 }  // namespace epifuse::cpu

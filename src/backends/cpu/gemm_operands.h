@@ -28,6 +28,9 @@ struct GemmProblem {
 GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                          const codegen::Bound& bound, bool keeps_batches);
 
+// Whether oneDNN can read the columns of b as dense rows of k elements, where they lie.
+bool has_dense_rows(const GemmProblem& problem, DType compute);
+
 // Rows of a, k contiguous and rows k apart: where they are, or packed.
 class RowsOfA {
  public:
@@ -47,10 +50,27 @@ class RowsOfA {
   BufferPool::Buffer packed_;
 };
 
+// Blocks of rows of a, packed for the product b * a^T.
+class BlocksOfA {
+ public:
+  BlocksOfA() = default;
+  BlocksOfA(const GemmProblem& problem, DType compute, const RowsOfA& rows,
+            std::int64_t rows_per_block, BufferPool& pool);
+  const char* at(std::int64_t batch, std::int64_t block) const {
+    return data_ + batch * batch_bytes_ + block * block_bytes_;
+  }
+
+ private:
+  const char* data_ = nullptr;
+  std::int64_t block_bytes_ = 0, batch_bytes_ = 0;
+  BufferPool::Buffer packed_;
+};
+
 // How panels of b (some columns of the product, all of k) reach oneDNN.
 class PanelsOfB {
  public:
-  PanelsOfB(const GemmProblem& problem, DType compute);
+  // `reads_blocks`: oneDNN can be given blocks.
+  PanelsOfB(const GemmProblem& problem, DType compute, bool reads_blocks);
   bool packs() const { return way_ != Way::direct; }
   // What matmul is given for a panel of `num_columns`.
   MatrixType type(std::int64_t num_columns) const;
@@ -64,9 +84,11 @@ class PanelsOfB {
   bool is_k_major() const { return k_stride_ == 1; }
 
  private:
-  // direct: in place; k_major: packed as [columns][k]; n_major: packed as [k][columns].
-  enum class Way : std::uint8_t { direct, k_major, n_major };
-  Way choose(const GemmProblem& problem) const;
+  // direct: in place; k_major: packed as [columns][k]; n_major: packed as [k][columns]; blocks:
+  // packed as oneDNN's kernels read them.
+  enum class Way : std::uint8_t { direct, k_major, n_major, blocks };
+  Way choose(const GemmProblem& problem, bool reads_blocks) const;
+  std::int64_t elements_of_panel() const;
 
   DType compute_, dtype_;
   std::int64_t k_, n_, column_stride_, k_stride_;

@@ -12,6 +12,7 @@
 #include "backends/cpu/bare_gemm.h"
 #include "backends/cpu/epilogue_run.h"
 #include "backends/cpu/gemm_operands.h"
+#include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/threads.h"
 #include "base/parallel.h"
 #include "epifuse/error.h"
@@ -31,11 +32,12 @@ struct Tiling {
 // Time of a product beside what it would be in one piece on threads that are always busy. oneDNN
 // copies the panel into its own order once for each tile, which tall tiles spread over more rows;
 // narrow panels load `a` more often; the last tiles leave threads idle (docs/gotchas.md).
-double expected_cost(const Tiling& tiling, const GemmProblem& problem, int num_threads) {
+double expected_cost(const Tiling& tiling, const GemmProblem& problem, int num_threads,
+                     bool swaps) {
   const auto ratio = [](std::int64_t x, std::int64_t y) {
     return static_cast<double>(x) / static_cast<double>(y);
   };
-  const double overhead = 1 + ratio(12, tiling.rows) + ratio(3, tiling.columns);
+  const double overhead = 1 + ratio(swaps ? 3 : 12, tiling.rows) + ratio(3, tiling.columns);
   const std::int64_t num_tiles = problem.num_batches * tiling.num_row_blocks * tiling.num_panels;
   const double idle = ratio(ceil_div(num_tiles, num_threads) * num_threads, num_tiles);
   const double padding = ratio(tiling.num_panels * tiling.columns, problem.n) *
@@ -43,7 +45,7 @@ double expected_cost(const Tiling& tiling, const GemmProblem& problem, int num_t
   return overhead * idle * padding;
 }
 
-Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads) {
+Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads, bool swaps) {
   constexpr std::int64_t kMaxTileFloats = 96 * 1024;  // tile and panel share the second cache
   constexpr std::int64_t kMinRows = 64, kMaxRows = 384, kMostCuts = 8;
   Tiling best;
@@ -59,7 +61,7 @@ Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads
     for (std::int64_t blocks = fewest; blocks <= std::max(fewest, most); ++blocks) {
       tiling.rows = std::min(problem.m, round_up(ceil_div(problem.m, blocks), kLanes));
       tiling.num_row_blocks = ceil_div(problem.m, tiling.rows);
-      const double cost = expected_cost(tiling, problem, num_threads);
+      const double cost = expected_cost(tiling, problem, num_threads, swaps);
       if (cost >= best_cost) continue;
       best_cost = cost;
       best = tiling;
@@ -68,21 +70,53 @@ Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads
   return best;
 }
 
+// Whether to compute c^T = b * a^T: rows of b are read where they lie, a is packed into blocks,
+// once for all panels, and tiles of c are turned round in cache. Without it oneDNN copies b, which
+// takes long beside a product of few rows. It loses when blocks of a leave the cache or are mostly
+// padding.
+bool suits_swapping(const GemmProblem& problem, DType compute) {
+  constexpr std::int64_t kFewestRows = 5, kMostRows = 256;
+  // Float32 products are slow enough to wait for blocks from farther away.
+  const std::int64_t max_elements = std::int64_t{compute == DType::f32 ? 2 : 1} << 20;
+  const std::int64_t padded = round_up(problem.m, block_width(problem.m));
+  const bool fits = padded * problem.k <= max_elements;
+  const bool is_filled = problem.m <= kBlockWidth || padded * 10 <= problem.m * 11;
+  return problem.m >= kFewestRows && problem.m <= kMostRows && problem.k > 0 && fits && is_filled &&
+         has_dense_rows(problem, compute);
+}
+
 // One run of a fused product.
 class TiledGemm {
  public:
-  TiledGemm(const GemmProblem& problem, DType compute, EpilogueRun& epilogue, MatmulCache& matmuls,
+  // `in_blocks`: operands may be given to oneDNN in blocks.
+  TiledGemm(const GemmProblem& problem, DType compute, bool in_blocks, EpilogueRun& epilogue,
             BufferPool& pool)
       : problem_(problem),
         compute_(compute),
         epilogue_(epilogue),
         pool_(pool),
-        panels_(problem, compute),
+        swaps_(in_blocks && suits_swapping(problem, compute)),
+        panels_(problem, compute, in_blocks && !swaps_ && problem.k > 0),
         dots_(problem.m <= kFewRows && panels_.is_k_major()),
         rows_(problem, dots_ ? DType::f32 : compute, pool),
-        tiling_(cut(problem, panels_.best_width(), threads_of_tiling(epilogue))) {
+        tiling_(cut(problem, panels_.best_width(), threads_of_tiling(epilogue), swaps_)) {
     epilogue_.set_tiling(tiling_.num_row_blocks, tiling_.columns, pool);
-    if (problem_.k > 0 && tiling_.num_panels > 0 && !dots_) make_matmuls(matmuls);
+  }
+
+  // For the inner tiles, and those at the lower and right edges; false when oneDNN lacks one.
+  bool make_matmuls(MatmulCache& matmuls) {
+    if (problem_.k == 0 || tiling_.num_panels == 0 || dots_) return true;
+    for (const bool last_block : {false, true}) {
+      for (const bool last_panel : {false, true}) {
+        const std::int64_t m = last_block ? rows_of(tiling_.num_row_blocks - 1) : tiling_.rows;
+        const std::int64_t n = last_panel ? columns_of(tiling_.num_panels - 1) : tiling_.columns;
+        const auto matmul = matmuls.get(matmul_type(m, n));
+        if (!matmul) return false;
+        scratch_bytes_ = std::max(scratch_bytes_, matmul->scratch_bytes());
+        matmuls_[which(last_block, last_panel)] = matmul;
+      }
+    }
+    return true;
   }
 
   void run() {
@@ -91,6 +125,9 @@ class TiledGemm {
     // A packed panel serves all its row blocks when there are panels enough to share.
     blocks_per_unit_ =
         panels_.packs() && !dots_ && num_panels >= 4 * num_workers ? tiling_.num_row_blocks : 1;
+    if (swaps_ && num_panels > 0) {
+      blocks_of_a_ = BlocksOfA(problem_, compute_, rows_, tiling_.rows, pool_);
+    }
     std::vector<Worker> workers(static_cast<std::size_t>(num_workers));
     run_units(blocks_per_unit_ == 0 ? 0 : num_panels * tiling_.num_row_blocks / blocks_per_unit_,
               num_workers, [&](std::int64_t unit, int worker) {
@@ -103,7 +140,7 @@ class TiledGemm {
   // Scratch of one thread.
   struct Worker {
     EpilogueRun::Worker epilogue;
-    BufferPool::Buffer accumulator, panel, scratch;
+    BufferPool::Buffer accumulator, swapped, panel, scratch;
     const char* b = nullptr;
     std::int64_t panel_index = -1;
     std::array<std::optional<MatmulCall>, 4> calls;
@@ -135,22 +172,14 @@ class TiledGemm {
     return epilogue.has_reductions() ? kFixed : num_threads();
   }
 
-  // Inner tiles, and those at the lower and right edges.
-  void make_matmuls(MatmulCache& matmuls) {
-    for (const bool last_block : {false, true}) {
-      for (const bool last_panel : {false, true}) {
-        const std::int64_t m = last_block ? rows_of(tiling_.num_row_blocks - 1) : tiling_.rows;
-        const std::int64_t n = last_panel ? columns_of(tiling_.num_panels - 1) : tiling_.columns;
-        const MatmulType type{{compute_, {m, problem_.k}, {problem_.k, 1}},
-                              panels_.type(n),
-                              {DType::f32, {m, n}, {n, 1}},
-                              1};
-        const auto matmul = matmuls.get(type);
-        if (!matmul) throw UnavailableError("oneDNN cannot multiply float32 matrices here");
-        scratch_bytes_ = std::max(scratch_bytes_, matmul->scratch_bytes());
-        matmuls_[which(last_block, last_panel)] = matmul;
-      }
+  MatmulType matmul_type(std::int64_t m, std::int64_t n) const {
+    const std::int64_t k = problem_.k;
+    if (swaps_) {
+      return {{compute_, {n, k}, {k, 1}},
+              {compute_, {k, m}, {}, block_width(m)},
+              {DType::f32, {n, m}, {m, 1}}};
     }
+    return {{compute_, {m, k}, {k, 1}}, panels_.type(n), {DType::f32, {m, n}, {n, 1}}};
   }
 
   void start_worker(Worker& worker) {
@@ -158,6 +187,7 @@ class TiledGemm {
     worker.accumulator = pool_.borrow(tile_floats * sizeof(float));
     std::fill_n(worker.accumulator.floats(), tile_floats, 0.0f);
     if (dots_) return;
+    if (swaps_) worker.swapped = pool_.borrow(tile_floats * sizeof(float));
     worker.panel = pool_.borrow(panels_.scratch_bytes(tiling_.columns));
     worker.scratch = pool_.borrow(scratch_bytes_);
   }
@@ -179,25 +209,49 @@ class TiledGemm {
   }
 
   void run_tile(std::int64_t batch, std::int64_t block, std::int64_t panel, Worker& worker) {
-    const std::int64_t first_row = block * tiling_.rows;
-    if (dots_) {
-      multiply_by_dots(batch, panel, worker);
-    } else if (problem_.k > 0) {
-      const std::size_t edge =
-          which(block == tiling_.num_row_blocks - 1, panel == tiling_.num_panels - 1);
-      std::optional<MatmulCall>& call = worker.calls[edge];
-      if (!call) call.emplace(matmuls_[edge]);
-      call->run(rows_.at(batch, first_row), worker.b, worker.accumulator.data(),
-                worker.scratch.data());
-    }
     Tile tile;
-    tile.first_row = batch * problem_.m + first_row;
+    tile.first_row = batch * problem_.m + block * tiling_.rows;
     tile.num_rows = rows_of(block);
     tile.first_column = panel * tiling_.columns;
     tile.num_columns = columns_of(panel);
     tile.row_block = batch * tiling_.num_row_blocks + block;
     tile.accumulator = worker.accumulator.floats();
+    if (dots_) {
+      multiply_by_dots(batch, panel, worker);
+    } else if (problem_.k > 0) {
+      multiply(batch, block, panel, worker);
+      if (swaps_) return run_swapped(tile, worker);
+    }
     epilogue_.run(tile, worker.epilogue, pool_);
+  }
+
+  void multiply(std::int64_t batch, std::int64_t block, std::int64_t panel, Worker& worker) {
+    const std::size_t edge =
+        which(block == tiling_.num_row_blocks - 1, panel == tiling_.num_panels - 1);
+    std::optional<MatmulCall>& call = worker.calls[edge];
+    if (!call) call.emplace(matmuls_[edge]);
+    if (swaps_) {
+      call->run(worker.b, blocks_of_a_.at(batch, block), worker.swapped.data(),
+                worker.scratch.data());
+    } else {
+      call->run(rows_.at(batch, block * tiling_.rows), worker.b, worker.accumulator.data(),
+                worker.scratch.data());
+    }
+  }
+
+  // Some rows of the tile at a time change places with its columns, and stay in the first cache.
+  // A reduction wants its tile whole.
+  void run_swapped(const Tile& tile, Worker& worker) {
+    constexpr std::int64_t kRows = 32;
+    const std::int64_t step = epilogue_.has_reductions() ? tile.num_rows : kRows;
+    for (std::int64_t row = 0; row < tile.num_rows; row += step) {
+      Tile slice = tile;
+      slice.first_row += row;
+      slice.num_rows = std::min(step, tile.num_rows - row);
+      transpose(worker.swapped.floats() + row, tile.num_rows, slice.num_rows, slice.num_columns,
+                worker.accumulator.floats());
+      epilogue_.run(slice, worker.epilogue, pool_);
+    }
   }
 
   // With few rows the weights are read once and used a few times: oneDNN's copy of them would take
@@ -221,9 +275,11 @@ class TiledGemm {
   DType compute_;
   EpilogueRun& epilogue_;
   BufferPool& pool_;
+  bool swaps_;
   PanelsOfB panels_;
   bool dots_;
   RowsOfA rows_;
+  BlocksOfA blocks_of_a_;
   Tiling tiling_;
   std::int64_t blocks_per_unit_ = 1;
   std::size_t scratch_bytes_ = 0;
@@ -243,14 +299,20 @@ void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const Epilogu
   if (is_bare(step) && run_bare_gemm(problem, step, bound, matmuls, pool)) return;
   EpilogueRun epilogue(step.epilogue, program, bound, problem.shape,
                        problem.merged ? Merge::batches : Merge::none);
-  TiledGemm(problem, compute_dtype(step.gemm, matmuls), epilogue, matmuls, pool).run();
+  const DType compute = compute_dtype(step.gemm, matmuls);
+  for (const bool in_blocks : {true, false}) {
+    if (in_blocks && !matmuls.reads_blocks(compute)) continue;
+    TiledGemm product(problem, compute, in_blocks, epilogue, pool);
+    if (product.make_matmuls(matmuls)) return product.run();
+  }
+  throw UnavailableError("oneDNN cannot multiply float32 matrices here");
 }
 
 std::string describe_gemm(const plan::FusedGemm& step, MatmulCache& matmuls) {
   const DType compute = compute_dtype(step.gemm, matmuls);
   if (is_bare(step)) return fmt::format("oneDNN {} matmul of the whole product", name(compute));
   std::string text = fmt::format(
-      "oneDNN {} matmul of panels of 128 columns, epilogue on each tile "
+      "oneDNN {} matmul of panels of columns, epilogue on each tile "
       "while it is in cache ({})",
       name(compute), best_strips().name);
   if (compute != step.gemm.a.dtype)

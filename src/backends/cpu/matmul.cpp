@@ -6,7 +6,9 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
+#include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/threads.h"
 #include "epifuse/error.h"
 
@@ -17,10 +19,27 @@ namespace {
   throw DeviceError(fmt::format("oneDNN failed to {}: {}", what, dnnl_status2str(status)));
 }
 
+dnnl::memory::format_tag tag_of_blocks(const MatrixType& type) {
+  using Tag = dnnl::memory::format_tag;
+  const bool is_bf16 = type.dtype == DType::bf16;
+  switch (type.block_width) {
+    case 16: return is_bf16 ? Tag::BA16a16b2a : Tag::BA16a16b;
+    case 32: return is_bf16 ? Tag::BA16a32b2a : Tag::BA16a32b;
+    case 48: return is_bf16 ? Tag::BA16a48b2a : Tag::BA16a48b;
+    default: return is_bf16 ? Tag::BA16a64b2a : Tag::BA16a64b;
+  }
+}
+
 dnnl::memory::desc describe(const MatrixType& type) {
   const auto dtype =
       type.dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  if (type.block_width > 0) return {type.shape, dtype, tag_of_blocks(type)};
   return {type.shape, dtype, type.strides};
+}
+
+// oneDNN multiplies any format, but only these kernels read blocks without a copy.
+bool is_brgemm(const dnnl::matmul::primitive_desc& description) {
+  return std::string_view(description.impl_info_str()).starts_with("brg");
 }
 
 }  // namespace
@@ -32,6 +51,7 @@ std::shared_ptr<const Matmul> Matmul::make(const MatmulType& type, const dnnl::e
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::matmul::desc operation(describe(type.a), describe(type.b), describe(type.c));
     const dnnl::matmul::primitive_desc description(operation, attributes, engine);
+    if (type.b.block_width > 0 && !is_brgemm(description)) return nullptr;
     return std::shared_ptr<const Matmul>(new Matmul(engine, description));
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_unimplemented) return nullptr;
@@ -88,6 +108,11 @@ bool MatmulCache::is_native(DType dtype) {
   if (dtype != DType::bf16) return false;
   const MatrixType square{DType::bf16, {16, 16}, {16, 1}};
   return get({square, square, {DType::f32, {16, 16}, {16, 1}}, 1}) != nullptr;
+}
+
+bool MatmulCache::reads_blocks(DType dtype) {
+  const MatrixType square{dtype, {64, 64}, {64, 1}}, blocks{dtype, {64, 64}, {}, kBlockWidth};
+  return get({square, blocks, {DType::f32, {64, 64}, {64, 1}}, 1}) != nullptr;
 }
 
 }  // namespace epifuse::cpu

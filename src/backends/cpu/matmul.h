@@ -17,7 +17,9 @@ namespace epifuse::cpu {
 // A matrix (or a batch of them) as oneDNN sees it; sizes of broadcast batch dims are 1.
 struct MatrixType {
   DType dtype = DType::f32;
-  std::vector<std::int64_t> shape, strides;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  // not of a matrix in blocks
+  std::int64_t block_width = 0;       // of pack_blocks()
   auto operator<=>(const MatrixType&) const = default;
 };
 
@@ -31,10 +33,11 @@ struct MatmulType {
 // A compiled primitive. Any number of threads may call it at once.
 class Matmul {
  public:
-  // Null when oneDNN has no implementation for the type on this machine.
+  // Null when oneDNN has no implementation for the type on this machine, or a slow one for blocks.
   static std::shared_ptr<const Matmul> make(const MatmulType& type, const dnnl::engine& engine);
 
   std::size_t scratch_bytes() const { return scratch_.get_size(); }
+  std::size_t b_bytes() const { return b_.get_size(); }
   const dnnl::engine& engine() const { return engine_; }
 
  private:
@@ -65,6 +68,8 @@ class MatmulCache {
   std::shared_ptr<const Matmul> get(const MatmulType& type);
   // Whether oneDNN multiplies matrices of `dtype` on this machine; if not, they become f32 first.
   bool is_native(DType dtype);
+  // Whether oneDNN has kernels for `dtype` that read b in blocks.
+  bool reads_blocks(DType dtype);
 
  private:
   static constexpr std::size_t kMaxPrimitives = 512;

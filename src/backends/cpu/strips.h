@@ -43,6 +43,12 @@ struct StripKernels {
   // out[i] = sum over j of a[j] * b[i * b_stride + j], for rows i of b: a product with one row.
   void (*dots[kNumDTypes])(float* out, const float* a, const void* b, std::int64_t b_stride,
                            std::int64_t num_rows, std::int64_t k);
+  // Words of 4 bytes, 16 by 16, for each of `num_blocks` along a row:
+  // out[(block * 16 + j) * out_stride + i] = row(i)[block * 16 + j], rows `row_bytes` apart.
+  void (*transpose)(void* out, std::int64_t out_stride, const void* rows, std::int64_t row_bytes,
+                    std::int64_t num_blocks);
+  // Words from two rows of 2-byte elements: (even[i], odd[i]); `odd` may be null: zeros.
+  void (*interleave)(void* out, const void* even, const void* odd, std::int64_t n);
 };
 
 // The tables this processor can run, best first; never empty.

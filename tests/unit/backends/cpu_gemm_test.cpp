@@ -12,9 +12,9 @@ namespace {
 struct Sizes3 {
   std::int64_t m, n, k;
 };
-constexpr Sizes3 kOddSizes[] = {{1, 1, 1},    {1, 130, 77},   {3, 5, 0},      {17, 127, 33},
-                                {0, 8, 4},    {8, 0, 4},      {127, 257, 65}, {66, 300, 129},
-                                {700, 40, 9}, {1300, 129, 16}};
+constexpr Sizes3 kOddSizes[] = {{1, 1, 1},    {1, 130, 77},    {3, 5, 0},      {17, 127, 33},
+                                {0, 8, 4},    {8, 0, 4},       {127, 257, 65}, {66, 300, 129},
+                                {700, 40, 9}, {1300, 129, 16}, {58, 75, 301},  {400, 200, 71}};
 
 std::string text(const std::string& a, const std::string& b, const std::string& product,
                  const std::string& dtype) {
