@@ -37,6 +37,7 @@ struct Pressure {
   int cost = 0;          // instructions an element
   bool rounds = false;   // keeps roundings, and with them more values
   bool vectors = false;  // more than the one row vector of a bias
+  bool many_vectors = false;  // more than two vectors or scalars
 };
 Pressure pressure(const plan::Epilogue& epilogue);
 

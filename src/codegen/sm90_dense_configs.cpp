@@ -111,9 +111,16 @@ int math_columns(const Pressure& p, const Shape& shape) {
 
 bool takes_most_accumulators(const Pressure& p, const Shape& shape) {
   const int slots = p.load_slots + p.store_slots;
+  if (p.reductions > 0 || p.many_vectors) return false;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
+}
+
+// With f16 accumulators rounded first of all, ptxas reads them before the products of these
+// schedules have ended, and then runs one product at a time (C7514, NVRTC 13.0.88).
+bool reads_early(const Shape& shape) {
+  return shape.cluster_m * shape.cluster_n > 1 || (shape.cooperative && shape.split_k == 1);
 }
 
 // Whether every result can be staged where one full-size load was: as many of both, equally wide.
@@ -159,8 +166,9 @@ GemmConfig config_of(const Shape& shape, const Epilogue& epilogue, const TargetI
   config.tile_m = shape.m;
   config.tile_n = shape.n;
   const int most_depth = shape.split_k > 1 ? 1 : chunks(shape);
-  config.load_depth = registers.load_slots == 1 ? std::min(most_depth, 2) : 1;
-  config.store_depth = registers.store_slots == 1 ? std::min(most_depth, 2) : 1;
+  const int two_or_one = most_depth % 2 == 0 ? 2 : 1;  // the depth divides a tile's chunks
+  config.load_depth = registers.load_slots == 1 ? two_or_one : 1;
+  config.store_depth = registers.store_slots == 1 ? two_or_one : 1;
   config.math_columns = math_columns(registers, shape);
   config.cooperative = shape.cooperative;
   config.two_widths = shape.two_widths;
@@ -193,6 +201,7 @@ Pressure pressure(const Epilogue& epilogue) {
   const int num_tiles = static_cast<int>(loads_of(epilogue, Access::tile).size());
   const auto num_loads = static_cast<int>(epilogue.loads.size());
   out.vectors = out.rows > 1 || out.rows + num_tiles < num_loads;
+  out.many_vectors = num_loads - num_tiles > 2;
   return out;
 }
 
@@ -225,6 +234,7 @@ std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target)
         !takes_most_accumulators(registers, shape)) {
       continue;
     }
+    if (registers.rounds && step.gemm.a.dtype == DType::f16 && reads_early(shape)) continue;
     const GemmConfig config = config_of(shape, step.epilogue, target);
     if (config.stages >= kFewestStages) out.push_back(config);
   }

@@ -32,6 +32,7 @@ constexpr double kMultipliesPerClock = 2048 / 1.046;
 constexpr double kStepClocks = 75;
 constexpr double kCooperativeStepClocks = 14;
 constexpr double kRowClocks = 0.058;  // of moving a row or column of a step
+constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
 constexpr double kChunkClocks = 200, kOperationClocks = 53;
 constexpr double kLoadClocks = 750, kStoreClocks = 50;  // of a full operand, a further result
 constexpr double kCutClocks = 1500;                     // of what a narrow tile copies out by hand
@@ -78,14 +79,16 @@ double mean_columns(const GemmConfig& config, const GemmSizes& sizes, std::int64
   return static_cast<double>(sizes.n) / static_cast<double>(columns);
 }
 
-double main_clocks(const GemmConfig& config, double columns, std::int64_t k) {
+double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std::int64_t k) {
   const std::int64_t steps =
       round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / kMultipliesPerClock;
   const double move = kRowClocks * (static_cast<double>(config.tile_m) / config.cluster_n +
                                     columns / config.cluster_m);
+  const double idle =
+      kIdleRowClocks * static_cast<double>(std::max<std::int64_t>(config.tile_m - m - 64, 0));
   const double step =
-      multiply + move + kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
+      idle + multiply + move + kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   return static_cast<double>(steps) * step + (is_cluster ? kClusterClocks : 0);
 }
@@ -136,7 +139,7 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
   const Tiling tiling = tile(config, sizes, limits);
   const double columns = mean_columns(config, sizes, tiling.columns);
   const Pressure load = pressure(step.epilogue);
-  const double main = main_clocks(config, columns, sizes.k);
+  const double main = main_clocks(config, columns, sizes.m, sizes.k);
   const double epilogue = epilogue_clocks(load, config, columns);
   const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
   const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));

@@ -42,6 +42,7 @@ enum class LtOperation : std::int32_t { none = 0, transpose = 1 };
 enum class LtLayoutAttribute : int { batch_count = 5, batch_stride = 6 };
 enum class LtPreferenceAttribute : int {
   max_workspace_bytes = 1,
+  reduction_scheme_mask = 3,
   min_alignment_a_bytes = 5,
   min_alignment_b_bytes = 6,
   min_alignment_c_bytes = 7,

@@ -29,8 +29,9 @@ struct BatchDim {
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   StridedMatrix a, b, d;
-  std::vector<BatchDim> batch;  // outermost first
-  bool tf32 = false;            // float32 operands may be multiplied so
+  bool rounds_partial_sums = false;  // may: the fastest the library has, for baselines
+  std::vector<BatchDim> batch;       // outermost first
+  bool tf32 = false;                 // float32 operands may be multiplied so
   bool operator==(const Product&) const = default;
 };
 

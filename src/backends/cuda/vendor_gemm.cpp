@@ -133,6 +133,9 @@ void choose_algorithm(VendorKernel& kernel, LtHandle handle) {
   };
   const std::uint64_t workspace_bytes = VendorGemm::kWorkspaceBytes;
   set(LtPreferenceAttribute::max_workspace_bytes, workspace_bytes);
+  // Split-K may add partial sums in the result's dtype, which would round every one of them.
+  constexpr std::uint32_t kInFloat32 = 2, kAny = 7;
+  set(LtPreferenceAttribute::reduction_scheme_mask, p.rounds_partial_sums ? kAny : kInFloat32);
   set(LtPreferenceAttribute::min_alignment_a_bytes, static_cast<std::uint32_t>(p.b_alignment));
   set(LtPreferenceAttribute::min_alignment_b_bytes, static_cast<std::uint32_t>(p.a_alignment));
   set(LtPreferenceAttribute::min_alignment_c_bytes, static_cast<std::uint32_t>(p.d_alignment));
@@ -187,6 +190,7 @@ std::vector<VendorCall> VendorGemm::calls(const Product& product, const VendorEp
   VendorProblem problem{product.a.dtype,
                         product.d.dtype,
                         product.tf32,
+                        product.rounds_partial_sums,
                         product.m,
                         product.n,
                         product.k,
@@ -251,7 +255,9 @@ Product product_of_views(const TensorView& a, const TensorView& b, const TensorV
   step.gemm.k = Dim(a.shape.back());
   step.epilogue.has_accumulator = true;
   step.epilogue.stores.push_back({"d", 2, d.dtype, plan::StoreKind::tile, 0});
-  return simplify(product_of(step, bound));
+  Product product = simplify(product_of(step, bound));
+  product.rounds_partial_sums = true;
+  return product;
 }
 
 }  // namespace
