@@ -30,10 +30,12 @@ struct F16 {
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
     return y;
   }
+  // As a pair: a single one is a slow instruction, which ptxas also moves ahead of a wait for
+  // wgmma.
   static __device__ __forceinline__ Storage store(float x) {
-    Storage y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
+    return static_cast<Storage>(pair & 0xffffu);
   }
 };
 

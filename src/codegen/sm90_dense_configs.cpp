@@ -109,18 +109,23 @@ int math_columns(const Pressure& p, const Shape& shape) {
   return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
 }
 
-bool takes_most_accumulators(const Pressure& p, const Shape& shape) {
+bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched) {
   const int slots = p.load_slots + p.store_slots;
+  if (batched && shape.two_widths) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
 }
 
-// With f16 accumulators rounded first of all, ptxas reads them before the products of these
-// schedules have ended, and then runs one product at a time (C7514, NVRTC 13.0.88).
-bool reads_early(const Shape& shape) {
-  return shape.cluster_m * shape.cluster_n > 1 || (shape.cooperative && shape.split_k == 1);
+// An operand that is contiguous along M or N comes in whole blocks of 64 from each CTA of a
+// cluster.
+bool shares_whole_blocks(const plan::Operand& operand, int tile, int sharers) {
+  return operand.major == plan::Major::k || tile / 64 % sharers == 0;
+}
+bool shares_whole_blocks(const plan::Operand& a, const plan::Operand& b, const GemmConfig& config) {
+  return shares_whole_blocks(a, config.tile_m, config.cluster_n) &&
+         shares_whole_blocks(b, config.tile_n, config.cluster_m);
 }
 
 // Whether every result can be staged where one full-size load was: as many of both, equally wide.
@@ -219,6 +224,7 @@ int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVar
 
 bool takes(const FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
            const TargetInfo& target) {
+  if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) return false;
   if (!variant.is_shifted()) return true;
   const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
   return cluster_size(config) == 1 && !config.two_widths &&
@@ -231,11 +237,11 @@ std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target)
   std::vector<GemmConfig> out;
   for (const Shape& shape : kShapes) {
     if (accumulators(shape) > kMostAccumulatorsOfAll &&
-        !takes_most_accumulators(registers, shape)) {
+        !takes_most_accumulators(registers, shape, !step.gemm.batch.empty())) {
       continue;
     }
-    if (registers.rounds && step.gemm.a.dtype == DType::f16 && reads_early(shape)) continue;
     const GemmConfig config = config_of(shape, step.epilogue, target);
+    if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;

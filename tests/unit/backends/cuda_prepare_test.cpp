@@ -61,7 +61,7 @@ TEST_F(CudaPrepare, WhatNoFamilyTakesIsSplitWithTheReason) {
   ASSERT_EQ(prepared.steps.size(), 2u);
   EXPECT_EQ(prepared.steps[0].kind, StepKind::vendor);
   EXPECT_EQ(prepared.steps[0].report.how, "cuBLASLt");
-  EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"operand_dtype"});
+  EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"tf32_not_allowed"});
   EXPECT_EQ(prepared.steps[1].kind, StepKind::tail);
   EXPECT_TRUE(is_bare(std::get<plan::FusedGemm>(prepared.plan.steps[0])));
   EXPECT_EQ(prepared.plan.temporaries().size(), 1u);
