@@ -67,11 +67,15 @@ constexpr int kFirstTile = 2, kFirstStore = kFirstTile + kMaxTiles;  // in GemmP
 
 constexpr int kRowClasses = 8;  // rows 8 apart are a multiple of 16 bytes apart
 
+constexpr int kStagedRowBytes = 144;  // of a box of such rows: 128, and what precedes a row
+constexpr int kStagings = 2;          // loaded ahead of the stages
+
 // An operand whose rows start off 16-byte boundaries. Its rows j, j + 8, .. are a matrix with a map
-// of its own, of boxes of 8 rows; row i of it starts shifts[j] elements into row i of the map.
+// of its own; row i of it starts 2 (shifts >> 4 j & 7) bytes into row i of the map, as boxes start
+// at 16-byte boundaries only.
 struct ShiftedOperand {
   TensorMap classes[kRowClasses];
-  int shifts[kRowClasses];
+  unsigned shifts;
 };
 
 // Of kernels with such operands: `a` or `b` stands for the map of that name in `gemm`.

@@ -319,7 +319,11 @@ __device__ __forceinline__ void prepare(const abi::GemmParams& p) {
   for (int i = 0; i < Config::kStages; ++i) {
     Layout::full(i).init(Layout::kFullArrivals);
     Layout::empty(i).init(kReaders * kPeers);
-    if constexpr (Layout::kAnyShifted) Layout::landed(i).init(1);
+  }
+#pragma unroll 1
+  for (int i = 0; i < Layout::kNumStagings; ++i) {
+    Layout::landed(i).init(1);
+    Layout::drained(i).init(kMovers);
   }
   auto* arrived = reinterpret_cast<FullBarrier*>(shared_memory() + Layout::kArrivedAt);
 #pragma unroll 1

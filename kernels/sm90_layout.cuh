@@ -1,6 +1,7 @@
 // What lies where in the shared memory of one CTA of a Hopper GEMM.
 #pragma once
 
+#include "kernels/row_classes.cuh"
 #include "kernels/sm90_epilogue.cuh"
 
 namespace epifuse::sm90 {
@@ -9,8 +10,8 @@ constexpr int kConsumers = 2;  // warpgroups
 constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
 
-// In this order: stages of A, stages of B, staging of stores and loads (kStoresAt, kLoadsAt), row
-// vectors, barriers.
+// In this order: stages of A, stages of B, staging of shifted operands, of stores and of loads
+// (kStoresAt, kLoadsAt), row vectors, barriers.
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
@@ -21,7 +22,14 @@ struct SharedLayout : Config_ {
   static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
   static constexpr int kA = 0;
   static constexpr int kB = kA + Config::kStages * kABytes;
-  static constexpr int kStoresAt = kB + Config::kStages * kBBytes;
+  using ARows = StagedRows<Config::kAIsKMajor, Config::kTileM>;
+  using BRows = StagedRows<Config::kBIsKMajor, Config::kTileN>;
+  static constexpr int kStagedABytes = Config::kShiftedA ? ARows::kBytes : 0;
+  static constexpr int kStagedBytes = kStagedABytes + (Config::kShiftedB ? BRows::kBytes : 0);
+  static constexpr bool kAnyShifted = Config::kShiftedA || Config::kShiftedB;
+  static constexpr int kNumStagings = kAnyShifted ? abi::kStagings : 0;
+  static constexpr int kStagedAt = kB + Config::kStages * kBBytes;
+  static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
   static constexpr int kStoreBytes =
       Config::kInPlace ? 0 : Config::kStoreDepth * kSlotBytes * kStoreSlots;  // a warp
   static constexpr int kLoadsAt = kStoresAt + kWarps * kStoreBytes;
@@ -32,8 +40,8 @@ struct SharedLayout : Config_ {
   static constexpr int kArrivedAt = kEmptyAt + Config::kStages * 8;
   static constexpr int kNumArrived = kLoadSlots > 0 ? kWarps* Config::kLoadDepth : 0;
   static constexpr int kLandedAt = kArrivedAt + kNumArrived * 8;
-  static constexpr bool kAnyShifted = Config::kShiftedA || Config::kShiftedB;
-  static constexpr int kBytes = kLandedAt + (kAnyShifted ? Config::kStages * 8 : 0);
+  static constexpr int kDrainedAt = kLandedAt + kNumStagings * 8;
+  static constexpr int kBytes = kDrainedAt + kNumStagings * 8;
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not.
@@ -54,8 +62,17 @@ struct SharedLayout : Config_ {
     return reinterpret_cast<FullBarrier*>(shared_memory() + kFullAt)[stage];
   }
   // What is still to be put in order.
-  static __device__ __forceinline__ FullBarrier& landed(int stage) {
-    return reinterpret_cast<FullBarrier*>(shared_memory() + kLandedAt)[stage];
+  static __device__ __forceinline__ unsigned char* staged_a(int staging) {
+    return shared_memory() + kStagedAt + staging * kStagedBytes;
+  }
+  static __device__ __forceinline__ unsigned char* staged_b(int staging) {
+    return staged_a(staging) + kStagedABytes;
+  }
+  static __device__ __forceinline__ FullBarrier& landed(int staging) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() + kLandedAt)[staging];
+  }
+  static __device__ __forceinline__ EmptyBarrier& drained(int staging) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kDrainedAt)[staging];
   }
   static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];

@@ -1,10 +1,10 @@
 // The Hopper GEMM where rows of A, of B or of both start off 16-byte boundaries, which TMA cannot
 // address.
 //
-// Rows j, j + 8, j + 16, .. can be addressed: they are a multiple of 16 bytes apart, and a box may
-// start at any element of a row. So each class of rows has a map of its own, and a stage arrives
-// class by class; the producer's other warps then put its rows in order where they are (see
-// kernels/row_classes.cuh) before they tell the consumers. What is aligned goes straight to them.
+// Rows j, j + 8, j + 16, .. are a multiple of 16 bytes apart, and from the boundary before them on
+// they can be addressed. So each class of rows has a map of its own; its boxes arrive in a staging
+// area, and the producer's other warps move the rows to their place in the stage, shifted (see
+// kernels/row_classes.cuh), before they tell the consumers. What is aligned goes straight there.
 #pragma once
 
 #include "kernels/row_classes.cuh"
@@ -12,100 +12,131 @@
 
 namespace epifuse::sm90 {
 
-constexpr int kRegistersToMove = 40;
-constexpr int kRegistersBesideMovers = 232;
+constexpr int kRegistersToMove = 56;
+constexpr int kRegistersBesideMovers = 224;
 
-// Loads an operand's tile in blocks of 64 rows, each class by class.
-template <class Config, bool kIsKMajor, int kTile>
+// Loads an operand's tile into its staging, class by class.
+template <class Config, class Rows, bool kIsKMajor>
 __device__ __forceinline__ void load_classes(const abi::ShiftedOperand& operand,
-                                             FullBarrier& barrier, unsigned char* stage, int first,
+                                             FullBarrier& barrier, unsigned char* staged, int first,
                                              int k, Batch batch) {
-  static_assert(kClassBlockBytes == kBlockBytes && kTile % 64 == 0);
 #pragma unroll
   for (int j = 0; j < abi::kRowClasses; ++j) {
-    const int shift = operand.shifts[j];
 #pragma unroll
-    for (int block = 0; block < kTile / 64; ++block) {
-      const int mn = first + block * 64;
+    for (int box = 0; box < Rows::kBoxes; ++box) {
+      const int mn = first + box * 64;
       const int row = kIsKMajor ? mn : k, col = kIsKMajor ? k : mn;
       load_box<Config::kBatched>(operand.classes[j], barrier,
-                                 stage + block * kBlockBytes + j * kClassBytes,
-                                 row / abi::kRowClasses, col + shift, batch);
+                                 staged + box * Rows::kBlockBytes + j * Rows::kClassBytes,
+                                 row / abi::kRowClasses, col, batch);
     }
   }
 }
 
+// One thread, as `feed` of kernels/sm90_feed.cuh.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void feed_classes(const abi::ShiftedGemmParams& p) {
+class ClassFeeder {
   using Layout = SharedLayout<Config, Epilogue>;
-  constexpr int kABytes = Layout::kABytes, kBBytes = Layout::kBBytes;
+  static constexpr bool kShiftedA = Config::kShiftedA, kShiftedB = Config::kShiftedB;
+
+ public:
+  explicit __device__ __forceinline__ ClassFeeder(const abi::ShiftedGemmParams& p) : p_(p) {}
+
+  __device__ __forceinline__ void run() {
+    const int steps = steps_of<Config>(p_.gemm).count;
+#pragma unroll 1
+    for (int tile = tiles_.first(); tiles_.go(p_.gemm, tile); tile += tiles_.step()) {
+      const Batch a_batch = batch_of(p_.gemm, 0, tiles_.batch);
+      const Batch b_batch = batch_of(p_.gemm, 1, tiles_.batch);
+#pragma unroll 1
+      for (int i = 0; i < steps; ++i) {
+        stage_shifted(i * Config::kTileK, a_batch, b_batch);
+        if constexpr (!kShiftedA || !kShiftedB) feed_aligned(i * Config::kTileK, a_batch, b_batch);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void stage_shifted(int k, Batch a_batch, Batch b_batch) {
+    Layout::drained(staging_.stage).wait(staging_.phase ^ 1);
+    FullBarrier& landed = Layout::landed(staging_.stage);
+    landed.arrive_and_expect_tx(Layout::kStagedBytes);
+    if constexpr (kShiftedA) {
+      load_classes<Config, typename Layout::ARows, Config::kAIsKMajor>(
+          p_.a, landed, Layout::staged_a(staging_.stage), tiles_.m, k, a_batch);
+    }
+    if constexpr (kShiftedB) {
+      load_classes<Config, typename Layout::BRows, Config::kBIsKMajor>(
+          p_.b, landed, Layout::staged_b(staging_.stage), tiles_.n, k, b_batch);
+    }
+    staging_.next();
+  }
+
+  __device__ __forceinline__ void feed_aligned(int k, Batch a_batch, Batch b_batch) {
+    Layout::empty(ring_.stage).wait(ring_.phase ^ 1);
+    FullBarrier& full = Layout::full(ring_.stage);
+    full.arrive_and_expect_tx(kShiftedA ? Layout::kBBytes : Layout::kABytes);
+    if constexpr (!kShiftedA) {
+      load_operand<Config, Config::kAIsKMajor, Config::kTileM, 1>(
+          p_.gemm.a, full, Layout::a(ring_.stage), tiles_.m, k, a_batch, 0, 0);
+    }
+    if constexpr (!kShiftedB) {
+      load_operand<Config, Config::kBIsKMajor, Config::kTileN, 1>(
+          p_.gemm.b, full, Layout::b(ring_.stage), tiles_.n, k, b_batch, 0, 0);
+    }
+    ring_.next();
+  }
+
+  const abi::ShiftedGemmParams& p_;
+  TileWalk<Config> tiles_;
+  RingPosition<Config::kStages> ring_;
+  RingPosition<abi::kStagings> staging_;
+};
+
+// Warps 1, 2 and 3 of the producer's warpgroup take a stage's rounds by turns, and go on with them
+// in the next stage where this one ended.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void move_rows(const abi::ShiftedGemmParams& p) {
+  using Layout = SharedLayout<Config, Epilogue>;
+  using ARows = typename Layout::ARows;
+  using BRows = typename Layout::BRows;
+  constexpr int kARounds = Config::kShiftedA ? ARows::kBlocks * kRoundsOfBlock : 0;
+  constexpr int kRounds = kARounds + (Config::kShiftedB ? BRows::kBlocks * kRoundsOfBlock : 0);
+  const int lane = threadIdx.x & 31;
   const int steps = steps_of<Config>(p.gemm).count;
+  int round = (threadIdx.x >> 5) - 1;
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
+  RingPosition<abi::kStagings> staging;
 #pragma unroll 1
   for (int tile = tiles.first(); tiles.go(p.gemm, tile); tile += tiles.step()) {
-    const Batch a_batch = batch_of(p.gemm, 0, tiles.batch);
-    const Batch b_batch = batch_of(p.gemm, 1, tiles.batch);
 #pragma unroll 1
     for (int i = 0; i < steps; ++i) {
-      const int k = i * Config::kTileK;
+      Layout::landed(staging.stage).wait(staging.phase);
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
-      FullBarrier& landed = Layout::landed(ring.stage);
-      landed.arrive_and_expect_tx((Config::kShiftedA ? kABytes : 0) +
-                                  (Config::kShiftedB ? kBBytes : 0));
       if constexpr (Config::kShiftedA) {
-        load_classes<Config, Config::kAIsKMajor, Config::kTileM>(p.a, landed, Layout::a(ring.stage),
-                                                                 tiles.m, k, a_batch);
-      } else {
-        FullBarrier& full = Layout::full(ring.stage);
-        full.arrive_and_expect_tx(kABytes);
-        load_operand<Config, Config::kAIsKMajor, Config::kTileM, 1>(
-            p.gemm.a, full, Layout::a(ring.stage), tiles.m, k, a_batch, 0, 0);
+#pragma unroll 1
+        for (; round < kARounds; round += kMovers) {
+          move_round<ARows>(Layout::staged_a(staging.stage), Layout::a(ring.stage), p.a.shifts,
+                            round, lane);
+        }
       }
       if constexpr (Config::kShiftedB) {
-        load_classes<Config, Config::kBIsKMajor, Config::kTileN>(p.b, landed, Layout::b(ring.stage),
-                                                                 tiles.n, k, b_batch);
-      } else {
-        FullBarrier& full = Layout::full(ring.stage);
-        full.arrive_and_expect_tx(kBBytes);
-        load_operand<Config, Config::kBIsKMajor, Config::kTileN, 1>(
-            p.gemm.b, full, Layout::b(ring.stage), tiles.n, k, b_batch, 0, 0);
-      }
-      ring.next();
-    }
-  }
-}
-
-// Warps 1, 2 and 3 of the producer's warpgroup. They share a stage's rounds out anew at every
-// stage, as there is one more than they could share equally.
-template <class Config, class Epilogue>
-__device__ __forceinline__ void move_rows(const abi::GemmParams& p) {
-  using Layout = SharedLayout<Config, Epilogue>;
-  const int lane = threadIdx.x & 31;
-  const int steps = steps_of<Config>(p).count;
-  int first_round = (threadIdx.x >> 5) - 1;
-  TileWalk<Config> tiles;
-  RingPosition<Config::kStages> ring;
 #pragma unroll 1
-  for (int tile = tiles.first(); tiles.go(p, tile); tile += tiles.step()) {
-#pragma unroll 1
-    for (int i = 0; i < steps; ++i) {
-      Layout::landed(ring.stage).wait(ring.phase);
-#pragma unroll 1
-      for (int round = first_round; round < kRowRounds; round += kMovers) {
-        const PiecePlaces places = piece_places(round, lane);
-        if constexpr (Config::kShiftedA) {
-          exchange<Config::kTileM / 64>(Layout::a(ring.stage), places);
-        }
-        if constexpr (Config::kShiftedB) {
-          exchange<Config::kTileN / 64>(Layout::b(ring.stage), places);
+        for (; round < kRounds; round += kMovers) {
+          move_round<BRows>(Layout::staged_b(staging.stage), Layout::b(ring.stage), p.b.shifts,
+                            round - kARounds, lane);
         }
       }
+      round -= kRounds;
       cutlass::arch::fence_view_async_shared();  // wgmma reads what these threads wrote
       __syncwarp();
-      if (lane == 0) Layout::full(ring.stage).arrive();
-      first_round = first_round == kMovers - 1 ? 0 : first_round + 1;
+      if (lane == 0) {
+        Layout::drained(staging.stage).arrive();
+        Layout::full(ring.stage).arrive();
+      }
       ring.next();
+      staging.next();
     }
   }
 }
@@ -120,8 +151,8 @@ __device__ __forceinline__ void dense_shifted(const abi::ShiftedGemmParams& p) {
   const int group = start<Config, Epilogue>(p.gemm);
   if (group == 0) {
     cutlass::arch::warpgroup_reg_dealloc<kRegistersToMove>();
-    if (threadIdx.x == 0) feed_classes<Config, Epilogue>(p);
-    if (threadIdx.x >= 32) move_rows<Config, Epilogue>(p.gemm);
+    if (threadIdx.x == 0) ClassFeeder<Config, Epilogue>(p).run();
+    if (threadIdx.x >= 32) move_rows<Config, Epilogue>(p);
   } else {
     cutlass::arch::warpgroup_reg_alloc<kRegistersBesideMovers>();
     Consumer<Config, Epilogue>(p.gemm, group - 1).run();

@@ -86,9 +86,10 @@ struct TensorMapRequest {
   const void* data = nullptr;
   DType dtype = DType::bf16;
   std::int64_t rows = 0, cols = 0, row_stride = 0;  // in elements
-  int box_rows = 0, box_cols = 0;                   // 128-byte swizzle, box_cols * size <= 128
-  bool rounds_to_tf32 = false;                      // float32 on its way to the tensor cores
-  bool batched = false;                             // the map has two dims more:
+  int box_rows = 0, box_cols = 0;
+  bool swizzled = true;  // by 128 bytes, the most that box_cols may take; else rows lie one by one
+  bool rounds_to_tf32 = false;  // float32 on its way to the tensor cores
+  bool batched = false;         // the map has two dims more:
   std::int64_t inner = 1, outer = 1, inner_stride = 0, outer_stride = 0;
 };
 
@@ -130,8 +131,10 @@ struct KernelFamily {
   // Whether the bound tensors can be addressed; the backend falls back if not.
   std::optional<plan::WhyNot> (*why_not_bound)(const plan::Plan&, const plan::FusedGemm&,
                                                const Bound&);
-  // Whether a kernel of one of `configs` may be of the variant.
-  bool (*takes)(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&, const TargetInfo&);
+  // What becomes of one of `configs` in the variant, which may leave room for fewer stages; empty
+  // where no kernel of it may be of the variant.
+  std::optional<GemmConfig> (*fitted)(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
+                                      const TargetInfo&);
   // The variant that these tensors need; only of tensors that why_not_bound lets pass.
   GemmVariant (*variant)(const plan::Plan&, const plan::FusedGemm&, const Bound&);
   // Of a step that reduces: the same for each of its reductions.

@@ -14,8 +14,8 @@ KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const G
                     const GemmVariant& variant, const TargetInfo& target);
 std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,
                                           const Bound& bound);
-bool takes(const plan::FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
-           const TargetInfo& target);
+std::optional<GemmConfig> fitted(const plan::FusedGemm& step, const GemmConfig& config,
+                                 const GemmVariant& variant, const TargetInfo& target);
 GemmVariant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
 Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
                   const Sizes& sizes, const DeviceLimits& limits);
@@ -34,9 +34,9 @@ struct Pressure {
   int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
   int rows = 0;                         // row vectors
   int reductions = 0;
-  int cost = 0;          // instructions an element
-  bool rounds = false;   // keeps roundings, and with them more values
-  bool vectors = false;  // more than the one row vector of a bias
+  int cost = 0;               // instructions an element
+  bool rounds = false;        // keeps roundings, and with them more values
+  bool vectors = false;       // more than the one row vector of a bias
   bool many_vectors = false;  // more than two vectors or scalars
 };
 Pressure pressure(const plan::Epilogue& epilogue);

@@ -3,6 +3,7 @@
 
 #include "codegen/epilogue_cuda.h"
 #include "codegen/sm90_dense.h"
+#include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90_dense {
 namespace {
@@ -22,6 +23,7 @@ constexpr int kBarrierBytes = 8;
 
 constexpr int kMostStages = 8;
 constexpr int kFewestStages = 3;
+constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
 constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
 
@@ -71,6 +73,14 @@ bool stages_in_place(const GemmConfig& config, const GemmVariant& variant) {
   return config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0;
 }
 
+// Of operands whose rows are put in order.
+int staging_bytes(const GemmConfig& config, const GemmVariant& variant) {
+  if (!variant.is_shifted()) return 0;
+  const int rows =
+      (variant.shifted_a ? config.tile_m : 0) + (variant.shifted_b ? config.tile_n : 0);
+  return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
+}
+
 // Shared memory beside the stages and their barriers.
 int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
   const int rows =
@@ -81,7 +91,7 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   return kWarps * kSlotBytes * (config.store_depth * stores + config.load_depth * loads) +
          kConsumers * rows * config.tile_n * 4 +
          (loads > 0 ? kWarps * config.load_depth * kBarrierBytes : 0) +
-         (variant.is_shifted() ? config.stages * kBarrierBytes : 0);
+         staging_bytes(config, variant);
 }
 
 // Of one consumer thread.
@@ -222,14 +232,21 @@ int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVar
   return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
 }
 
-bool takes(const FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
-           const TargetInfo& target) {
-  if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) return false;
-  if (!variant.is_shifted()) return true;
+std::optional<GemmConfig> fitted(const FusedGemm& step, const GemmConfig& config,
+                                 const GemmVariant& variant, const TargetInfo& target) {
+  if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
+    return std::nullopt;
+  }
+  if (!variant.is_shifted()) return config;
+  if (cluster_size(config) != 1 || config.two_widths) return std::nullopt;
+  // The movers' registers are the consumers'.
   const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
-  return cluster_size(config) == 1 && !config.two_widths &&
-         accumulators <= kMostAccumulatorsOfAll &&  // registers of the movers are the consumers'
-         smem_bytes(step.epilogue, config, variant) <= target.smem_per_block_bytes;
+  if (accumulators > kMostAccumulatorsOfAll) return std::nullopt;
+  const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, config, variant);
+  GemmConfig out = config;
+  out.stages = std::min(config.stages, room / stage_bytes(config));
+  if (room < 0 || out.stages < kFewestOfMovers) return std::nullopt;
+  return out;
 }
 
 std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {

@@ -180,14 +180,19 @@ class Binder {
     out_.maps.back().rounds_to_tf32 = operand.dtype == DType::f32;
   }
 
-  // A map for each class of rows.
+  // A map for each class of rows, every 8th of a K-major tile or of one stage's rows of K.
   void add_shifted_operand(std::size_t offset, int index, const MatrixView& view,
-                           const plan::Operand& operand, abi::ShiftedOperand& out) {
+                           const plan::Operand& operand, int tile_rows, abi::ShiftedOperand& out) {
+    const int element_bytes = bytes(operand.dtype);
+    const int rows = operand.major == plan::Major::k ? tile_rows : kSwizzleBytes / element_bytes;
     const auto classes = row_classes(rows_of(operand, view), operand.dtype);
     for (std::size_t j = 0; j < classes.size(); ++j) {
-      out.shifts[j] = classes[j].shift;
+      out.shifts |= static_cast<unsigned>(classes[j].shift * element_bytes / 2) << 4 * j;
       add_map(offset + offsetof(abi::ShiftedOperand, classes) + j * sizeof(abi::TensorMap), index,
-              classes[j].view, operand.dtype, abi::kRowClasses);
+              classes[j].view, operand.dtype, rows / abi::kRowClasses);
+      out_.maps.back().box_cols = abi::kStagedRowBytes / element_bytes;
+      out_.maps.back().swizzled = false;
+      out_.maps.back().rounds_to_tf32 = operand.dtype == DType::f32;
     }
   }
 
@@ -202,12 +207,14 @@ class Binder {
     const plan::Operand& a = variant_.swapped ? step_.gemm.b : step_.gemm.a;
     const plan::Operand& b = variant_.swapped ? step_.gemm.a : step_.gemm.b;
     if (variant_.shifted_a) {
-      add_shifted_operand(offsetof(abi::ShiftedGemmParams, a), 0, views_.a, a, all_params_.a);
+      add_shifted_operand(offsetof(abi::ShiftedGemmParams, a), 0, views_.a, a, config_.tile_m,
+                          all_params_.a);
     } else {
       add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, config_.tile_m / config_.cluster_n);
     }
     if (variant_.shifted_b) {
-      add_shifted_operand(offsetof(abi::ShiftedGemmParams, b), 1, views_.b, b, all_params_.b);
+      add_shifted_operand(offsetof(abi::ShiftedGemmParams, b), 1, views_.b, b, config_.tile_n,
+                          all_params_.b);
     } else {
       add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, config_.tile_n / config_.cluster_m);
     }
@@ -316,7 +323,9 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   }
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
-    return why_not_tma(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
+    if (!is_shifted(operand, view)) return std::optional<WhyNot>();
+    return why_not_row_classes(rows_of(operand, view), operand.dtype,
+                               plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(step.gemm.a, views->a)) return no;
   return why_not_operand(step.gemm.b, views->b);

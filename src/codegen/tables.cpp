@@ -24,7 +24,7 @@ constexpr KernelFamily kFamilies[] = {
    name::expected_us,                 \
    name::source,                      \
    name::why_not_bound,               \
-   name::takes,                       \
+   name::fitted,                      \
    name::variant,                     \
    name::partials,                    \
    name::launch},

@@ -85,17 +85,21 @@ class Collector {
     return (config + num_products_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 
-  // Operands off their alignment, in the best config that takes them.
+  // One or both operands off their alignment, in one of the configs that take them, by turns.
   void add_shifted(const Plan& plan, const plan::FusedGemm& step,
                    const codegen::KernelFamily& family,
                    const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
-    const codegen::GemmVariant variant{.shifted_a = true, .shifted_b = true};
-    const auto config = std::find_if(configs.begin(), configs.end(), [&](const auto& each) {
-      return family.takes(step, each, variant, target);
-    });
-    if (config == configs.end()) return;
-    add(fmt::format("{} {}; {}", family.name, print(*config), print(variant)),
-        family.source(plan, step, *config, variant, target));
+    const std::size_t turn = num_products_ % 3;
+    const codegen::GemmVariant variant{.shifted_a = turn != 1, .shifted_b = turn != 2};
+    std::vector<codegen::GemmConfig> fitted;
+    for (const codegen::GemmConfig& each : configs) {
+      const auto config = family.fitted(step, each, variant, target);
+      if (config) fitted.push_back(*config);
+    }
+    if (fitted.empty()) return;
+    const codegen::GemmConfig& config = fitted[num_products_ / 3 % fitted.size()];
+    add(fmt::format("{} {}; {}", family.name, print(config), print(variant)),
+        family.source(plan, step, config, variant, target));
   }
 
   void add(std::string kind, codegen::KernelSource source) {

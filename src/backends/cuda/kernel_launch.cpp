@@ -40,7 +40,8 @@ jit::CuTensorMap encode(const Device& device, const codegen::TensorMapRequest& r
   const jit::CuResult result = device.api().tensor_map_encode_tiled(
       &map, request.rounds_to_tf32 ? jit::CuTensorMapDataType::tfloat32 : map_type(request.dtype),
       rank, const_cast<void*>(request.data), sizes, strides_bytes, box, element_strides,
-      jit::CuTensorMapInterleave::none, jit::CuTensorMapSwizzle::bytes_128,
+      jit::CuTensorMapInterleave::none,
+      request.swizzled ? jit::CuTensorMapSwizzle::bytes_128 : jit::CuTensorMapSwizzle::none,
       jit::CuTensorMapL2Promotion::bytes_256, jit::CuTensorMapFill::zeros);
   if (result != jit::kCudaSuccess) {
     device.check(result, fmt::format("cuTensorMapEncodeTiled of {} x {} {} elements, rows {} "

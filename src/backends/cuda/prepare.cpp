@@ -279,7 +279,8 @@ StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepK
   kernels.family = usual.family;
   kernels.variant = variant;
   for (const codegen::GemmConfig& config : usual.candidates) {
-    if (usual.family->takes(step, config, variant, target)) kernels.candidates.push_back(config);
+    const auto fitted = usual.family->fitted(step, config, variant, target);
+    if (fitted) kernels.candidates.push_back(*fitted);
   }
   if (kernels.candidates.empty()) return kernels;
   kernels.sizes = usual.sizes;

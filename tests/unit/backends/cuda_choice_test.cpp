@@ -55,9 +55,9 @@ GemmVariant variant(const plan::Plan&, const plan::FusedGemm&, const codegen::Bo
   return {.plain_loads = static_cast<unsigned>(bound.sizes.at("M") % 2)};
 }
 
-bool takes(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
-           const codegen::TargetInfo&) {
-  return true;
+std::optional<GemmConfig> fitted(const plan::FusedGemm&, const GemmConfig& config,
+                                 const GemmVariant&, const codegen::TargetInfo&) {
+  return config;
 }
 
 codegen::KernelFamily make_family() {
@@ -67,7 +67,7 @@ codegen::KernelFamily make_family() {
   family.source = source;
   family.why_not_bound = why_not_bound;
   family.variant = variant;
-  family.takes = takes;
+  family.fitted = fitted;
   return family;
 }
 

@@ -2,6 +2,7 @@
 // describe, the kernel's own code puts it in order, and every element of every tile is looked at.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -33,6 +34,7 @@ struct Memory {
     elements.assign(static_cast<std::size_t>(last) + 64, kPoison);
     const auto address = reinterpret_cast<std::uintptr_t>(elements.data());
     first_ = static_cast<std::int64_t>((16 - address % 16) % 16 / sizeof(Element)) + offset + 8;
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
     Longs index(shape.size(), 0);
     for (Element number = 1;; number = static_cast<Element>(number % 0xfffe + 1)) {
       at(index) = number;
@@ -60,39 +62,53 @@ Element read(const TensorMapRequest& map, std::int64_t row, std::int64_t col, st
       map.data)[row * map.row_stride + col + (map.batched ? inner * map.inner_stride : 0)];
 }
 
+// A box without swizzle, rows one by one. What TMA asks of it is measured (docs/gotchas.md).
+void load_box(const TensorMapRequest& map, unsigned char* shared, std::int64_t row,
+              std::int64_t col, std::int64_t inner) {
+  ASSERT_FALSE(map.swizzled);
+  ASSERT_EQ(col * 2 % 16, 0) << "a box starts at a 16-byte boundary";
+  ASSERT_EQ(map.box_cols * 2 % 16, 0);
+  ASSERT_EQ(reinterpret_cast<std::uintptr_t>(shared) % 128, 0u);
+  for (int i = 0; i < map.box_rows; ++i) {
+    for (int c = 0; c < map.box_cols; ++c) {
+      const Element x = read(map, row + i, col + c, inner);
+      std::memcpy(shared + (i * map.box_cols + c) * 2, &x, sizeof x);
+    }
+  }
+}
+
 int swizzled(int offset) { return offset ^ ((offset >> 7 & 7) << 4); }
 
 // One operand's tile in shared memory, as the movers leave it.
-template <int kBlocks>
+template <bool kIsKMajor, int kRows>
 struct Tile {
-  alignas(1024) unsigned char bytes[kBlocks * kClassBlockBytes];
+  using Rows = StagedRows<kIsKMajor, kRows>;
+  alignas(1024) unsigned char staged[Rows::kBytes];
+  alignas(1024) unsigned char bytes[kRows * 128];
 
+  // As load_classes and move_rows of kernels/sm90_shifted.cuh.
   void load(const std::map<int, const TensorMapRequest*>& maps, const abi::ShiftedOperand& operand,
-            bool is_k_major, int first, int k, int inner) {
+            int first, int k, int inner) {
+    std::memset(staged, 0xdd, sizeof staged);
     std::memset(bytes, 0xee, sizeof bytes);
     for (int j = 0; j < abi::kRowClasses; ++j) {
-      const TensorMapRequest& map = *maps.at(j);
-      for (int block = 0; block < kBlocks; ++block) {
-        const int mn = first + block * kBlock;
-        const int row = (is_k_major ? mn : k) / abi::kRowClasses;
-        const int col = (is_k_major ? k : mn) + operand.shifts[j];
-        for (int i = 0; i < map.box_rows; ++i) {
-          for (int c = 0; c < map.box_cols; ++c) {
-            const Element x = read(map, row + i, col + c, inner);
-            const int offset = block * kClassBlockBytes + j * kClassBytes + i * 128 + c * 2;
-            std::memcpy(bytes + swizzled(offset), &x, sizeof x);
-          }
-        }
+      ASSERT_EQ(maps.at(j)->box_rows, Rows::kBoxRows);
+      for (int box = 0; box < Rows::kBoxes; ++box) {
+        const int mn = first + box * kBlock;
+        load_box(*maps.at(j), staged + box * Rows::kBlockBytes + j * Rows::kClassBytes,
+                 (kIsKMajor ? mn : k) / abi::kRowClasses, kIsKMajor ? k : mn, inner);
       }
     }
-    for (int round = 0; round < kRowRounds; ++round) {
-      for (int lane = 0; lane < 32; ++lane) exchange<kBlocks>(bytes, piece_places(round, lane));
+    for (int round = 0; round < Rows::kBlocks * kRoundsOfBlock; ++round) {
+      for (int lane = 0; lane < 32; ++lane) {
+        move_round<Rows>(staged, bytes, operand.shifts, round, lane);
+      }
     }
   }
   // Row r of a block of 64 rows, column c of its 64.
   Element at(int block, int r, int c) const {
     Element x;
-    std::memcpy(&x, bytes + swizzled(block * kClassBlockBytes + r * 128 + c * 2), sizeof x);
+    std::memcpy(&x, bytes + swizzled(block * kBlock * 128 + r * 128 + c * 2), sizeof x);
     return x;
   }
 };
@@ -153,10 +169,10 @@ class Operands {
     ASSERT_EQ(launch_.params.size(), sizeof params);
     std::memcpy(&params, launch_.params.data(), sizeof params);
     if (which.shifted_a) {
-      check_tiles<kTileM / kBlock>(a_, problem_.m, params.a, offsetof(abi::ShiftedGemmParams, a));
+      check_tiles<kTileM>(a_, problem_.m, params.a, offsetof(abi::ShiftedGemmParams, a));
     }
     if (which.shifted_b) {
-      check_tiles<kTileN / kBlock>(b_, problem_.n, params.b, offsetof(abi::ShiftedGemmParams, b));
+      check_tiles<kTileN>(b_, problem_.n, params.b, offsetof(abi::ShiftedGemmParams, b));
     }
   }
 
@@ -183,7 +199,17 @@ class Operands {
     bound_.tensors[static_cast<std::size_t>(value)] = tensor;
   }
 
-  template <int kBlocks>
+  template <int kRows>
+  void check_tiles(Memory& memory, std::int64_t size, const abi::ShiftedOperand& operand,
+                   std::size_t offset) {
+    if (is_k_major_) {
+      check_tiles<true, kRows>(memory, size, operand, offset);
+    } else {
+      check_tiles<false, kRows>(memory, size, operand, offset);
+    }
+  }
+
+  template <bool kIsKMajor, int kRows>
   void check_tiles(Memory& memory, std::int64_t size, const abi::ShiftedOperand& operand,
                    std::size_t offset) {
     std::map<int, const TensorMapRequest*> maps;
@@ -192,25 +218,25 @@ class Operands {
       maps[static_cast<int>((map.offset - offset) / sizeof(abi::TensorMap))] = &map;
     }
     ASSERT_EQ(maps.size(), static_cast<std::size_t>(abi::kRowClasses));
-    static Tile<kBlocks> tile;
+    static Tile<kIsKMajor, kRows> tile;
     for (int inner = 0; inner < std::max<std::int64_t>(problem_.batch, 1); ++inner) {
-      for (int first = 0; first < size; first += kBlocks * kBlock) {
+      for (int first = 0; first < size; first += kRows) {
         for (int k = 0; k < problem_.k; k += kTileK) {
-          tile.load(maps, operand, is_k_major_, first, k, inner);
+          ASSERT_NO_FATAL_FAILURE(tile.load(maps, operand, first, k, inner));
           ASSERT_NO_FATAL_FAILURE(check_tile(tile, memory, size, first, k, inner));
         }
       }
     }
   }
 
-  template <int kBlocks>
-  void check_tile(const Tile<kBlocks>& tile, Memory& memory, std::int64_t size, int first, int k,
-                  int inner) const {
-    for (int mn = 0; mn < kBlocks * kBlock; ++mn) {
+  template <bool kIsKMajor, int kRows>
+  void check_tile(const Tile<kIsKMajor, kRows>& tile, Memory& memory, std::int64_t size, int first,
+                  int k, int inner) const {
+    for (int mn = 0; mn < kRows; ++mn) {
       for (int depth = 0; depth < kTileK; ++depth) {
         const int in_block = mn % kBlock;
-        const Element got = is_k_major_ ? tile.at(mn / kBlock, in_block, depth)
-                                        : tile.at(mn / kBlock, depth, in_block);
+        const Element got = kIsKMajor ? tile.at(mn / kBlock, in_block, depth)
+                                      : tile.at(mn / kBlock, depth, in_block);
         Element expected = 0;
         if (first + mn < size && k + depth < problem_.k) {
           Longs index = is_k_major_ ? Longs{first + mn, k + depth} : Longs{k + depth, first + mn};
@@ -285,31 +311,51 @@ TEST(ShiftedOperands, OperandsThatAreNotReadAreNotShifted) {
   EXPECT_FALSE(Operands(true, {64, 63, 0, 1, 1}).variant().is_shifted());
 }
 
-// Every row of a block takes part in one exchange with each place that it is not in order with.
-TEST(RowPairs, EveryPlaceOffTheDiagonalIsExchangedOnce) {
-  std::map<int, int> times;
-  for (int round = 0; round < kRowRounds; ++round) {
-    for (int lane = 0; lane < 32; ++lane) {
-      const PiecePlaces places = piece_places(round, lane);
-      ++times[places.x];
-      ++times[places.y];
-    }
+TEST(ShiftedOperands, ConfigsGiveStagesForStaging) {
+  const Operands operands(true, {64, 63, 71, 0, 0});
+  const TargetInfo& target = *find_target("sm_90a");
+  const GemmVariant both = operands.variant();
+  int num_fitted = 0;
+  for (const GemmConfig& config : sm90_dense::configs(operands.step(), target)) {
+    EXPECT_EQ(sm90_dense::fitted(operands.step(), config, {}, target), config);
+    const auto fitted = sm90_dense::fitted(operands.step(), config, both, target);
+    if (!fitted) continue;
+    ++num_fitted;
+    EXPECT_GE(fitted->stages, 2);
+    EXPECT_LE(fitted->stages, config.stages);
+    EXPECT_LE(sm90_dense::smem_bytes(operands.step().epilogue, *fitted, both),
+              target.smem_per_block_bytes);
   }
-  EXPECT_EQ(times.size(), 56u * 8);  // 64 rows but 8 on the diagonal, of 8 pieces
-  for (const auto& [place, count] : times) EXPECT_EQ(count, 1) << place;
+  EXPECT_GE(num_fitted, 4);
 }
 
-// The 8 lanes of a row touch 8 different banks of 16 bytes.
-TEST(RowPairs, LanesOfARowDoNotConflict) {
-  for (int round = 0; round < kRowRounds; ++round) {
+TEST(HalfRows, EveryHalfOfABlockIsMovedOnce) {
+  std::map<int, int> times;
+  for (int round = 0; round < kRoundsOfBlock; ++round) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const HalfRow at = half_row(round, lane);
+      ++times[(8 * at.i + at.j) * 2 + at.half];
+    }
+  }
+  EXPECT_EQ(times.size(), 128u);
+  for (const auto& [half, count] : times) EXPECT_EQ(count, 1) << half;
+}
+
+// 8 lanes touch 8 different banks of 16 bytes.
+TEST(HalfRows, LanesDoNotConflict) {
+  for (int round = 0; round < kRoundsOfBlock; ++round) {
     for (int first = 0; first < 32; first += 8) {
-      unsigned x = 0, y = 0;
-      for (int lane = first; lane < first + 8; ++lane) {
-        x |= 1u << (piece_places(round, lane).x >> 4 & 7);
-        y |= 1u << (piece_places(round, lane).y >> 4 & 7);
+      for (int c = 0; c < 4; ++c) {
+        unsigned read = 0, written = 0;
+        for (int lane = first; lane < first + 8; ++lane) {
+          const HalfRow at = half_row(round, lane);
+          const int piece = at.half * 4 + c;
+          read |= 1u << ((at.i * (kStagedRowBytes / 16) + piece) & 7);
+          written |= 1u << (piece ^ at.j);
+        }
+        EXPECT_EQ(read, 0xffu);
+        EXPECT_EQ(written, 0xffu);
       }
-      EXPECT_EQ(x, 0xffu);
-      EXPECT_EQ(y, 0xffu);
     }
   }
 }

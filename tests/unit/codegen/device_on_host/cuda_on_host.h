@@ -55,6 +55,10 @@ inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
 inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
 
+inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, unsigned count) {
+  return static_cast<std::uint32_t>(((std::uint64_t{high} << 32) | low) >> (count & 31));
+}
+
 struct alignas(8) uint2 {
   unsigned x, y;
 };
