@@ -89,15 +89,15 @@ class Collector {
   void add_shifted(const Plan& plan, const plan::FusedGemm& step,
                    const codegen::KernelFamily& family,
                    const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
-    const std::size_t turn = num_products_ % 3;
-    const codegen::GemmVariant variant{.shifted_a = turn != 1, .shifted_b = turn != 2};
+    const std::size_t turn = num_shifted_++;
+    const codegen::GemmVariant variant{.shifted_a = turn % 3 != 1, .shifted_b = turn % 3 != 2};
     std::vector<codegen::GemmConfig> fitted;
     for (const codegen::GemmConfig& each : configs) {
       const auto config = family.fitted(step, each, variant, target);
       if (config) fitted.push_back(*config);
     }
     if (fitted.empty()) return;
-    const codegen::GemmConfig& config = fitted[num_products_ / 3 % fitted.size()];
+    const codegen::GemmConfig& config = fitted[turn / 3 % fitted.size()];
     add(fmt::format("{} {}; {}", family.name, print(config), print(variant)),
         family.source(plan, step, config, variant, target));
   }
@@ -108,7 +108,7 @@ class Collector {
   }
 
   std::string graph_;
-  std::size_t num_products_ = 0;
+  std::size_t num_products_ = 0, num_shifted_ = 0;
   std::set<std::string> seen_;
 };
 
