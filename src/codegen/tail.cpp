@@ -52,10 +52,13 @@ std::string_view function_cuda(TailKind kind) {
   return "";
 }
 
-// Left to itself ptxas spills some reductions to fit four blocks on a multiprocessor.
-std::string_view launch_bounds(TailKind kind) {
-  return kind == TailKind::elementwise ? "epifuse::abi::kTailThreads"
-                                       : "epifuse::abi::kTailThreads, 2";
+// Left to itself ptxas spills some reductions, and what moves many tensors, to fit four blocks on a
+// multiprocessor.
+std::string_view launch_bounds(TailKind kind, const Epilogue& epilogue) {
+  constexpr std::size_t kMany = 5;
+  const bool is_light = moved_bytes(epilogue, false).size() < kMany;
+  return kind == TailKind::elementwise && is_light ? "epifuse::abi::kTailThreads"
+                                                   : "epifuse::abi::kTailThreads, 2";
 }
 
 std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
@@ -127,7 +130,7 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const T
       fmt::arg("header", comment(fmt::format("Tail over {}:\n{}", ir::print(tail.shape),
                                              plan::print(epilogue)))),
       fmt::arg("epilogue", epilogue_cuda(epilogue, plan.numerics)),
-      fmt::arg("tail", tail_struct(epilogue, shape)), fmt::arg("bounds", launch_bounds(shape.kind)),
+      fmt::arg("tail", tail_struct(epilogue, shape)), fmt::arg("bounds", launch_bounds(shape.kind, epilogue)),
       fmt::arg("entry", source.entry), fmt::arg("function", function_cuda(shape.kind)));
   return source;
 }

@@ -8,10 +8,10 @@
 namespace epifuse::tune {
 namespace {
 
-// Rows: 64 is a decode step or anything smaller (one row of tiles), 256 a large batch of them, 1024
-// and 4096 prompts and training, 16384 where all waves are full and larger sizes choose alike. In
+// Rows: 64 is a decode step or anything smaller (one row of tiles), 256 a large batch of them, 512
+// to 4096 prompts and training, 16384 where all waves are full and larger sizes choose alike. In
 // between, a factor of 2 away at most, the same tiles win or nearly do.
-constexpr std::int64_t kRows[] = {64, 256, 1024, 4096, 16384};
+constexpr std::int64_t kRows[] = {64, 256, 512, 1024, 2048, 4096, 16384};
 constexpr std::int64_t kWidth = 4096;  // of a layer, where not even that is known
 constexpr std::int64_t kBatch = 16;    // heads
 

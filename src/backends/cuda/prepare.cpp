@@ -19,7 +19,7 @@ using plan::Tail;
 using plan::WhyNot;
 
 // Kernels compiled for one step: ahead of all tensors, and beside the best while tensors wait.
-constexpr std::size_t kMostKernels = 4;
+constexpr std::size_t kMostKernels = 6;
 constexpr std::size_t kMostMoreLate = 1;
 
 StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& target) {
