@@ -39,7 +39,7 @@ TEST(TypicalSizes, RowsGoFromADecodeStepToAFullCard) {
   const auto sizes =
       typical_sizes(gemm_of("graph g(x: bf16[M, 512], w: bf16[N, 512], b: bf16[N]) {\n"
                             "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"));
-  EXPECT_EQ(rows_of(sizes), (Longs{64, 256, 1024, 4096, 16384}));
+  EXPECT_EQ(rows_of(sizes), (Longs{64, 256, 512, 1024, 2048, 4096, 16384}));
   for (const GemmSizes& size : sizes) {
     EXPECT_EQ(size.n, 4096);
     EXPECT_EQ(size.k, 512);
@@ -50,17 +50,17 @@ TEST(TypicalSizes, FoldedBatchDimsAreRowsTogether) {
   const auto sizes =
       typical_sizes(gemm_of("graph g(x: bf16[B, S, 512], w: bf16[768, 512], b: bf16[768]) {\n"
                             "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"));
-  EXPECT_EQ(rows_of(sizes), (Longs{64, 256, 1024, 4096, 16384}));
+  EXPECT_EQ(rows_of(sizes), (Longs{64, 256, 512, 1024, 2048, 4096, 16384}));
 }
 
 TEST(TypicalSizes, ColumnsCountTokensWhereRowsAreFixed) {
   const auto sizes =
       typical_sizes(gemm_of("graph g(w: bf16[768, 512], x: bf16[M, 512], b: bf16[768, 1]) {\n"
                             "  h = matmul w, x^T\n  y = add h, b\n  return y\n}\n"));
-  ASSERT_EQ(sizes.size(), 5u);
+  ASSERT_EQ(sizes.size(), 7u);
   EXPECT_EQ(sizes[0].m, 768);
   EXPECT_EQ(sizes[0].n, 64);
-  EXPECT_EQ(sizes[4].n, 16384);
+  EXPECT_EQ(sizes[6].n, 16384);
 }
 
 // A family whose config i is best from rows 10^i on: the time is the distance in powers of 10.
