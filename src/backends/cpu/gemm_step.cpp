@@ -165,8 +165,8 @@ class TiledGemm {
     return (last_block ? 1u : 0u) + (last_panel ? 2u : 0u);
   }
 
-  // An element of the product has the same bits in any tile, a reduction only in the same tiles:
-  // those must not depend on the machine's threads.
+  // A reduction has the same bits only in the same tiles: those must not depend on the machine's
+  // threads. An element of a float32 product has the same bits in any tile.
   static int threads_of_tiling(const EpilogueRun& epilogue) {
     constexpr int kFixed = 8;
     return epilogue.has_reductions() ? kFixed : num_threads();

@@ -123,6 +123,33 @@ TEST(CpuGemm, BatchesSharedAndOwnWeights) {
   own.run_and_verify({oa.bind("a"), ob.bind("b"), os.bind("s"), oy.bind("y")});
 }
 
+// Tiles follow the number of threads; none of the ways a product is computed shows it in float32.
+// In bf16 it may: with AMX, oneDNN sums in pieces of k that it picks for the tile.
+TEST(CpuGemm, Float32ElementsHaveTheSameBitsForAnyNumberOfThreads) {
+  for (const bool tb : {false, true}) {
+    const CpuProgram program(
+        text("[M, K]", tb ? "[N, K]" : "[K, N]", tb ? "a, b^T" : "a, b", "f32"));
+    for (const Sizes3& s : {Sizes3{7, 900, 333}, Sizes3{128, 900, 1000}, Sizes3{197, 500, 65},
+                            Sizes3{900, 700, 301}, Sizes3{450, 130, 9000}}) {
+      using Shape = std::vector<std::int64_t>;
+      HostTensor a = random_tensor(DType::f32, {s.m, s.k}, 1);
+      HostTensor b = random_tensor(DType::f32, tb ? Shape{s.n, s.k} : Shape{s.k, s.n}, 2);
+      HostTensor c = random_tensor(DType::f32, {s.n}, 3);
+      HostTensor r = random_tensor(DType::f32, {s.m, s.n}, 4);
+      std::vector<std::vector<unsigned char>> results;
+      for (const char* num_threads : {"1", "3", "16"}) {
+        setenv("EPIFUSE_THREADS", num_threads, 1);
+        HostTensor y(DType::f32, {s.m, s.n});
+        program.run({a.bind("a"), b.bind("b"), c.bind("c"), r.bind("r"), y.bind("y")});
+        results.push_back(y.bytes());
+      }
+      EXPECT_TRUE(results[0] == results[1]) << tb << ' ' << s.m;
+      EXPECT_TRUE(results[0] == results[2]) << tb << ' ' << s.m;
+    }
+  }
+  unsetenv("EPIFUSE_THREADS");
+}
+
 // Reductions taken from the tiles of a product: make_plan gives them steps of their own, so the
 // plan is put together here.
 CpuProgram program_with_reductions() {
