@@ -130,8 +130,9 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const T
       fmt::arg("header", comment(fmt::format("Tail over {}:\n{}", ir::print(tail.shape),
                                              plan::print(epilogue)))),
       fmt::arg("epilogue", epilogue_cuda(epilogue, plan.numerics)),
-      fmt::arg("tail", tail_struct(epilogue, shape)), fmt::arg("bounds", launch_bounds(shape.kind, epilogue)),
-      fmt::arg("entry", source.entry), fmt::arg("function", function_cuda(shape.kind)));
+      fmt::arg("tail", tail_struct(epilogue, shape)),
+      fmt::arg("bounds", launch_bounds(shape.kind, epilogue)), fmt::arg("entry", source.entry),
+      fmt::arg("function", function_cuda(shape.kind)));
   return source;
 }
 
