@@ -30,8 +30,7 @@ struct F16 {
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
     return y;
   }
-  // As a pair: a single one is a slow instruction, which ptxas also moves ahead of a wait for
-  // wgmma.
+  // As a pair whose other half is dropped, like the conversion to e4m3.
   static __device__ __forceinline__ Storage store(float x) {
     uint32_t pair;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
