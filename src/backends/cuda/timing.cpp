@@ -59,8 +59,11 @@ void warm_up(const Device& device, const Runs& runs) {
   } while (seconds_since(start) < kWarmUpSeconds);
 }
 
-double time_block_us(const Device& device, const std::function<void()>& run, int launches) {
+// `settling` launches go first, unmeasured: the clock still follows the load of the block before.
+double time_block_us(const Device& device, const std::function<void()>& run, int settling,
+                     int launches) {
   Span span(device);
+  for (int i = 0; i < settling; ++i) run();
   span.begin();
   for (int i = 0; i < launches; ++i) run();
   span.end();
@@ -110,14 +113,14 @@ std::vector<double> time_sustained(const Runs& runs, double block_seconds, int r
   warm_up(*device, runs);
   std::vector<int> launches;
   for (const auto& run : runs) {
-    const double us = std::max(time_block_us(*device, run, kCalibrationLaunches), 0.1);
-    launches.push_back(std::max(1, static_cast<int>(std::ceil(block_seconds * 1e6 / us))));
+    const double us = std::max(time_block_us(*device, run, 0, kCalibrationLaunches), 0.1);
+    launches.push_back(std::max(1, static_cast<int>(std::ceil(block_seconds * 0.5e6 / us))));
   }
   std::vector<std::vector<double>> us(runs.size());
   for (int round = 0; round < std::max(rounds, 1); ++round) {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const std::size_t which = (i + static_cast<std::size_t>(round)) % runs.size();
-      us[which].push_back(time_block_us(*device, runs[which], launches[which]));
+      us[which].push_back(time_block_us(*device, runs[which], launches[which], launches[which]));
     }
   }
   return medians(std::move(us));

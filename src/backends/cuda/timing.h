@@ -15,8 +15,9 @@ namespace epifuse::cuda {
 std::vector<double> time_interleaved(const std::vector<std::function<void()>>& runs, int rounds,
                                      double seconds);
 
-// Microseconds of each run, back to back in blocks of `block_seconds` (0.8 and more let the card
-// settle at its power limit): the median of `rounds` blocks, which alternate and rotate.
+// Microseconds of each run, back to back in blocks of `block_seconds` whose second half is measured
+// (0.8 and more let the card settle at its power limit): the median of `rounds` blocks, which
+// alternate and rotate.
 std::vector<double> time_sustained(const std::vector<std::function<void()>>& runs,
                                    double block_seconds, int rounds = 3);
 
