@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFewestRounds = 3;
+constexpr int kFewestOnCpu = 15;  // other programs disturb most rounds a little
 constexpr double kQuietSeconds = 2.0;
 
 std::vector<double> time_on_cpu(const std::vector<std::function<void()>>& runs, int rounds,
@@ -25,7 +25,7 @@ std::vector<double> time_on_cpu(const std::vector<std::function<void()>>& runs, 
   for (const auto& run : runs) run();  // warm-up: buffers, primitives
   const Clock::time_point start = Clock::now();
   for (int round = 0; round < rounds; ++round) {
-    if (round >= kFewestRounds && seconds_since(start) > seconds) break;
+    if (round >= kFewestOnCpu && seconds_since(start) > seconds) break;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const std::size_t which = (i + static_cast<std::size_t>(round)) % runs.size();
       const Clock::time_point begin = Clock::now();
@@ -33,8 +33,14 @@ std::vector<double> time_on_cpu(const std::vector<std::function<void()>>& runs, 
       us[which].push_back(seconds_since(begin) * 1e6);
     }
   }
+  // What the machine does beside this slows down whole rounds: their ratios drift less than times.
+  const std::vector<double> last = us.back();
+  const double last_us = median(last);
   std::vector<double> out;
-  for (auto& each : us) out.push_back(median(std::move(each)));
+  for (auto& each : us) {
+    for (std::size_t round = 0; round < each.size(); ++round) each[round] /= last[round];
+    out.push_back(median(std::move(each)) * last_us);
+  }
   return out;
 }
 

@@ -9,8 +9,9 @@
 namespace epifuse::cli {
 
 // Median microseconds of each run. Runs alternate one by one, in an order that rotates, so that all
-// see the same clocks; on CUDA the L2 cache is flushed before each. Stops after `rounds`, or when
-// `seconds` have passed and three rounds are done.
+// see the same clocks; on CUDA the L2 cache is flushed before each. On the CPU they are the last
+// run's median times the median over rounds of each run's ratio to it. Stops after `rounds`, or
+// when `seconds` have passed and a few rounds are done.
 std::vector<double> time_interleaved(const Target& target,
                                      const std::vector<std::function<void()>>& runs, int rounds,
                                      double seconds);
