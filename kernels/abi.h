@@ -55,6 +55,7 @@ struct GemmParams {
   // Bits 2 i and 2 i + 1: whether the i-th of a, b, tiles, stores varies along the inner, the outer
   // batch dim.
   unsigned batched;
+  int lets_next_start;              // whether the kernel after this one may set itself up early
   Matrix plain_tiles[kMaxTiles];    // of loads by hand
   Matrix plain_stores[kMaxStores];  // of stores by hand, and of all where tiles have two widths
   Vector rows[kMaxVectors];

@@ -1,4 +1,4 @@
-// What a consumer warp takes through the epilogue at once: a chunk of 16 x 64 outputs.
+// What a consumer takes through the epilogue at once: a chunk of 64 x 64 outputs, 16 rows a warp.
 #pragma once
 
 #include "kernels/abi.h"
@@ -15,10 +15,11 @@ __device__ __forceinline__ long long offset_of(const abi::BatchStrides& strides,
 }
 
 constexpr int kChunkColumns = 64;
+constexpr int kBlockRows = 64;
 constexpr int kWarpRows = 16;
 
 struct Chunk {
-  int row, col;  // in the result
+  int row, col;  // in the result; a warp's chunk starts at its own row
   int part;      // its number among the chunks of a row of tiles
   Batch batch;
   bool is_cut = false;  // the last 8 columns are another tile's

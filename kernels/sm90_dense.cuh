@@ -1,11 +1,12 @@
 // Hopper GEMM with a generated epilogue: D[m, n] = epilogue(sum over k of A[m, k] * B[n, k]), f32
 // accumulation.
 //
-// Persistent and warp-specialised: warpgroup 0 feeds a ring of shared-memory stages by TMA,
-// warpgroups 1 and 2 multiply. Ping-pong: each consumer owns whole tiles and they take turns on the
-// tensor cores, so that the epilogue of one runs under the mainloop of the other. Cooperative: the
-// consumers share a tile. Where a cluster splits K it has one tile, and its CTAs add up their parts
-// through each other's shared memory, in a fixed order.
+// Persistent and warp-specialised: warpgroup 0 feeds a ring of shared-memory stages by TMA and
+// moves what the epilogue reads and writes, warpgroups 1 and 2 multiply. Ping-pong: each consumer
+// owns whole tiles and they take turns on the tensor cores, so that the epilogue of one runs under
+// the mainloop of the other. Cooperative: the consumers share a tile. Where a cluster splits K it
+// has one tile, and its CTAs add up their parts through each other's shared memory, in a fixed
+// order.
 //
 // Config (generated, over UsualConfig of kernels/sm90_walk.cuh): kTileM, kTileN, kStages,
 // kLoadDepth, kStoreDepth, kMathColumns, kSharedBytes, Wgmma (the CuTe atom of 64 x kTileN), and
@@ -13,11 +14,21 @@
 #pragma once
 
 #include "kernels/sm90_feed.cuh"
+#include "kernels/sm90_transfer.cuh"
 
 namespace epifuse::sm90 {
 
-constexpr int kRegistersToFeed = 24;
-constexpr int kRegistersToMultiply = 240;
+// Registers of a thread: the producer's warpgroup has what the accumulators leave. Two widths,
+// clusters, batches and full-size loads take more of it.
+template <class Config, class Epilogue>
+struct Registers {
+  static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
+  static constexpr bool kSimple = !Config::kTwoWidths && !Config::kBatched &&
+                                  kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0;
+  static constexpr bool kLeavesRoom = !kMostAccumulators || Config::kBatched;
+  static constexpr uint32_t kToFeed = kSimple ? 24 : kLeavesRoom ? 56 : 40;
+  static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;
+};
 constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
 constexpr int kPartialsBarrier = 2;  // both consumers are done with the stages
 
@@ -25,7 +36,7 @@ template <class Config, class Epilogue>
 class Consumer {
   using Layout = SharedLayout<Config, Epilogue>;
   using Warp = WarpEpilogue<Layout, Epilogue>;
-  static constexpr int kBlocks = Warp::kRowsOfConsumer / 64;      // m64 blocks
+  static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kChunks = Config::kTileN / kChunkColumns;  // of a block
   static constexpr int kAccumulators = Config::kTileN / 2;        // of a block, a thread
   static constexpr int kRowFetches = (Config::kTileN + 127) / 128;
@@ -39,11 +50,12 @@ class Consumer {
         thread_(threadIdx.x & 127),
         warp_(thread_ >> 5),
         lane_(thread_ & 31),
-        epilogue_(p, group * kWarpsPerGroup + warp_, lane_) {}
+        epilogue_(p, group, warp_, lane_),
+        transfers_(p, group) {}
 
   __device__ __forceinline__ void run() {
     const int steps = steps_of<Config>(p_).count;
-    int tile = tiles_.first() + (kPingPong ? group_ * tiles_.step() : 0);
+    int tile = first_tile<Config>(group_);
     if (kPingPong && group_ == 1) {
       ring_.skip(steps);
       NamedBarrier::arrive(256, kTurnBarrier);
@@ -51,8 +63,7 @@ class Consumer {
     bool more = tiles_.go(p_, tile);
     if (more) {
       fetch();
-#pragma unroll
-      for (int i = 0; i < Config::kLoadDepth; ++i) epilogue_.request(i, chunk(i, tiles_));
+      if (kTransfers && warp_ == 0) transfers_.begin(tiles_);
     }
 #pragma unroll 1
     while (more) {
@@ -65,7 +76,7 @@ class Consumer {
       // While the last products drain: publish this tile's vectors, find the next tile, fetch its.
       if constexpr (!kPingPong && kHasRows) NamedBarrier::sync(128, group_);
       publish();
-      tile += (kPingPong ? kConsumers : 1) * tiles_.step();
+      tile += kTileStep<Config> * tiles_.step();
       more = tiles_.go(p_, tile);
       if (more) fetch();
       cute::warpgroup_wait<0>();
@@ -75,7 +86,7 @@ class Consumer {
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       write_tile(acc, done, more);
     }
-    epilogue_.finish();
+    if (kTransfers && warp_ == 0) transfers_.finish();
   }
 
   // The only tile of a cluster that splits K: partial sums go to shared memory, then every CTA adds
@@ -96,30 +107,24 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % Config::kSplitK != rank) continue;
-      if constexpr (Warp::kInPlace) epilogue_.template await_stores<0>();
-      epilogue_.request(i, chunk(i, tiles_));
       float sums[kChunkColumns / 2];
       add_up(i, sums);
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.run(i, sums, rows() + i % kChunks * kChunkColumns, chunk(i, tiles_));
     }
-    epilogue_.finish();
     cute::cluster_sync();  // others may still read our shared memory
   }
 
  private:
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
+  // Where the producer's other warps move operands, the first warp of each consumer transfers.
+  static constexpr bool kTransfers = Layout::kAnyShifted && Layout::kStagedDepth > 0;
 
-  __device__ __forceinline__ int first_row(const TileWalk<Config>& tile) const {
-    return tile.m + (Config::kCooperative ? group_ * Warp::kRowsOfConsumer : 0);
-  }
-
-  // A warp's i-th chunk of a tile.
+  // This warp's i-th chunk of a tile.
   __device__ __forceinline__ Chunk chunk(int i, const TileWalk<Config>& tile) const {
-    const int col = tile.n + (i % kChunks) * kChunkColumns;
-    return {first_row(tile) + (i / kChunks) * 64 + warp_ * kWarpRows, col,
-            Config::kTwoWidths ? tile.tile_column * kChunks + i % kChunks : col / kChunkColumns,
-            tile.batch, tile.is_narrow && i % kChunks == kChunks - 1};
+    Chunk chunk = chunk_of<Config>(tile, group_, i);
+    chunk.row += warp_ * kWarpRows;
+    return chunk;
   }
 
   // Row and column values of the tile the walk is at, as raw bits into registers.
@@ -136,8 +141,7 @@ class Consumer {
     Epilogue::Cols::for_each([&](auto type, int i) {
 #pragma unroll
       for (int b = 0; b < kBlocks * 2; ++b) {
-        const int row =
-            first_row(tiles_) + b / 2 * 64 + warp_ * kWarpRows + (lane_ >> 2) + b % 2 * 8;
+        const int row = chunk(b / 2 * kChunks, tiles_).row + (lane_ >> 2) + b % 2 * 8;
         raw_cols_[b][i] =
             row < p_.m ? fetch_bits<Config, decltype(type)>(p_.cols[i], row, tiles_.batch) : 0u;
       }
@@ -206,34 +210,16 @@ class Consumer {
 
   __device__ __forceinline__ void write_tile(const Accumulators& acc, const TileWalk<Config>& done,
                                              bool more) {
-    constexpr int kLag = Config::kLoadDepth > 1;  // chunks whose stores are not waited for
     if constexpr (Config::kBatched) epilogue_.load_scalars(done.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % kChunks == 0) epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.run(i, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2),
                     rows() + i % kChunks * kChunkColumns, chunk(i, done));
-      if constexpr (Warp::kInPlace) {
-        epilogue_.template await_stores<kLag>();
-        if (i >= kLag) request(i - kLag + Config::kLoadDepth, done, more);
-      } else {
-        request(i + Config::kLoadDepth, done, more);
-      }
+      if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
     }
-    if constexpr (Warp::kInPlace && kLag > 0) {
-      epilogue_.template await_stores<0>();
-      request(kBlocks * kChunks - 1 + Config::kLoadDepth, done, more);
-    }
+    if (kTransfers && warp_ == 0) transfers_.end_tile(done, tiles_, more);
     epilogue_.end_tile();
-  }
-
-  // Starts the loads of the i-th chunk counted from tile `done` on, in the next one if need be.
-  __device__ __forceinline__ void request(int i, const TileWalk<Config>& done, bool more) {
-    if (i < kBlocks * kChunks) {
-      epilogue_.request(i, chunk(i, done));
-    } else if (more) {
-      epilogue_.request(i - kBlocks * kChunks, chunk(i - kBlocks * kChunks, tiles_));
-    }
   }
 
   // Partial sums of the tile, four floats a thread side by side.
@@ -305,6 +291,7 @@ class Consumer {
   uint32_t raw_cols_[kBlocks * 2][Warp::kCols];
   uint32_t cols_[kBlocks * 2][Warp::kCols];
   Warp epilogue_;
+  ChunkTransfers<Config, Epilogue> transfers_;
 };
 
 // One thread of the CTA.
@@ -325,9 +312,15 @@ __device__ __forceinline__ void prepare(const abi::GemmParams& p) {
     Layout::landed(i).init(1);
     Layout::drained(i).init(kMovers);
   }
-  auto* arrived = reinterpret_cast<FullBarrier*>(shared_memory() + Layout::kArrivedAt);
+  // All consumers' rings of a kind lie side by side.
 #pragma unroll 1
-  for (int i = 0; i < Layout::kNumArrived; ++i) arrived[i].init(1);
+  for (int i = 0; i < kConsumers * Layout::kLoadDepth; ++i) Layout::loaded(0, i).init(1);
+#pragma unroll 1
+  for (int i = 0; i < kConsumers * Layout::kStagedDepth; ++i) {
+    Layout::staged(0, i).init(kWarpsPerGroup);
+  }
+#pragma unroll 1
+  for (int i = 0; i < kConsumers * Layout::kStoreDepth; ++i) Layout::sent(0, i).init(1);
   cutlass::arch::fence_barrier_init();
 }
 
@@ -340,7 +333,7 @@ __device__ __forceinline__ int start(const abi::GemmParams& p) {
   } else {
     __syncthreads();
   }
-  allow_next_kernel();
+  if (p.lets_next_start) allow_next_kernel();
   await_previous_kernel();
   return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
 }
@@ -349,10 +342,14 @@ template <class Config, class Epilogue>
 __device__ __forceinline__ void dense(const abi::GemmParams& p) {
   const int group = start<Config, Epilogue>(p);
   if (group == 0) {
-    cutlass::arch::warpgroup_reg_dealloc<kRegistersToFeed>();
+    cutlass::arch::warpgroup_reg_dealloc<Registers<Config, Epilogue>::kToFeed>();
+    const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
     if (threadIdx.x == 0) feed<Config, Epilogue>(p);
+    if constexpr (SharedLayout<Config, Epilogue>::kStagedDepth > 0) {
+      if (warp >= 1 && warp <= kConsumers) ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
+    }
   } else {
-    cutlass::arch::warpgroup_reg_alloc<kRegistersToMultiply>();
+    cutlass::arch::warpgroup_reg_alloc<Registers<Config, Epilogue>::kToMultiply>();
     Consumer<Config, Epilogue> consumer(p, group - 1);
     if constexpr (Config::kSplitK > 1) {
       consumer.run_split();

@@ -1,64 +1,43 @@
 // A consumer warp's way out: accumulators, 16 rows x 64 columns at a time -> the generated epilogue
-// -> warp-private staging -> TMA stores. Full-size loads come in by TMA, kLoadDepth chunks ahead.
-// What TMA cannot address is read and written element by element (kPlainLoads, kPlainStores).
+// -> staging, whence TMA takes them (kernels/sm90_transfer.cuh), as it brings full-size loads
+// there. What TMA cannot address is read and written element by element (kPlainLoads,
+// kPlainStores).
 #pragma once
 
 #include "kernels/sm90_reduce.cuh"
 #include "kernels/sm90_staging.cuh"
+#include "kernels/sm90_walk.cuh"
 
 namespace epifuse::sm90 {
 
-// kLoadsAt, kStoresAt, kArrivedAt: where the staging of all warps starts in shared memory, and the
-// barriers of the loads. A tile is kChunks chunks for a warp; both ring depths divide kChunks, so
-// that a chunk's place in its ring is known at compile time. Where a cluster splits K, each CTA
-// runs some of the chunks only, and the loads' ring is one deep. In place: results are staged where
-// the loads were, and a slot's next load waits for its store.
-template <class Config, class Epilogue>
+// `Layout` is a SharedLayout. Both ring depths divide the chunks of a tile, so that a chunk's place
+// in its ring is known at compile time. Where a cluster splits K, each CTA runs some of the chunks
+// only, and rings are one deep. In place: results are staged where the loads were, and a place's
+// next load waits for its store.
+template <class Layout, class Epilogue>
 class WarpEpilogue {
+  using Config = typename Layout::Config;
+
  public:
   static constexpr int kRows = at_least_one(Epilogue::Rows::kCount);
   static constexpr int kCols = at_least_one(Epilogue::Cols::kCount);
-  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
-  static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr int kLoadSlots = Layout::kLoadSlots;
+  static constexpr int kStoreSlots = Layout::kStoreSlots;
   static constexpr bool kInPlace = Config::kInPlace;
-  static constexpr int kLoadBytes = Config::kLoadDepth * kLoadSlots * kSlotBytes;     // a warp
-  static constexpr int kStoreBytes = Config::kStoreDepth * kStoreSlots * kSlotBytes;  // a warp
 
   static constexpr int kMathGroups = Config::kMathColumns / kGroupColumns;
   static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kPlainLoads);
   static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kPlainStores);
-  static constexpr int kRowsOfConsumer = Config::kTileM / (Config::kCooperative ? 2 : 1);
-  static constexpr int kChunks = kRowsOfConsumer / 64 * (Config::kTileN / kChunkColumns);
+  static constexpr int kChunks = kChunksOfConsumer<Config>;
   static_assert(kChunks % Config::kLoadDepth == 0 && kChunks % Config::kStoreDepth == 0);
   static_assert(Config::kSplitK == 1 || (Config::kLoadDepth == 1 && Config::kStoreDepth == 1));
   static_assert(!kInPlace || kStoreSlots == kLoadSlots);
 
-  __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int warp, int lane)
-      : p_(p), warp_(warp), lane_(lane) {
+  __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int group, int warp, int lane)
+      : p_(p), group_(group), warp_(warp), lane_(lane) {
     if constexpr (!Config::kBatched) load_scalars({});
 #pragma unroll
     for (int i = 0; i < Epilogue::kNumParameters; ++i) x_.parameter[i] = p.parameters[i];
-  }
-
-  // Starts the loads of a tile's i-th chunk. Chunks are asked for in the order they will be run.
-  __device__ __forceinline__ void request(int i, Chunk chunk) {
-    if constexpr (kLoadSlots > 0) {
-      if (lane_ == 0) {
-        unsigned char* slot = load_slots(i);
-        FullBarrier& barrier = arrived(i);
-        barrier.arrive_and_expect_tx(kLoadSlots * kSlotBytes);
-        Epilogue::Tiles::for_each([&](auto type, int tile) {
-          if (is_plain_load(tile)) return;
-          constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
-          const Batch batch = batch_of(p_, abi::kFirstTile + tile, chunk.batch);
-#pragma unroll
-          for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-            load_box<Config::kBatched>(p_.tiles[tile], barrier, slot, chunk.row, chunk.col + c,
-                                       batch);
-          }
-        });
-      }
-    }
   }
 
   // The values x[] of a product.
@@ -78,15 +57,11 @@ class WarpEpilogue {
     });
   }
 
-  // Runs the epilogue on a tile's i-th chunk and starts its stores. `acc`: 32 accumulators of the
+  // Runs the epilogue on a tile's i-th chunk and stages the results. `acc`: 32 accumulators of the
   // lane; `rows`: the tile's row vectors at the chunk's first column, kTileN apart.
   __device__ __forceinline__ void run(int i, const float* acc, const float* rows, Chunk chunk) {
-    if constexpr (kLoadSlots > 0 && Config::kSplitK == 1) {
-      arrived(i).wait(phase_ ^ (i / Config::kLoadDepth & 1));
-    } else if constexpr (kLoadSlots > 0) {
-      arrived(i).wait(phase_);
-      phase_ ^= 1;
-    }
+    if constexpr (kLoadSlots > 0)
+      Layout::loaded(group_, load_place(i)).wait(phase(i, loads_phase_, Config::kLoadDepth));
     ChunkReduction<Config> reduction(p_, chunk, lane_);
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
@@ -102,28 +77,24 @@ class WarpEpilogue {
       }
       reduction.finish_columns(first * kGroupColumns);
       if constexpr (kStoreSlots == 0) continue;
-      if (first == 0 && !kInPlace) await_store_slots();
+      if (first == 0 && !kInPlace) {
+        Layout::sent(group_, store_place(i)).wait(phase(i, stores_phase_, Config::kStoreDepth) ^ 1);
+      }
 #pragma unroll
       for (int g = first; g < first + kMathGroups; ++g) {
         store_tiles(store_slots(i), g, out[g - first]);
       }
     }
     reduction.finish_rows();
-    if constexpr (kStoreSlots > 0) send(i, chunk);
+    if constexpr (Layout::kStagedDepth > 0) {
+      __syncwarp();
+      if (lane_ == 0) Layout::staged(group_, i % Layout::kStagedDepth).arrive();
+    }
+    if constexpr (Config::kSplitK > 1) end_chunks(1);
   }
 
   // Call after the last chunk of every tile.
-  __device__ __forceinline__ void end_tile() {
-    if constexpr (Config::kSplitK == 1) phase_ ^= kChunks / Config::kLoadDepth & 1;
-  }
-
-  // Waits until all but the last kLeft chunks' stores have read their staging. Of lane 0, which
-  // asks for loads.
-  template <int kLeft>
-  __device__ __forceinline__ void await_stores() {
-    if (lane_ == 0) cute::tma_store_wait<kLeft>();
-  }
-  __device__ __forceinline__ void finish() { await_stores<0>(); }
+  __device__ __forceinline__ void end_tile() { end_chunks(kChunks); }
 
  private:
   static __device__ __forceinline__ constexpr bool is_plain_load(int i) {
@@ -133,18 +104,27 @@ class WarpEpilogue {
     return Config::kPlainStores >> i & 1;
   }
 
+  static __device__ __forceinline__ constexpr int load_place(int i) {
+    return i % Config::kLoadDepth;
+  }
+  static __device__ __forceinline__ constexpr int store_place(int i) {
+    return i % (kInPlace ? Config::kLoadDepth : Config::kStoreDepth);
+  }
+  // This warp's rows of the first slot of a chunk.
   __device__ __forceinline__ unsigned char* load_slots(int i) const {
-    return shared_memory() + Config::kLoadsAt + warp_ * kLoadBytes +
-           i % Config::kLoadDepth * (kLoadSlots * kSlotBytes);
+    return Layout::loads(group_, load_place(i)) + warp_ * (kWarpRows * 128);
   }
   __device__ __forceinline__ unsigned char* store_slots(int i) const {
-    if constexpr (kInPlace) return load_slots(i);
-    return shared_memory() + Config::kStoresAt + warp_ * kStoreBytes +
-           i % Config::kStoreDepth * (kStoreSlots * kSlotBytes);
+    return Layout::stores(group_, store_place(i)) + warp_ * (kWarpRows * 128);
   }
-  __device__ __forceinline__ FullBarrier& arrived(int i) const {
-    return reinterpret_cast<FullBarrier*>(
-        shared_memory() + Config::kArrivedAt)[warp_ * Config::kLoadDepth + i % Config::kLoadDepth];
+
+  // Of a barrier in a ring, at the i-th chunk of a tile that began in phase `first`.
+  static __device__ __forceinline__ uint32_t phase(int i, uint32_t first, int depth) {
+    return Config::kSplitK > 1 ? first : first ^ (i / depth & 1);
+  }
+  __device__ __forceinline__ void end_chunks(int count) {
+    if constexpr (kLoadSlots > 0) loads_phase_ ^= count / Config::kLoadDepth & 1;
+    if constexpr (kStoreSlots > 0) stores_phase_ ^= count / Config::kStoreDepth & 1;
   }
 
   __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in) {
@@ -245,60 +225,9 @@ class WarpEpilogue {
     });
   }
 
-  // Until the stores that last used the next slots have read them.
-  __device__ __forceinline__ void await_store_slots() {
-    await_stores<Config::kStoreDepth - 1>();
-    __syncwarp();
-  }
-
-  __device__ __forceinline__ void send(int i, const Chunk& chunk) {
-    unsigned char* slot = store_slots(i);
-    cute::tma_store_fence();
-    __syncwarp();
-    if (Config::kTwoWidths && chunk.is_cut) {
-      copy_out(slot, chunk);
-    } else if (lane_ == 0) {
-      Epilogue::Stores::for_each([&](auto type, int store) {
-        if (is_plain_store(store)) return;
-        constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
-        const Batch batch = batch_of(p_, abi::kFirstStore + store, chunk.batch);
-#pragma unroll
-        for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-          store_box<Config::kBatched>(p_.stores[store], slot, chunk.row, chunk.col + c, batch);
-        }
-      });
-    }
-    // Where nothing was queued this is an empty group: the ring counts groups.
-    if (lane_ == 0) cute::tma_store_arrive();
-  }
-
-  // A cut chunk's slots to memory, 16 bytes a lane: a TMA box would overwrite the next tile.
-  __device__ __forceinline__ void copy_out(const unsigned char* slot, const Chunk& chunk) const {
-    Epilogue::Stores::for_each([&](auto type, int store) {
-      if (is_plain_store(store)) return;
-      using Storage = typename decltype(type)::Storage;
-      constexpr int kPiece = 16 / sizeof(Storage), kColumns = 128 / sizeof(Storage);
-      const abi::Matrix& matrix = p_.plain_stores[store];
-      auto* data = static_cast<Storage*>(matrix.data);
-      if constexpr (Config::kBatched) data += offset_of(matrix.batch, chunk.batch);
-#pragma unroll
-      for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-#pragma unroll
-        for (int r = lane_ >> 3; r < kWarpRows; r += 4) {
-          const int piece = lane_ & 7, column = c + piece * kPiece;
-          if (chunk.row + r >= p_.m || column >= kCutColumns) continue;
-          *reinterpret_cast<uint4*>(data + (chunk.row + r) * matrix.row_stride + chunk.col +
-                                    column) =
-              *reinterpret_cast<const uint4*>(slot + r * 128 + ((piece ^ (r & 7)) << 4));
-        }
-      }
-    });
-    __syncwarp();
-  }
-
   const abi::GemmParams& p_;
-  int warp_, lane_;
-  uint32_t phase_ = 0;  // of the loads' barriers at the tile's first chunk, or the next one
+  int group_, warp_, lane_;
+  uint32_t loads_phase_ = 0, stores_phase_ = 0;  // of a ring's barriers at its next chunk
   float low_cols_[kCols], high_cols_[kCols];
   Operands<Epilogue> x_;
 };

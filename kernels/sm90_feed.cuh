@@ -57,8 +57,8 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
       load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
           p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
       load_operand<Config, Config::kBIsKMajor, Config::kTileN, kM>(
-          narrow_box ? p.b_narrow : p.b, barrier, Layout::b(ring.stage), tiles.n, k, b_batch,
-          rank_m, b_mask);
+          narrow_box && rank_m == kM - 1 ? p.b_narrow : p.b, barrier, Layout::b(ring.stage),
+          tiles.n, k, b_batch, rank_m, b_mask);
       ring.next();
     }
   }

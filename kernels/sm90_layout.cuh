@@ -15,7 +15,6 @@ constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
-  static constexpr int kWarps = kConsumers * kWarpsPerGroup;
   static constexpr int kABytes = Config::kTileM * 128;
   static constexpr int kBBytes = Config::kTileN * 128;
   static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
@@ -30,16 +29,21 @@ struct SharedLayout : Config_ {
   static constexpr int kNumStagings = kAnyShifted ? abi::kStagings : 0;
   static constexpr int kStagedAt = kB + Config::kStages * kBBytes;
   static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
-  static constexpr int kStoreBytes =
-      Config::kInPlace ? 0 : Config::kStoreDepth * kSlotBytes * kStoreSlots;  // a warp
-  static constexpr int kLoadsAt = kStoresAt + kWarps * kStoreBytes;
-  static constexpr int kRowsAt = kLoadsAt + kWarps * Config::kLoadDepth * kSlotBytes * kLoadSlots;
+  static constexpr int kPlaceBytes = kSlotBytes * kStoreSlots;  // of a chunk's results
+  static constexpr int kStoreDepth = Config::kInPlace || kStoreSlots == 0 ? 0 : Config::kStoreDepth;
+  static constexpr int kLoadsAt = kStoresAt + kConsumers * kStoreDepth * kPlaceBytes;
+  static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
+  static constexpr int kLoadDepth = kLoadSlots > 0 ? Config::kLoadDepth : 0;
+  static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
   static constexpr int kRowBytes = Epilogue::Rows::kCount * Config::kTileN * 4;  // a consumer
   static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;
   static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
-  static constexpr int kArrivedAt = kEmptyAt + Config::kStages * 8;
-  static constexpr int kNumArrived = kLoadSlots > 0 ? kWarps* Config::kLoadDepth : 0;
-  static constexpr int kLandedAt = kArrivedAt + kNumArrived * 8;
+  // Of each consumer: whether loads are there, results are staged, staging may be used again.
+  static constexpr int kStagedDepth = kStoreDepth > 0 ? kStoreDepth : kLoadDepth;
+  static constexpr int kLoadedAt = kEmptyAt + Config::kStages * 8;
+  static constexpr int kStagedBarriersAt = kLoadedAt + kConsumers * kLoadDepth * 8;
+  static constexpr int kSentAt = kStagedBarriersAt + kConsumers * kStagedDepth * 8;
+  static constexpr int kLandedAt = kSentAt + kConsumers * kStoreDepth * 8;
   static constexpr int kDrainedAt = kLandedAt + kNumStagings * 8;
   static constexpr int kBytes = kDrainedAt + kNumStagings * 8;
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
@@ -60,6 +64,24 @@ struct SharedLayout : Config_ {
   }
   static __device__ __forceinline__ FullBarrier& full(int stage) {
     return reinterpret_cast<FullBarrier*>(shared_memory() + kFullAt)[stage];
+  }
+  // Where a consumer's chunks are staged: what comes in, and what leaves.
+  static __device__ __forceinline__ unsigned char* loads(int group, int place) {
+    return shared_memory() + kLoadsAt + (group * kLoadDepth + place) * kLoadPlaceBytes;
+  }
+  static __device__ __forceinline__ unsigned char* stores(int group, int place) {
+    if constexpr (Config::kInPlace) return loads(group, place);
+    return shared_memory() + kStoresAt + (group * kStoreDepth + place) * kPlaceBytes;
+  }
+  static __device__ __forceinline__ FullBarrier& loaded(int group, int place) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() + kLoadedAt)[group * kLoadDepth + place];
+  }
+  static __device__ __forceinline__ EmptyBarrier& staged(int group, int place) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() +
+                                           kStagedBarriersAt)[group * kStagedDepth + place];
+  }
+  static __device__ __forceinline__ EmptyBarrier& sent(int group, int place) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kSentAt)[group * kStoreDepth + place];
   }
   // What is still to be put in order.
   static __device__ __forceinline__ unsigned char* staged_a(int staging) {

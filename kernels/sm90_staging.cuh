@@ -1,8 +1,8 @@
-// How a warp's chunk of 16 x 64 outputs moves between registers and its staging in shared memory,
-// and how single values come from memory.
+// How a warp's 16 rows of a chunk move between registers and staging in shared memory, and how
+// single values come from memory.
 //
-// Staging is made of slots: 16 rows of 128 bytes, 128-byte swizzle. A chunk takes one slot of a
-// 16-bit element type and two of a 32-bit one.
+// Staging is made of slots: 64 rows of 128 bytes, 128-byte swizzle. A chunk takes one slot of a
+// 16-bit element type and two of a 32-bit one. Slots are named by the warp's first row in them.
 #pragma once
 
 #include "kernels/element.cuh"
@@ -11,7 +11,7 @@
 
 namespace epifuse::sm90 {
 
-constexpr int kSlotBytes = kWarpRows * 128;
+constexpr int kSlotBytes = kBlockRows * 128;
 
 // Slots of a chunk of all types in a list but those whose bit in `skipped` is set.
 template <class List>

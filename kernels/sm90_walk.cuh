@@ -101,6 +101,39 @@ struct TileWalk {
   }
 };
 
+// The tiles of a consumer: ping-pong consumers take turns.
+template <class Config>
+constexpr int kTileStep = Config::kCooperative ? 1 : 2;  // in steps of the walk
+
+template <class Config>
+__device__ __forceinline__ int first_tile(int group) {
+  using Walk = TileWalk<Config>;
+  return Walk::first() + (Config::kCooperative ? 0 : group * Walk::step());
+}
+
+// The chunks of a consumer's part of a tile: those of a block of 64 rows, then of the next. Where a
+// cluster splits K, its CTAs take turns at them.
+template <class Config>
+constexpr int kRowsOfConsumer = Config::kTileM / (Config::kCooperative ? 2 : 1);
+template <class Config>
+constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> /
+                                  kBlockRows*(Config::kTileN / kChunkColumns);
+
+template <class Config>
+__device__ __forceinline__ int first_chunk() {
+  return Config::kSplitK > 1 ? cluster_rank<Config>() : 0;
+}
+
+template <class Config>
+__device__ __forceinline__ Chunk chunk_of(const TileWalk<Config>& tile, int group, int i) {
+  constexpr int kAcross = Config::kTileN / kChunkColumns;
+  const int across = i % kAcross, col = tile.n + across * kChunkColumns;
+  return {tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
+              i / kAcross * kBlockRows,
+          col, Config::kTwoWidths ? tile.tile_column * kAcross + across : col / kChunkColumns,
+          tile.batch, tile.is_narrow && across == kAcross - 1};
+}
+
 // Position in the ring of stages.
 template <int kStages>
 struct RingPosition {

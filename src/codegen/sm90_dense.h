@@ -47,6 +47,7 @@ struct Tiling {
   std::int64_t columns = 0;   // of tiles
   std::int64_t num_ctas = 0;  // of the persistent grid, or of all clusters that split K
   int raster = 1;             // tiles along m that are walked side by side
+  bool is_one_wave = false;   // no CTA has a second tile
 };
 Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits& limits);
 

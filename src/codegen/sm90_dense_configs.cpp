@@ -15,10 +15,9 @@ using plan::StoreKind;
 
 // These mirror kernels/sm90_layout.cuh and kernels/sm90_staging.cuh.
 constexpr int kRowBytes = 128;  // of an operand in shared memory
-constexpr int kSlotBytes = 2048;
+constexpr int kSlotBytes = 8192;
 constexpr int kChunkColumns = 64;
 constexpr int kConsumers = 2;
-constexpr int kWarps = 8;
 constexpr int kBarrierBytes = 8;
 
 constexpr int kMostStages = 8;
@@ -45,6 +44,7 @@ constexpr Shape kShapes[] = {
     {128, 256, true, false, 1, 1, 2},  {256, 128, true, false, 1, 1, 2},
     {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 3},
     {128, 64, true, false, 1, 1, 2},   {128, 64, true, false, 1, 1, 3},
+    {128, 128, false, true, 2, 1, 1},  {256, 128, true, true, 2, 1, 1},
 };
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
@@ -88,9 +88,12 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   const int loads = load_slots(epilogue, variant.plain_loads);
   const int stores =
       stages_in_place(config, variant) ? 0 : store_slots(epilogue, variant.plain_stores);
-  return kWarps * kSlotBytes * (config.store_depth * stores + config.load_depth * loads) +
-         kConsumers * rows * config.tile_n * 4 +
-         (loads > 0 ? kWarps * config.load_depth * kBarrierBytes : 0) +
+  const int load_places = loads > 0 ? config.load_depth : 0;
+  const int store_places = stores > 0 ? config.store_depth : 0;
+  // Loads have one barrier each, stores two; where there are no stores, loads have their second.
+  const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
+  return kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
+                       rows * config.tile_n * 4 + barriers * kBarrierBytes) +
          staging_bytes(config, variant);
 }
 
@@ -99,7 +102,7 @@ int accumulators(const Shape& shape) {
   return shape.m * shape.n / 128 / (shape.cooperative ? 2 : 1);
 }
 
-// Chunks of 16 x 64 of one consumer warp.
+// Chunks of 64 x 64 of one consumer.
 int chunks(const Shape& shape) {
   return shape.m / 64 * (shape.n / kChunkColumns) / (shape.cooperative ? 2 : 1);
 }
@@ -107,21 +110,21 @@ int chunks(const Shape& shape) {
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
 // accumulators. These limits, and those of the largest tiles, are what compiles without spills over
 // the corpus (2026-11-21).
-int math_columns(const Pressure& p, const Shape& shape) {
+int math_columns(const Pressure& p, const Shape& shape, bool batched) {
   const int slots = p.load_slots + p.store_slots;
   if (accumulators(shape) <= kMostAccumulatorsOfAll) {
-    if (slots > 4 || p.cost > 48) return 16;
-    return slots <= 2 && p.cost <= 20 && !p.rounds ? 64 : 32;
+    if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
+    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths ? 64 : 32;
   }
   if (p.vectors && (slots > 1 || p.cost > 9) && shape.two_widths) return 16;
-  const bool is_plain = !shape.two_widths && shape.cluster_m * shape.cluster_n == 1;
+  const bool is_plain = !shape.two_widths && !batched && shape.cluster_m * shape.cluster_n == 1;
   if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && is_plain) return 64;
   return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
 }
 
 bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched) {
   const int slots = p.load_slots + p.store_slots;
-  if (batched && shape.two_widths) return false;
+  if (shape.two_widths && (batched || p.store_slots > 1)) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
@@ -175,7 +178,8 @@ void fit_in_place(const Epilogue& epilogue, GemmConfig& config, int most_depth,
   config = best;
 }
 
-GemmConfig config_of(const Shape& shape, const Epilogue& epilogue, const TargetInfo& target) {
+GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo& target) {
+  const Epilogue& epilogue = step.epilogue;
   const Pressure registers = pressure(epilogue);
   GemmConfig config;
   config.tile_m = shape.m;
@@ -184,7 +188,7 @@ GemmConfig config_of(const Shape& shape, const Epilogue& epilogue, const TargetI
   const int two_or_one = most_depth % 2 == 0 ? 2 : 1;  // the depth divides a tile's chunks
   config.load_depth = registers.load_slots == 1 ? two_or_one : 1;
   config.store_depth = registers.store_slots == 1 ? two_or_one : 1;
-  config.math_columns = math_columns(registers, shape);
+  config.math_columns = math_columns(registers, shape, !step.gemm.batch.empty());
   config.cooperative = shape.cooperative;
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
@@ -257,7 +261,7 @@ std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target)
         !takes_most_accumulators(registers, shape, !step.gemm.batch.empty())) {
       continue;
     }
-    const GemmConfig config = config_of(shape, step.epilogue, target);
+    const GemmConfig config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);
   }

@@ -21,7 +21,7 @@ using plan::WhyNot;
 
 // These mirror kernels/sm90_dense.cuh.
 constexpr int kThreads = 384;
-constexpr int kWarpRows = 16, kChunkColumns = 64;
+constexpr int kWarpRows = 16, kBlockRows = 64, kChunkColumns = 64;
 constexpr int kSwizzleBytes = 128;
 constexpr int kSmallestTile = 64;
 constexpr int kNarrower = 8;
@@ -219,7 +219,8 @@ class Binder {
       add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, config_.tile_n / config_.cluster_m);
     }
     if (config_.two_widths) {
-      add_operand(offsetof(abi::GemmParams, b_narrow), 1, views_.b, b, config_.tile_n - kNarrower);
+      add_operand(offsetof(abi::GemmParams, b_narrow), 1, views_.b, b,
+                  config_.tile_n / config_.cluster_m - kNarrower);
     }
   }
 
@@ -229,14 +230,14 @@ class Binder {
       params_.plain_tiles[i] = plain_matrix(full.loads[i]);
       if (variant_.plain_loads >> i & 1) continue;
       add_map(offsetof(abi::GemmParams, tiles) + i * sizeof(abi::TensorMap),
-              abi::kFirstTile + static_cast<int>(i), full.loads[i], full.load_dtypes[i], kWarpRows);
+              abi::kFirstTile + static_cast<int>(i), full.loads[i], full.load_dtypes[i], kBlockRows);
     }
     for (std::size_t i = 0; i < full.stores.size(); ++i) {
       params_.plain_stores[i] = plain_matrix(full.stores[i]);
       if (variant_.plain_stores >> i & 1) continue;
       add_map(offsetof(abi::GemmParams, stores) + i * sizeof(abi::TensorMap),
               abi::kFirstStore + static_cast<int>(i), full.stores[i], full.store_dtypes[i],
-              kWarpRows);
+              kBlockRows);
     }
   }
 
@@ -287,6 +288,7 @@ class Binder {
     const Tiling tiling = tile(config_, sizes, limits);
     params_.raster = tiling.raster;
     params_.columns = static_cast<int>(tiling.columns);
+    params_.lets_next_start = tiling.is_one_wave;
     out_.cluster = static_cast<unsigned>(cluster_size(config_));
     out_.grid = static_cast<unsigned>(tiling.num_ctas);
     out_.block = kThreads;

@@ -48,8 +48,8 @@ constexpr double kReductionClocks = 120, kFinishUs = 2.5;
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 // Columns of tiles such that all tiles fill whole waves, as long as the narrow width allows.
-std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& sizes, int num_sms) {
-  const std::int64_t rows = sizes.batch * round_up_div(sizes.m, config.tile_m);
+std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& sizes, int at_once) {
+  const std::int64_t rows = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m);
   const std::int64_t fewest = round_up_div(sizes.n, config.tile_n);
   if (sizes.n % kNarrower != 0) return fewest;
   const std::int64_t most = sizes.n / (config.tile_n - kNarrower);
@@ -58,7 +58,7 @@ std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& si
   for (std::int64_t columns = fewest; columns <= most; ++columns) {
     // A wave of narrower tiles takes less: the time is that of the whole waves at the mean width.
     const double waves =
-        static_cast<double>(round_up_div(rows * columns, num_sms)) / static_cast<double>(columns);
+        static_cast<double>(round_up_div(rows * columns, at_once)) / static_cast<double>(columns);
     if (columns > fewest && waves >= best_waves) continue;
     best_waves = waves;
     best = columns;
@@ -118,18 +118,18 @@ double memory_us(const Pressure& load, const GemmSizes& sizes) {
 }  // namespace
 
 Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits& limits) {
-  constexpr std::int64_t kRaster = 8, kRasterOfTwoWidths = 16;
+  constexpr int kBandRows = 2048;  // a wave is about as wide as it is high (docs/gotchas.md)
+  const int size = cluster_size(config);
+  const int at_once = clusters_at_once(size, limits);
   Tiling out;
-  out.columns = config.two_widths ? columns_of_two_widths(config, sizes, limits.num_sms)
+  out.columns = config.two_widths ? columns_of_two_widths(config, sizes, at_once)
                                   : round_up_div(sizes.n, config.tile_n * config.cluster_n);
   out.tiles = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m) * out.columns;
-  const int size = cluster_size(config);
   const std::int64_t clusters =
-      config.split_k > 1 ? out.tiles
-                         : std::min<std::int64_t>(out.tiles, clusters_at_once(size, limits));
+      config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
   out.num_ctas = clusters * size;
-  out.raster =
-      static_cast<int>((config.two_widths ? kRasterOfTwoWidths : kRaster) / config.cluster_m);
+  out.is_one_wave = out.tiles <= at_once;
+  out.raster = std::max(kBandRows / (config.tile_m * config.cluster_m), 1);
   return out;
 }
 

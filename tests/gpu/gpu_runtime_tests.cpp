@@ -21,12 +21,12 @@ constexpr std::int64_t kN = 192, kK = 128;
 
 // y = silu(x @ w^T + b) + r, all bf16.
 Graph layer() {
-  const Dim m("M");
+  const Dim m("M"), n("N"), k("K");
   Graph graph("layer");
-  const Value x = graph.input("x", DType::bf16, {m, kK});
-  const Value w = graph.input("w", DType::bf16, {kN, kK});
-  const Value y = silu(matmul(x, transpose(w)) + graph.input("b", DType::bf16, {kN}));
-  graph.output("y", y + graph.input("r", DType::bf16, {m, kN}));
+  const Value x = graph.input("x", DType::bf16, {m, k});
+  const Value w = graph.input("w", DType::bf16, {n, k});
+  const Value y = silu(matmul(x, transpose(w)) + graph.input("b", DType::bf16, {n}));
+  graph.output("y", y + graph.input("r", DType::bf16, {m, n}));
   return graph;
 }
 
@@ -41,13 +41,16 @@ TensorView view(const cuda::DeviceBuffer& buffer, std::vector<std::int64_t> shap
 
 // The tensors of one call on the device, inputs filled with small numbers that depend on `seed`.
 struct Call {
-  Call(const std::shared_ptr<const cuda::Device>& device, std::int64_t m, unsigned seed)
+  Call(const std::shared_ptr<const cuda::Device>& device, std::int64_t m, unsigned seed,
+       std::int64_t n = kN, std::int64_t k = kK)
       : rows(m),
-        x(device, static_cast<std::size_t>(m * kK) * 2),
-        w(device, kN * kK * 2),
-        b(device, kN * 2),
-        r(device, static_cast<std::size_t>(m * kN) * 2),
-        y(device, static_cast<std::size_t>(m * kN) * 2) {
+        columns(n),
+        depth(k),
+        x(device, static_cast<std::size_t>(m * k) * 2),
+        w(device, static_cast<std::size_t>(n * k) * 2),
+        b(device, static_cast<std::size_t>(n) * 2),
+        r(device, static_cast<std::size_t>(m * n) * 2),
+        y(device, static_cast<std::size_t>(m * n) * 2) {
     for (cuda::DeviceBuffer* buffer : {&x, &w, &b, &r}) fill(*buffer, seed++);
     y.fill(0xff);
     cuda::synchronize(*device);
@@ -63,11 +66,11 @@ struct Call {
   }
 
   std::vector<Binding> bindings() const {
-    return {{"x", view(x, {rows, kK})},
-            {"w", view(w, {kN, kK})},
-            {"b", view(b, {kN})},
-            {"r", view(r, {rows, kN})},
-            {"y", view(y, {rows, kN})}};
+    return {{"x", view(x, {rows, depth})},
+            {"w", view(w, {columns, depth})},
+            {"b", view(b, {columns})},
+            {"r", view(r, {rows, columns})},
+            {"y", view(y, {rows, columns})}};
   }
 
   std::vector<std::uint16_t> result() const {
@@ -76,7 +79,7 @@ struct Call {
     return bits;
   }
 
-  std::int64_t rows;
+  std::int64_t rows, columns, depth;
   cuda::DeviceBuffer x, w, b, r, y;
 };
 
@@ -131,10 +134,18 @@ TEST_F(GpuRuntime, CaptureOfAnUnfusedFirstRunReplays) {
 }
 
 TEST_F(GpuRuntime, RepeatedRunsGiveTheSameBits) {
+  // Sizes of which each is some schedule's: one wave, many, two widths, clusters, split-K.
+  const std::vector<std::vector<std::int64_t>> sizes{
+      {1000, kN, kK},    {3000, 1536, 512}, {2048, 4096, 2048}, {128, 4096, 4096},
+      {512, 4096, 1024}, {64, 1032, 14336}, {6304, 1024, 1024}, {1000, 1192, 520}};
   const Program program = compile(layer(), Target::cuda());
-  Call call(device, 1000, 3);
-  const auto first = run(program, call);
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(run(program, call), first) << "run " << i;
+  for (const auto& size : sizes) {
+    Call call(device, size[0], 3, size[1], size[2]);
+    const auto first = run(program, call);
+    for (int i = 0; i < 300; ++i) {
+      ASSERT_EQ(run(program, call), first) << size[0] << "x" << size[1] << "x" << size[2];
+    }
+  }
 }
 
 // Sums in float32, over tiles and batches of partial results: another order would show.

@@ -66,7 +66,9 @@ class Collector {
         add(fmt::format("{} {}", family.name, print(configs[i])),
             family.source(plan, step, configs[i], {}, target));
       }
-      if (plan.numerics == Numerics::fast) add_shifted(plan, step, family, configs, target);
+      if (plan.numerics == Numerics::fast && num_products_ % 2 == 0) {
+        add_shifted(plan, step, family, configs, target);
+      }
     }
     if (step.epilogue.reduces()) {
       const Plan finish = plan::finish(step);
@@ -81,11 +83,12 @@ class Collector {
   // All configs of all products would take a quarter of an hour: each product takes the usual one
   // and some others, by turns. The levels of numerics that compute more take fewer.
   bool is_turn_of(std::size_t config, Numerics numerics) const {
-    const std::size_t turns = numerics == Numerics::fast ? 9 : 18;
+    const std::size_t turns = numerics == Numerics::fast ? 13 : 26;
     return (config + num_products_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 
-  // One or both operands off their alignment, in one of the configs that take them, by turns.
+  // One or both operands off their alignment, in one of the configs that take them, by turns; of
+  // every second product.
   void add_shifted(const Plan& plan, const plan::FusedGemm& step,
                    const codegen::KernelFamily& family,
                    const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
