@@ -28,7 +28,8 @@ const TargetInfo* find_target(std::string_view name);  // null when there is non
 // One point of a family's search space.
 struct GemmConfig {
   int tile_m = 0, tile_n = 0, stages = 0;
-  int load_depth = 1, store_depth = 1;  // chunks of full-size loads and stores in flight, a consumer
+  int load_depth = 1,
+      store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
   bool in_place = false;     // results are staged where full-size loads were; no store_depth
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
   bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong)

@@ -248,7 +248,7 @@ struct Config : sm90::UsualConfig {{
   static constexpr int kTileM = {tile_m};
   static constexpr int kTileN = {tile_n};
   static constexpr int kStages = {stages};        // of {stage_kib} KiB: A and B, 128 bytes of K
-  static constexpr int kLoadDepth = {load_depth};     // chunks of full-size loads in flight, a consumer
+  static constexpr int kLoadDepth = {load_depth};     // chunks of loads in flight, a consumer
   static constexpr int kStoreDepth = {store_depth};    // chunks of stores in flight, a consumer
   static constexpr int kMathColumns = {math_columns};  // computed before any of them is staged
   static constexpr int kSharedBytes = {smem};

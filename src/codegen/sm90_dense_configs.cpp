@@ -116,6 +116,7 @@ int math_columns(const Pressure& p, const Shape& shape, bool batched) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths ? 64 : 32;
   }
+  if (slots > 1 && batched) return 16;
   if (p.vectors && (slots > 1 || p.cost > 9) && shape.two_widths) return 16;
   const bool is_plain = !shape.two_widths && !batched && shape.cluster_m * shape.cluster_n == 1;
   if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && is_plain) return 64;
@@ -124,7 +125,8 @@ int math_columns(const Pressure& p, const Shape& shape, bool batched) {
 
 bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched) {
   const int slots = p.load_slots + p.store_slots;
-  if (shape.two_widths && (batched || p.store_slots > 1)) return false;
+  if (batched && (shape.two_widths || p.load_slots > 0)) return false;
+  if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);

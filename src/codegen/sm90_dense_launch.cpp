@@ -230,7 +230,8 @@ class Binder {
       params_.plain_tiles[i] = plain_matrix(full.loads[i]);
       if (variant_.plain_loads >> i & 1) continue;
       add_map(offsetof(abi::GemmParams, tiles) + i * sizeof(abi::TensorMap),
-              abi::kFirstTile + static_cast<int>(i), full.loads[i], full.load_dtypes[i], kBlockRows);
+              abi::kFirstTile + static_cast<int>(i), full.loads[i], full.load_dtypes[i],
+              kBlockRows);
     }
     for (std::size_t i = 0; i < full.stores.size(); ++i) {
       params_.plain_stores[i] = plain_matrix(full.stores[i]);
