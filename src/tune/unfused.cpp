@@ -24,6 +24,18 @@ constexpr Measured kMeasured[] = {
 #undef EPIFUSE_VENDOR_GEMM
 };
 
+struct Unaligned {
+  Rows a, b;
+  double fused, vendor_even, vendor_odd;
+};
+
+constexpr Unaligned kUnaligned[] = {
+#define EPIFUSE_UNALIGNED_GEMM(a, b, fused, even, odd) {Rows::a, Rows::b, fused, even, odd},
+#include "tune/unaligned_gemm.def"
+#undef EPIFUSE_UNALIGNED_GEMM
+};
+constexpr int kEvenBytes = 4;
+
 // H200, as reached by large products and by elementwise kernels (2026-11-21).
 constexpr double kFlopsPerUs = 700e6;
 constexpr double kBytesPerUs = 4.0e6;
@@ -95,10 +107,23 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   return stores_anything ? bytes / kBytesPerUs + kLaunchUs : 0;
 }
 
-std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
+                                 double slowdown) {
   const std::optional<double> product = vendor_gemm_us(step.gemm, sizes);
   if (!product) return std::nullopt;
-  return *product + tail_us(step, sizes);
+  return slowed_down(*product, slowdown) + tail_us(step, sizes);
+}
+
+std::optional<Slowdown> slowdown(Rows a, Rows b, int boundary_bytes) {
+  for (const Unaligned& row : kUnaligned) {
+    if (row.a != a || row.b != b) continue;
+    return Slowdown{row.fused, boundary_bytes >= kEvenBytes ? row.vendor_even : row.vendor_odd};
+  }
+  return std::nullopt;
+}
+
+double slowed_down(double us, double slowdown) {
+  return us + std::max(us - kStartUs, 0.0) * (slowdown - 1);
 }
 
 bool is_clearly_slower(double fused_us, double unfused_us) {

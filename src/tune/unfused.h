@@ -15,8 +15,22 @@ std::optional<double> vendor_gemm_us(const plan::GemmDesc& gemm, const codegen::
 // a launch; 0 when the product is all there is to do.
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 
-// Both together.
-std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
+// Both together; the product takes `slowdown` times as long as on aligned operands.
+std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
+                                 double slowdown = 1);
+
+// How an operand of the kernel lies in memory: on 16-byte boundaries, or off them.
+enum class Rows { aligned, k_major, mn_major };
+
+// How much longer than on aligned operands products take, by rows of unaligned_gemm.def.
+struct Slowdown {
+  double fused, vendor;
+};
+// All rows start at multiples of `boundary_bytes`. Empty where nothing was measured.
+std::optional<Slowdown> slowdown(Rows a, Rows b, int boundary_bytes);
+
+// Microseconds of a product that takes `us` on aligned operands; its start takes no longer.
+double slowed_down(double us, double slowdown);
 
 // Whether a fused kernel is so clearly slower that the step is better split. Both are estimates, so
 // a difference within their errors leaves the step fused.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "tune/shortlist.h"
@@ -28,6 +30,37 @@ void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes,
     choice.kernel = &kernel;
     choice.expected_us = us;
   }
+}
+
+// The largest power of 2 up to 16 at whose multiples all rows of a tensor start, in bytes.
+int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
+  auto starts = reinterpret_cast<std::uintptr_t>(tensor.data) | 16;
+  for (std::size_t dim = 0; dim < tensor.layout.shape.size(); ++dim) {
+    const std::int64_t stride = tensor.layout.strides[dim];
+    if (stride == 1 || tensor.layout.shape[dim] <= 1) continue;
+    starts |= static_cast<std::uintptr_t>(stride) * size_bytes(dtype);
+  }
+  return static_cast<int>(starts & -starts);
+}
+
+// Both ways take longer on rows off 16-byte boundaries, the vendor's in other cases than ours.
+void weigh_unaligned(const plan::FusedGemm& step, const codegen::Bound& bound,
+                     const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes,
+                     StepChoice& choice) {
+  const plan::Operand& a = variant.swapped ? step.gemm.b : step.gemm.a;
+  const plan::Operand& b = variant.swapped ? step.gemm.a : step.gemm.b;
+  int boundary = 16;
+  const auto rows_of = [&](const plan::Operand& operand, bool is_shifted) {
+    if (!is_shifted) return tune::Rows::aligned;
+    const auto& tensor = bound.tensors[static_cast<std::size_t>(operand.value)];
+    boundary = std::min(boundary, boundary_bytes(tensor, operand.dtype));
+    return operand.major == plan::Major::k ? tune::Rows::k_major : tune::Rows::mn_major;
+  };
+  const tune::Rows rows_a = rows_of(a, variant.shifted_a), rows_b = rows_of(b, variant.shifted_b);
+  const auto slower = tune::slowdown(rows_a, rows_b, boundary);
+  if (!slower) return;
+  choice.expected_us = tune::slowed_down(choice.expected_us, slower->fused);
+  choice.unfused_us = tune::unfused_us(step, sizes, slower->vendor);
 }
 
 // Never slower than what fusion replaces.
@@ -84,7 +117,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
-  // What is known of the vendor was measured on aligned operands.
+  const codegen::GemmSizes vendor_sizes = sizes;
   if (!variant.is_shifted()) choice.unfused_us = tune::unfused_us(gemm, sizes);
   if (variant.swapped) std::swap(sizes.m, sizes.n);
   if (variant != usual.variant) choice.kernels = &late.variant(prepared, step, variant, sizes);
@@ -96,6 +129,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     if (follow(*tuned, prepared, step, late, choice)) return choice;
   }
   choose_kernel(gemm, sizes, rules.limits, choice);
+  if (variant.is_shifted()) weigh_unaligned(gemm, bound, variant, vendor_sizes, choice);
   choice.why_split = why_unfused(choice);
   return choice;
 }

@@ -71,6 +71,24 @@ TEST(TailTime, AStepThatOnlyStoresTheProductHasNoTail) {
   EXPECT_EQ(tail_us(step, {1, 1000, 2000, 64}), 0);
 }
 
+TEST(Unaligned, TheVendorMindsOddRowsMoreThanEvenOnes) {
+  const auto even = slowdown(Rows::k_major, Rows::k_major, 8);
+  const auto odd = slowdown(Rows::k_major, Rows::k_major, 2);
+  ASSERT_TRUE(even && odd);
+  EXPECT_EQ(even->fused, odd->fused);
+  EXPECT_TRUE(is_clearly_slower(slowed_down(190, even->fused), slowed_down(200, even->vendor)));
+  EXPECT_FALSE(is_clearly_slower(slowed_down(190, odd->fused), slowed_down(200, odd->vendor)));
+  EXPECT_FALSE(slowdown(Rows::mn_major, Rows::mn_major, 2));
+}
+
+TEST(Unaligned, OnlyTheProductTakesLonger) {
+  const GemmSizes sizes{1, 4096, 4096, 4096};
+  const double once = *unfused_us(step_of(), sizes), twice = *unfused_us(step_of(), sizes, 2);
+  const double product = vendor_us(sizes), start = 4.2;
+  EXPECT_NEAR(twice - once, product - start, 1e-9);
+  EXPECT_EQ(slowed_down(3, 2), 3);
+}
+
 TEST(Margin, WithinTheErrorsOfBothEstimatesTheStepStaysFused) {
   EXPECT_FALSE(is_clearly_slower(100, 120));
   EXPECT_FALSE(is_clearly_slower(110, 100));
