@@ -14,8 +14,8 @@
 // Memory takes bytes / bandwidth beside it. The two overlap, but not fully: time = (clocks^p +
 // memory^p)^(1/p). The constants are a least-squares fit to the geometric means of interleaved and
 // sustained times of all candidates over the grids (H200, 2026-11-21; `epifuse bench --sweep`),
-// near misses weighted most; those of clusters, cut tiles and cooperation then moved to where the
-// choice loses least: 1.5 % (geometric mean over 83 points) behind the best, 13.5 % at worst.
+// near misses weighted most; some were then moved to where the choice loses least, last for the
+// kernels of 2026-11-21: 0.9 % (geometric mean over 83 points) behind the best, 9.4 % at worst.
 #include <algorithm>
 #include <cmath>
 
@@ -34,11 +34,11 @@ constexpr double kStepClocks = 75;
 constexpr double kCooperativeStepClocks = 60;
 constexpr double kRowClocks = 0.058;  // of moving a row or column of a step
 constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
-constexpr double kChunkClocks = 200, kOperationClocks = 53;
-constexpr double kLoadClocks = 750, kStoreClocks = 50;  // of a full operand, a further result
+constexpr double kChunkClocks = 200, kOperationClocks = 45;
+constexpr double kLoadClocks = 400, kStoreClocks = 50;  // of a full operand, a further result
 constexpr double kCutClocks = 5000;                     // of what a narrow tile copies out by hand
-constexpr double kClusterClocks = 1000;                 // a tile
-constexpr double kExchangeClocks = 3850;                // of partial sums, each CTA
+constexpr double kClusterClocks = 600;                  // a tile
+constexpr double kExchangeClocks = 3000;                // of partial sums, each CTA
 constexpr double kFillClocks = 500;
 constexpr double kLaunchUs = 4.2, kBytesPerUs = 3.64e6, kOverlap = 3.24;
 
