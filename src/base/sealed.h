@@ -1,9 +1,13 @@
 // Files of text fields that are whole and unchanged, or do not count.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace epifuse {
 
@@ -17,6 +21,7 @@ class FieldReader {
   explicit FieldReader(std::string_view text) : rest_(text) {}
   bool ok() const { return ok_; }
   bool at_end() const { return rest_.empty(); }
+  std::string_view rest() const { return rest_; }
   std::string_view string();
   int number();
 
@@ -29,5 +34,35 @@ class FieldReader {
 std::string seal(std::string_view format, std::string_view fields);
 // The fields; empty when the format is another or any byte was lost, changed or added.
 std::optional<std::string_view> unseal(std::string_view format, std::string_view bytes);
+
+// A folder of sealed files, each named by its key. Any number of processes may share it or be
+// killed at any moment. Where it cannot be read or written it is empty; so is an empty path.
+class SealedFolder {
+ public:
+  // `format` is the first line of every file, `suffix` ends its name. Both must outlive this.
+  SealedFolder(std::filesystem::path folder, std::string_view format, std::string_view suffix)
+      : folder_(std::move(folder)), format_(format), suffix_(suffix) {}
+
+  struct Entry {
+    std::string key, description;
+    std::string fields;  // what the owner keeps
+    std::uintmax_t bytes = 0;
+    bool valid = false;  // else only key and bytes are known
+  };
+  std::optional<Entry> load(const std::string& key) const;  // corrupt, truncated, absent: empty
+  // A folder that cannot be written is no error: it costs the next process the work again.
+  void store(const std::string& key, std::string_view description, std::string_view fields) const;
+  std::vector<Entry> list() const;  // reads and checks every entry
+  std::size_t clear() const;        // number removed
+  bool empty() const;
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path file_of(const std::string& key) const;
+  Entry decode(const std::string& key, std::string_view bytes) const;
+
+  std::filesystem::path folder_;
+  std::string_view format_, suffix_;
+};
 
 }  // namespace epifuse

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/sealed.h"
 #include "codegen/kernel.h"
 
 namespace epifuse::jit {
@@ -64,12 +65,12 @@ class KernelCache {
     std::uintmax_t bytes;
     bool valid;
   };
-  std::vector<Entry> list() const;  // reads and checks every entry
-  std::size_t clear() const;        // number removed
-  const std::filesystem::path& folder() const { return folder_; }
+  std::vector<Entry> list() const;                      // reads and checks every entry
+  std::size_t clear() const { return files_.clear(); }  // number removed
+  const std::filesystem::path& folder() const { return files_.folder(); }
 
  private:
-  std::filesystem::path folder_;
+  SealedFolder files_;
 };
 
 // The road of one process: shared, thread-safe. Compiles misses in parallel threads.

@@ -3,10 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/sealed.h"
-#include "epifuse/error.h"
 #include "jit/compile_inputs.h"
 
 namespace epifuse::tune {
@@ -36,35 +33,20 @@ std::string nameless_text(const plan::FusedGemm& step) {
                      operand_text(step.gemm.b), name(step.gemm.result), plan::print(epilogue));
 }
 
-struct Stored {
-  std::string description;
-  Tuned tuned;
-};
-
-std::string encode(const std::string& key, const Tuned& tuned, std::string_view description) {
+std::string encode(const Tuned& tuned) {
   std::string fields;
-  for (std::string_view field : {std::string_view(key), description, std::string_view(tuned.choice),
-                                 std::string_view(tuned.measured)}) {
-    append_field(fields, field);
-  }
-  return seal(kFormat, fields);
+  append_field(fields, tuned.choice);
+  append_field(fields, tuned.measured);
+  return fields;
 }
 
-std::optional<Stored> decode(const std::string& key, std::string_view bytes) {
-  const std::optional<std::string_view> whole = unseal(kFormat, bytes);
-  if (!whole) return std::nullopt;
-  FieldReader fields(*whole);
-  if (fields.string() != key) return std::nullopt;  // a file under another name
-  Stored stored;
-  stored.description = fields.string();
-  stored.tuned.choice = fields.string();
-  stored.tuned.measured = fields.string();
+std::optional<Tuned> decode(std::string_view text) {
+  FieldReader fields(text);
+  Tuned tuned;
+  tuned.choice = fields.string();
+  tuned.measured = fields.string();
   if (!fields.ok() || !fields.at_end()) return std::nullopt;
-  return stored;
-}
-
-fs::path file_of_key(const fs::path& folder, const std::string& key) {
-  return folder / (key + std::string(kSuffix));
+  return tuned;
 }
 
 }  // namespace
@@ -89,52 +71,33 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
 }
 
 TuneStore::TuneStore(const fs::path& cache)
-    : folder_(cache.empty() ? fs::path() : cache / "tuned") {}
+    : files_(cache.empty() ? fs::path() : cache / "tuned", kFormat, kSuffix) {}
 
 std::optional<Tuned> TuneStore::load(const std::string& key) const {
-  if (folder_.empty()) return std::nullopt;
-  const std::optional<std::string> bytes = read_file(file_of_key(folder_, key));
-  if (!bytes) return std::nullopt;
-  std::optional<Stored> stored = decode(key, *bytes);
-  if (!stored) return std::nullopt;
-  return std::move(stored->tuned);
+  const auto entry = files_.load(key);
+  return entry ? decode(entry->fields) : std::nullopt;
 }
 
 void TuneStore::store(const std::string& key, const Tuned& tuned,
                       std::string_view description) const {
-  if (folder_.empty()) return;
-  try {
-    make_private_folder(folder_);
-    write_file_atomically(file_of_key(folder_, key), encode(key, tuned, description));
-  } catch (const Error&) {
-    // A folder that cannot be written only costs the next process its own measurement.
-  }
+  files_.store(key, description, encode(tuned));
 }
 
 std::vector<TuneStore::Entry> TuneStore::list() const {
   std::vector<Entry> entries;
-  for (const fs::path& file : files_with(folder_, kSuffix)) {
-    const std::optional<std::string> bytes = read_file(file);
-    if (!bytes) continue;  // removed since it was listed
-    const std::string key = file.stem().string();
-    const std::optional<Stored> stored = decode(key, *bytes);
-    entries.push_back({key, stored ? stored->description : "", stored ? stored->tuned : Tuned{},
-                       bytes->size(), stored.has_value()});
+  for (const SealedFolder::Entry& entry : files_.list()) {
+    const auto tuned = entry.valid ? decode(entry.fields) : std::nullopt;
+    entries.push_back({entry.key, tuned ? entry.description : "", tuned.value_or(Tuned{}),
+                       entry.bytes, tuned.has_value()});
   }
   return entries;
 }
 
 std::size_t TuneStore::clear() const {
-  std::size_t num_removed = 0;
+  const std::size_t num_removed = files_.clear();
   std::error_code ignored;
-  for (const fs::path& file : files_with(folder_, kSuffix)) {
-    if (fs::remove(file, ignored)) ++num_removed;
-  }
-  for (const fs::path& file : files_with(folder_, kTemporarySuffix)) fs::remove(file, ignored);
-  if (!folder_.empty()) fs::remove(folder_, ignored);  // only if nothing is in it
+  if (!folder().empty()) fs::remove(folder(), ignored);  // only if nothing is in it
   return num_removed;
 }
-
-bool TuneStore::empty() const { return files_with(folder_, kSuffix).empty(); }
 
 }  // namespace epifuse::tune

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/sealed.h"
 #include "codegen/kernel.h"
 
 namespace epifuse::tune {
@@ -49,11 +50,11 @@ class TuneStore {
   };
   std::vector<Entry> list() const;  // reads and checks every entry
   std::size_t clear() const;        // number removed
-  bool empty() const;
-  const std::filesystem::path& folder() const { return folder_; }
+  bool empty() const { return files_.empty(); }
+  const std::filesystem::path& folder() const { return files_.folder(); }
 
  private:
-  std::filesystem::path folder_;
+  SealedFolder files_;
 };
 
 }  // namespace epifuse::tune
