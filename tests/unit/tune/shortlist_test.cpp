@@ -23,7 +23,8 @@ std::vector<std::int64_t> rows_of(const std::vector<GemmSizes>& sizes) {
   return rows;
 }
 
-using Longs = std::vector<std::int64_t>;
+const std::vector<std::int64_t> kTypicalRows{64,   128,  256,  512,  1024,  1536, 2048,
+                                             3072, 4096, 6144, 8192, 12288, 16384};
 
 TEST(TypicalSizes, FixedOnesAreTakenAsTheyAre) {
   const auto sizes =
@@ -39,7 +40,7 @@ TEST(TypicalSizes, RowsGoFromADecodeStepToAFullCard) {
   const auto sizes =
       typical_sizes(gemm_of("graph g(x: bf16[M, 512], w: bf16[N, 512], b: bf16[N]) {\n"
                             "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"));
-  EXPECT_EQ(rows_of(sizes), (Longs{64, 256, 512, 1024, 2048, 4096, 16384}));
+  EXPECT_EQ(rows_of(sizes), kTypicalRows);
   for (const GemmSizes& size : sizes) {
     EXPECT_EQ(size.n, 4096);
     EXPECT_EQ(size.k, 512);
@@ -50,17 +51,17 @@ TEST(TypicalSizes, FoldedBatchDimsAreRowsTogether) {
   const auto sizes =
       typical_sizes(gemm_of("graph g(x: bf16[B, S, 512], w: bf16[768, 512], b: bf16[768]) {\n"
                             "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"));
-  EXPECT_EQ(rows_of(sizes), (Longs{64, 256, 512, 1024, 2048, 4096, 16384}));
+  EXPECT_EQ(rows_of(sizes), kTypicalRows);
 }
 
 TEST(TypicalSizes, ColumnsCountTokensWhereRowsAreFixed) {
   const auto sizes =
       typical_sizes(gemm_of("graph g(w: bf16[768, 512], x: bf16[M, 512], b: bf16[768, 1]) {\n"
                             "  h = matmul w, x^T\n  y = add h, b\n  return y\n}\n"));
-  ASSERT_EQ(sizes.size(), 7u);
+  ASSERT_EQ(sizes.size(), kTypicalRows.size());
   EXPECT_EQ(sizes[0].m, 768);
   EXPECT_EQ(sizes[0].n, 64);
-  EXPECT_EQ(sizes[6].n, 16384);
+  EXPECT_EQ(sizes.back().n, 16384);
 }
 
 // A family whose config i is best from rows 10^i on: the time is the distance in powers of 10.
@@ -81,7 +82,7 @@ class Shortlist : public ::testing::Test {
       configs.back().tile_m = i;
     }
   }
-  std::vector<std::size_t> of(const Longs& rows, std::size_t most) {
+  std::vector<std::size_t> of(const std::vector<std::int64_t>& rows, std::size_t most) {
     std::vector<GemmSizes> sizes;
     for (std::int64_t m : rows) sizes.push_back({1, m, 1, 1});
     return shortlist(family, {}, configs, sizes, {}, most);
