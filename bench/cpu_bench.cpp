@@ -19,6 +19,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/backend.h"
 #include "base/float_types.h"
+#include "base/measure.h"
 #include "base/parallel.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -115,12 +116,6 @@ class Contender {
   std::unique_ptr<backends::Executable> executable_;
   std::shared_ptr<codegen::Bound> bound_;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 struct Options {
   int max_rounds = 400;

@@ -11,6 +11,7 @@
 
 #include "backends/cuda/kernel_launch.h"
 #include "backends/cuda/memory.h"
+#include "base/measure.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/kernel.h"
 #include "epifuse/error.h"
@@ -107,13 +108,6 @@ std::vector<float> inputs_of(std::optional<ir::Op> op) {
   return inputs;
 }
 
-template <class T>
-T median(std::vector<T> x) {
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
-}
-
 // Times compiled loops on all multiprocessors.
 class Stopwatch {
  public:
@@ -136,15 +130,15 @@ class Stopwatch {
     call.block = kThreads;
     call.params.resize(sizeof params);
     std::memcpy(call.params.data(), &params, sizeof params);
-    std::vector<long long> medians;
+    std::vector<double> medians;
     for (int launch = 0; launch < kLaunches; ++launch) {
       cuda::run(*device_, call, nullptr);
       cuda::synchronize(*device_);
       std::vector<long long> clocks(num_blocks_);
       clocks_.copy_to_host(clocks.data(), clocks_.size_bytes());
-      medians.push_back(median(std::move(clocks)));
+      medians.push_back(median(std::vector<double>(clocks.begin(), clocks.end())));
     }
-    return static_cast<double>(median(std::move(medians)));
+    return median(std::move(medians));
   }
 
  private:
