@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "plan/plan.h"
+#include "tests/common/split_plan.h"
 
 namespace epifuse::text_tests {
 namespace {
@@ -56,23 +57,6 @@ std::string run_passes(const Case& test) {
   throw std::logic_error("there is no pass called " + test.subfolder);
 }
 
-// Every product apart from its epilogue, as on a target without a kernel for any of them.
-plan::Plan split_all(const plan::Plan& plan) {
-  plan::Plan result = plan;
-  result.steps.clear();
-  for (const plan::Step& step : plan.steps) {
-    const auto* fused = std::get_if<plan::FusedGemm>(&step);
-    if (!fused) {
-      result.steps.push_back(step);
-      continue;
-    }
-    plan::Split parts = plan::split(plan, *fused);
-    result.steps.emplace_back(std::move(parts.gemm));
-    if (parts.tail) result.steps.emplace_back(std::move(*parts.tail));
-  }
-  return result;
-}
-
 // plan/ as it is, plan/exact/, plan/tf32/ and plan/unfused/ with that option, plan/split/ with
 // every product apart, plan/after_passes/ behind the pipeline.
 std::string run_plan(const Case& test) {
@@ -84,7 +68,7 @@ std::string run_plan(const Case& test) {
   if (test.subfolder == "after_passes") graph = passes::run_all(graph, options.numerics);
   plan::Plan plan = plan::make_plan(graph, options);
   plan::verify(plan);
-  if (test.subfolder == "split") plan = split_all(plan);
+  if (test.subfolder == "split") plan = epifuse::test::split_products(plan);
   plan::verify(plan);
   return plan::print(plan);
 }
@@ -93,7 +77,7 @@ std::string run_plan(const Case& test) {
 // explain/json/. Without sizes, and without a report on how the target runs the steps.
 std::string run_explain(const Case& test) {
   const plan::Plan fused = plan::make_plan(parse_verified(test), {});
-  const plan::Plan plan = test.subfolder == "split" ? split_all(fused) : fused;
+  const plan::Plan plan = test.subfolder == "split" ? epifuse::test::split_products(fused) : fused;
   Target target{DeviceKind::cuda, "sm_90a"};
   if (test.subfolder == "cpu") target = {DeviceKind::cpu, "cpu"};
   if (test.subfolder == "json") return explain_json(plan, {}, target, {}, "");
@@ -103,7 +87,7 @@ std::string run_explain(const Case& test) {
 // The sources of the tail kernels for sm_90a, emit/split/ with every product apart.
 std::string run_emit(const Case& test) {
   const plan::Plan fused = plan::make_plan(parse_verified(test), {});
-  const plan::Plan plan = test.subfolder == "split" ? split_all(fused) : fused;
+  const plan::Plan plan = test.subfolder == "split" ? epifuse::test::split_products(fused) : fused;
   std::string text;
   for (const plan::Step& step : plan.steps) {
     const auto* tail = std::get_if<plan::Tail>(&step);

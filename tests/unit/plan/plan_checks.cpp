@@ -8,6 +8,7 @@
 
 #include "ir/views.h"
 #include "kernels/abi.h"
+#include "tests/common/split_plan.h"
 
 namespace epifuse::test {
 namespace {
@@ -82,18 +83,11 @@ void check_left_out(const plan::Plan& plan) {
 }
 
 plan::Plan split_all(const plan::Plan& plan) {
-  plan::Plan result = plan;
-  result.steps.clear();
-  for (const plan::Step& step : plan.steps) {
-    const auto* fused = std::get_if<plan::FusedGemm>(&step);
-    if (!fused) {
-      result.steps.push_back(step);
-      continue;
+  plan::Plan result = split_products(plan);
+  for (const plan::Step& step : result.steps) {
+    if (const auto* product = std::get_if<plan::FusedGemm>(&step)) {
+      EXPECT_EQ(plan::label(product->epilogue), "identity");
     }
-    plan::Split parts = plan::split(plan, *fused);
-    EXPECT_EQ(plan::label(parts.gemm.epilogue), "identity");
-    result.steps.emplace_back(std::move(parts.gemm));
-    if (parts.tail) result.steps.emplace_back(std::move(*parts.tail));
   }
   return result;
 }

@@ -11,7 +11,7 @@ namespace epifuse::test {
 void check_invariants(const plan::Plan& plan);
 void check_left_out(const plan::Plan& plan);
 
-// The plan with every fused product replaced by its two parts.
+// split_products() of the plan, its products checked to be bare.
 plan::Plan split_all(const plan::Plan& plan);
 
 }  // namespace epifuse::test
