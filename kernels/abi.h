@@ -47,6 +47,7 @@ struct GemmParams {
   TensorMap b_narrow;  // boxes of 8 rows less, where tiles have two widths
   TensorMap tiles[kMaxTiles];
   TensorMap stores[kMaxStores];
+  TensorMap cut_stores[kMaxStores];  // narrower boxes: of the last columns of tiles
   int m, n, k;
   int first_k;             // where the sums start: 0, or past the end of K for a sum of nothing
   int raster;              // tiles along m that are walked together, for reuse in L2
@@ -57,7 +58,7 @@ struct GemmParams {
   unsigned batched;
   int lets_next_start;              // whether the kernel after this one may set itself up early
   Matrix plain_tiles[kMaxTiles];    // of loads by hand
-  Matrix plain_stores[kMaxStores];  // of stores by hand, and of all where tiles have two widths
+  Matrix plain_stores[kMaxStores];  // of stores by hand
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];
   Vector scalars[kMaxScalars];  // without a stride

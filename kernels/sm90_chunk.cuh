@@ -22,8 +22,14 @@ struct Chunk {
   int row, col;  // in the result; a warp's chunk starts at its own row
   int part;      // its number among the chunks of a row of tiles
   Batch batch;
-  bool is_cut = false;  // the last 8 columns are another tile's
+  bool is_cut = false;  // only the first kCutColumns are this tile's
 };
-constexpr int kCutColumns = kChunkColumns - 8;
+
+// Of the last chunk of a row of chunks, where the tile is narrower than these.
+template <class Config>
+constexpr bool kHasCuts = Config::kTwoWidths || Config::kTileN % kChunkColumns != 0;
+template <class Config>
+constexpr int kCutColumns =
+    Config::kTwoWidths ? kChunkColumns - 8 : Config::kTileN % kChunkColumns;
 
 }  // namespace epifuse::sm90

@@ -37,7 +37,7 @@ class Consumer {
   using Layout = SharedLayout<Config, Epilogue>;
   using Warp = WarpEpilogue<Layout, Epilogue>;
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
-  static constexpr int kChunks = Config::kTileN / kChunkColumns;  // of a block
+  static constexpr int kChunks = kChunksAcross<Config>;  // of a block
   static constexpr int kAccumulators = Config::kTileN / 2;        // of a block, a thread
   static constexpr int kRowFetches = (Config::kTileN + 127) / 128;
   static constexpr bool kPingPong = !Config::kCooperative;

@@ -66,10 +66,11 @@ class WarpEpilogue {
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
 #pragma unroll
-    for (int first = 0; first < kGroups; first += kMathGroups) {
+    for (int first = 0; first < groups(i); first += kMathGroups) {
+      const int end = min(first + kMathGroups, groups(i));
       uint32_t out[kMathGroups][at_least_one(kOutWords)];
 #pragma unroll
-      for (int g = first; g < first + kMathGroups; ++g) {
+      for (int g = first; g < end; ++g) {
         uint32_t in[at_least_one(kInWords)];
         load_tiles(load_slots(i), g, in);
         compute(acc + g * 8, rows, g * 2, in, out[g - first], chunk, reduction);
@@ -81,7 +82,7 @@ class WarpEpilogue {
         Layout::sent(group_, store_place(i)).wait(phase(i, stores_phase_, Config::kStoreDepth) ^ 1);
       }
 #pragma unroll
-      for (int g = first; g < first + kMathGroups; ++g) {
+      for (int g = first; g < end; ++g) {
         store_tiles(store_slots(i), g, out[g - first]);
       }
     }
@@ -104,6 +105,12 @@ class WarpEpilogue {
     return Config::kPlainStores >> i & 1;
   }
 
+  // Of 16 columns, in a tile's i-th chunk.
+  static __device__ __forceinline__ constexpr int groups(int i) {
+    const bool is_partial =
+        Config::kTileN % kChunkColumns != 0 && (i + 1) % kChunksAcross<Config> == 0;
+    return is_partial ? Config::kTileN % kChunkColumns / kGroupColumns : kGroups;
+  }
   static __device__ __forceinline__ constexpr int load_place(int i) {
     return i % Config::kLoadDepth;
   }
@@ -195,7 +202,7 @@ class WarpEpilogue {
   __device__ __forceinline__ bool find(const abi::Matrix& matrix, int row, int column,
                                        const Chunk& chunk, typename Element::Storage*& out) const {
     row += chunk.row + (lane_ >> 2);
-    const bool is_cut = Config::kTwoWidths && chunk.is_cut && column >= kCutColumns;
+    const bool is_cut = kHasCuts<Config> && chunk.is_cut && column >= kCutColumns<Config>;
     column += chunk.col;
     long long at = row * matrix.row_stride + column * matrix.col_stride;
     if constexpr (Config::kBatched) at += offset_of(matrix.batch, chunk.batch);

@@ -22,7 +22,8 @@ struct SharedLayout : Config_ {
   static constexpr int kA = 0;
   static constexpr int kB = kA + Config::kStages * kABytes;
   using ARows = StagedRows<Config::kAIsKMajor, Config::kTileM>;
-  using BRows = StagedRows<Config::kBIsKMajor, Config::kTileN>;
+  // Tiles whose columns are no multiple of 64 take no shifted rows.
+  using BRows = StagedRows<Config::kBIsKMajor, Config::kShiftedB ? Config::kTileN : 64>;
   static constexpr int kStagedABytes = Config::kShiftedA ? ARows::kBytes : 0;
   static constexpr int kStagedBytes = kStagedABytes + (Config::kShiftedB ? BRows::kBytes : 0);
   static constexpr bool kAnyShifted = Config::kShiftedA || Config::kShiftedB;

@@ -25,8 +25,8 @@ class ChunkReduction {
       : p_(p), chunk_(chunk), lane_(lane) {
     if constexpr (kCount > 0) {
       columns_ = p.n - chunk.col - (lane & 3) * 2;
-      if (Config::kTwoWidths && chunk.is_cut) {
-        columns_ = min(columns_, kCutColumns - (lane & 3) * 2);
+      if (kHasCuts<Config> && chunk.is_cut) {
+        columns_ = min(columns_, kCutColumns<Config> - (lane & 3) * 2);
       }
       rows_ = p.m - chunk.row - (lane >> 2);
     }

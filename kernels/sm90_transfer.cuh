@@ -109,47 +109,22 @@ class ChunkTransfers {
   __device__ __forceinline__ void send(int place, const Chunk& chunk) {
     const unsigned char* slot = Layout::stores(group_, place);
     cute::tma_store_fence();  // of what the consumer wrote
-    if (Config::kTwoWidths && chunk.is_cut) {
-      copy_out(slot, chunk);
-    } else if (lane_ == 0) {
+    if (lane_ == 0) {
       Epilogue::Stores::for_each([&](auto type, int i) {
         if (Config::kPlainStores >> i & 1) return;
         constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
         const Batch batch = batch_of(p_, abi::kFirstStore + i, chunk.batch);
+        const int columns = kHasCuts<Config> && chunk.is_cut ? kCutColumns<Config> : kChunkColumns;
 #pragma unroll
         for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-          store_box<Config::kBatched>(p_.stores[i], slot, chunk.row, chunk.col + c, batch);
+          if (c >= columns) continue;
+          const auto& map = c + kColumns > columns ? p_.cut_stores[i] : p_.stores[i];
+          store_box<Config::kBatched>(map, slot, chunk.row, chunk.col + c, batch);
         }
       });
     }
     // Where nothing was queued this is an empty group: groups are counted.
     if (lane_ == 0) cute::tma_store_arrive();
-  }
-
-  // A cut chunk's slots to memory, 16 bytes a lane: a TMA box would overwrite the next tile.
-  __device__ __forceinline__ void copy_out(const unsigned char* slot, const Chunk& chunk) const {
-    const int first = lane_ >> 3, piece = lane_ & 7;
-    Epilogue::Stores::for_each([&](auto type, int store) {
-      if (Config::kPlainStores >> store & 1) return;
-      using Storage = typename decltype(type)::Storage;
-      constexpr int kPiece = 16 / sizeof(Storage), kColumns = 128 / sizeof(Storage);
-      const abi::Matrix& matrix = p_.plain_stores[store];
-      auto* to = static_cast<Storage*>(matrix.data) + (chunk.row + first) * matrix.row_stride +
-                 chunk.col + piece * kPiece;
-      if constexpr (Config::kBatched) to += offset_of(matrix.batch, chunk.batch);
-#pragma unroll 1
-      for (int r = first; r < min(kBlockRows, p_.m - chunk.row); r += 4) {
-        const unsigned char* from = slot + r * 128 + ((piece ^ (r & 7)) << 4);
-#pragma unroll 1
-        for (int c = piece * kPiece; c < kCutColumns; c += kColumns, from += kSlotBytes) {
-          *reinterpret_cast<uint4*>(to + c - piece * kPiece) =
-              *reinterpret_cast<const uint4*>(from);
-        }
-        to += 4 * matrix.row_stride;
-      }
-      slot += kChunkColumns / kColumns * kSlotBytes;
-    });
-    __syncwarp();
   }
 
   // Until all but the last kLeft chunks' stores have read their staging.

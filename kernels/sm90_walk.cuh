@@ -116,8 +116,9 @@ __device__ __forceinline__ int first_tile(int group) {
 template <class Config>
 constexpr int kRowsOfConsumer = Config::kTileM / (Config::kCooperative ? 2 : 1);
 template <class Config>
-constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> /
-                                  kBlockRows*(Config::kTileN / kChunkColumns);
+constexpr int kChunksAcross = (Config::kTileN + kChunkColumns - 1) / kChunkColumns;
+template <class Config>
+constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> / kBlockRows* kChunksAcross<Config>;
 
 template <class Config>
 __device__ __forceinline__ int first_chunk() {
@@ -126,12 +127,14 @@ __device__ __forceinline__ int first_chunk() {
 
 template <class Config>
 __device__ __forceinline__ Chunk chunk_of(const TileWalk<Config>& tile, int group, int i) {
-  constexpr int kAcross = Config::kTileN / kChunkColumns;
-  const int across = i % kAcross, col = tile.n + across * kChunkColumns;
+  constexpr int kAcross = kChunksAcross<Config>;
+  const int across = i % kAcross;
+  const int column = Config::kTwoWidths ? tile.tile_column : tile.n / Config::kTileN;
+  const bool has_cut = Config::kTwoWidths ? tile.is_narrow : kHasCuts<Config>;
   return {tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
               i / kAcross * kBlockRows,
-          col, Config::kTwoWidths ? tile.tile_column * kAcross + across : col / kChunkColumns,
-          tile.batch, tile.is_narrow && across == kAcross - 1};
+          tile.n + across * kChunkColumns, column * kAcross + across, tile.batch,
+          has_cut && across == kAcross - 1};
 }
 
 // Position in the ring of stages.

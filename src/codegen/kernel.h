@@ -27,7 +27,7 @@ const TargetInfo* find_target(std::string_view name);  // null when there is non
 
 // One point of a family's search space.
 struct GemmConfig {
-  int tile_m = 0, tile_n = 0, stages = 0;
+  int tile_m = 0, tile_n = 0, stages = 0;  // multiples of 64, of 16
   int load_depth = 1,
       store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
   bool in_place = false;     // results are staged where full-size loads were; no store_depth
@@ -40,6 +40,8 @@ struct GemmConfig {
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
 std::string print(const GemmConfig& config);
+// The same with half as many math_columns, which takes fewer registers; nothing at the fewest.
+std::optional<GemmConfig> leaner(GemmConfig config);
 
 // What bound tensors ask of a kernel beyond its config. The usual one is all false: rows are
 // contiguous and TMA can address them. Another is compiled when such tensors come.

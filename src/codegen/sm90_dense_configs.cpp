@@ -45,6 +45,14 @@ constexpr Shape kShapes[] = {
     {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 3},
     {128, 64, true, false, 1, 1, 2},   {128, 64, true, false, 1, 1, 3},
     {128, 128, false, true, 2, 1, 1},  {256, 128, true, true, 2, 1, 1},
+    {128, 48, false, false, 1, 1, 1},  {128, 80, false, false, 1, 1, 1},
+    {128, 96, false, false, 1, 1, 1},  {128, 112, false, false, 1, 1, 1},
+    {128, 144, false, false, 1, 1, 1}, {128, 160, false, false, 1, 1, 1},
+    {128, 176, false, false, 1, 1, 1}, {64, 96, false, false, 1, 1, 1},
+    {64, 160, false, false, 1, 1, 1},  {64, 224, false, false, 1, 1, 1},
+    {192, 96, false, false, 1, 1, 1},  {192, 112, false, false, 1, 1, 1},
+    {256, 112, true, false, 2, 1, 1},  {256, 160, true, false, 2, 1, 1},
+    {128, 224, true, false, 2, 1, 1},
 };
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
@@ -104,7 +112,8 @@ int accumulators(const Shape& shape) {
 
 // Chunks of 64 x 64 of one consumer.
 int chunks(const Shape& shape) {
-  return shape.m / 64 * (shape.n / kChunkColumns) / (shape.cooperative ? 2 : 1);
+  const int across = (shape.n + kChunkColumns - 1) / kChunkColumns;
+  return shape.m / 64 * across / (shape.cooperative ? 2 : 1);
 }
 
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
@@ -116,8 +125,8 @@ int math_columns(const Pressure& p, const Shape& shape, bool batched) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths ? 64 : 32;
   }
-  if (slots > 1 && batched) return 16;
-  if (p.vectors && (slots > 1 || p.cost > 9) && shape.two_widths) return 16;
+  if (slots > 1 && (batched || p.vectors)) return 16;
+  if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
   const bool is_plain = !shape.two_widths && !batched && shape.cluster_m * shape.cluster_n == 1;
   if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && is_plain) return 64;
   return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
@@ -128,7 +137,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
-  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
+  if (slots > 2) return slots == 3 && p.cost <= 8 && !p.rounds && !shape.two_widths;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
 }
@@ -136,7 +145,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
 // An operand that is contiguous along M or N comes in whole blocks of 64 from each CTA of a
 // cluster.
 bool shares_whole_blocks(const plan::Operand& operand, int tile, int sharers) {
-  return operand.major == plan::Major::k || tile / 64 % sharers == 0;
+  return operand.major == plan::Major::k || tile % (64 * sharers) == 0;
 }
 bool shares_whole_blocks(const plan::Operand& a, const plan::Operand& b, const GemmConfig& config) {
   return shares_whole_blocks(a, config.tile_m, config.cluster_n) &&
@@ -245,6 +254,7 @@ std::optional<GemmConfig> fitted(const FusedGemm& step, const GemmConfig& config
   }
   if (!variant.is_shifted()) return config;
   if (cluster_size(config) != 1 || config.two_widths) return std::nullopt;
+  if (config.tile_n % kChunkColumns != 0) return std::nullopt;
   // The movers' registers are the consumers'.
   const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
   if (accumulators > kMostAccumulatorsOfAll) return std::nullopt;

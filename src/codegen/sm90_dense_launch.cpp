@@ -27,6 +27,11 @@ constexpr int kSmallestTile = 64;
 constexpr int kNarrower = 8;
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
+
+// Of the last chunk of a row of chunks, where it is cut (kCutColumns in kernels/sm90_chunk.cuh).
+int cut_columns(const GemmConfig& config) {
+  return config.two_widths ? kChunkColumns - kNarrower : config.tile_n % kChunkColumns;
+}
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 bool is_single_row(const MatrixView& view) { return view.rows == 1; }
@@ -236,10 +241,18 @@ class Binder {
     for (std::size_t i = 0; i < full.stores.size(); ++i) {
       params_.plain_stores[i] = plain_matrix(full.stores[i]);
       if (variant_.plain_stores >> i & 1) continue;
-      add_map(offsetof(abi::GemmParams, stores) + i * sizeof(abi::TensorMap),
-              abi::kFirstStore + static_cast<int>(i), full.stores[i], full.store_dtypes[i],
-              kBlockRows);
+      add_store(i, full.stores[i], full.store_dtypes[i]);
     }
+  }
+
+  void add_store(std::size_t i, const MatrixView& view, DType dtype) {
+    const std::size_t at = i * sizeof(abi::TensorMap);
+    const int index = abi::kFirstStore + static_cast<int>(i);
+    add_map(offsetof(abi::GemmParams, stores) + at, index, view, dtype, kBlockRows);
+    const int cut = cut_columns(config_) % (kSwizzleBytes / bytes(dtype));
+    if (cut == 0) return;
+    add_map(offsetof(abi::GemmParams, cut_stores) + at, index, view, dtype, kBlockRows);
+    out_.maps.back().box_cols = cut;
   }
 
   void bind_vectors() {
@@ -365,8 +378,8 @@ Partials partials(const FusedGemm& step, const GemmConfig& config, const GemmVar
   std::int64_t parts = 0, length = 0;  // of whole tiles
   Partials out;
   if (rows != variant.swapped) {
-    parts = tiling.columns * config.cluster_n * (config.tile_n / kChunkColumns);
-    out.num_parts = config.two_widths ? parts : round_up_div(n, kChunkColumns);
+    parts = tiling.columns * config.cluster_n * round_up_div(config.tile_n, kChunkColumns);
+    out.num_parts = cut_columns(config) > 0 ? parts : round_up_div(n, kChunkColumns);
     length = m;
   } else {
     const std::int64_t tile_rows = config.tile_m * config.cluster_m;

@@ -36,7 +36,7 @@ constexpr double kRowClocks = 0.058;  // of moving a row or column of a step
 constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
 constexpr double kChunkClocks = 200, kOperationClocks = 45;
 constexpr double kLoadClocks = 400, kStoreClocks = 50;  // of a full operand, a further result
-constexpr double kCutClocks = 5000;                     // of what a narrow tile copies out by hand
+constexpr double kCutClocks = 500;                      // of telling narrow tiles from others
 constexpr double kClusterClocks = 600;                  // a tile
 constexpr double kExchangeClocks = 3000;                // of partial sums, each CTA
 constexpr double kFillClocks = 500;
@@ -103,7 +103,7 @@ double epilogue_clocks(const Pressure& load, const GemmConfig& config, double co
   if (config.split_k > 1) {  // a warp's chunks are dealt out to the CTAs, whole ones
     chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
   }
-  const double cut = config.two_widths ? kCutClocks * (1 + load.load_slots) : 0;
+  const double cut = config.two_widths ? kCutClocks : 0;
   return chunks * chunk / (config.cooperative ? 2 : 1) + cut;
 }
 

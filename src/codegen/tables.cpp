@@ -74,6 +74,13 @@ std::string print(const GemmConfig& config) {
   return text;
 }
 
+std::optional<GemmConfig> leaner(GemmConfig config) {
+  constexpr int kFewestMathColumns = 16;
+  if (config.math_columns <= kFewestMathColumns) return std::nullopt;
+  config.math_columns /= 2;
+  return config;
+}
+
 std::string print(const GemmVariant& variant) {
   std::vector<std::string> parts;
   if (variant.swapped) parts.emplace_back("roles of a and b swapped");

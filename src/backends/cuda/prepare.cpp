@@ -208,10 +208,15 @@ class Preparer {
     }
   }
 
+  // A candidate with problems (spills, mostly) gets another try with fewer columns at once.
   static void drop_bad_candidates(StepKernels& step) {
     for (const Kernel& kernel : step.kernels) {
       const std::vector<std::string>& problems = kernel.binary->problems;
       if (problems.empty()) continue;
+      if (const auto leaner = codegen::leaner(kernel.config)) {
+        std::replace(step.candidates.begin(), step.candidates.end(), kernel.config, *leaner);
+        continue;
+      }
       std::erase(step.candidates, kernel.config);
       step.report.why_not.push_back(
           {"candidate_dropped",

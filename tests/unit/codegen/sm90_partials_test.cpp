@@ -28,7 +28,7 @@ struct Case {
 std::int64_t parts_of_tiles(const GemmConfig& config, bool rows, const GemmSizes& sizes) {
   const DeviceLimits limits;
   const std::int64_t columns = sm90_dense::tile(config, sizes, limits).columns;
-  if (rows) return columns * config.cluster_n * config.tile_n / 64;
+  if (rows) return columns * config.cluster_n * ((config.tile_n + 63) / 64);
   const std::int64_t height = config.tile_m * config.cluster_m;
   return (sizes.m + height - 1) / height * height / 16;
 }

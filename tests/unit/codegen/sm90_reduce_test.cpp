@@ -18,6 +18,7 @@ struct TestConfig {
   using RowReductions = Reductions<Reduce::sum, Reduce::max>;
   using ColReductions = Reductions<Reduce::max, Reduce::sum>;
   static constexpr int kMathColumns = kColumns;
+  static constexpr int kTileN = 128;
   static constexpr bool kTwoWidths = kWidths, kBatched = true;
 };
 
@@ -65,7 +66,7 @@ void reduce(const abi::GemmParams& p, const Matrix& matrix, const Chunk& chunk) 
         for (int e = 0; e < 2; ++e) {
           const int row = chunk.row + lane / 4 + half * 8;
           const int column = q * 8 + lane % 4 * 2 + e;
-          const bool is_cut = chunk.is_cut && column >= kCutColumns;
+          const bool is_cut = chunk.is_cut && column >= kCutColumns<Config>;
           for (float& value : values[e]) {
             value = is_cut ? 1000.0f : matrix.or_anything(row, chunk.col + column);
           }
