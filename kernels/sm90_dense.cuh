@@ -31,6 +31,7 @@ struct Registers {
 };
 constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
 constexpr int kPartialsBarrier = 2;  // both consumers are done with the stages
+constexpr int kVacatedBarrier = 4, kHandedBarrier = 5;  // of the last tile's second part
 
 template <class Config, class Epilogue>
 class Consumer {
@@ -55,34 +56,39 @@ class Consumer {
 
   __device__ __forceinline__ void run() {
     const int steps = steps_of<Config>(p_).count;
-    int tile = first_tile<Config>(group_);
     if (kPingPong && group_ == 1) {
       ring_.skip(steps);
       NamedBarrier::arrive(256, kTurnBarrier);
     }
-    bool more = tiles_.go(p_, tile);
+    bool more = tiles_.begin(p_, group_);
     if (more) {
       fetch();
       if (kTransfers && warp_ == 0) transfers_.begin(tiles_);
+      if (kSharesLast<Config>) vacate();
     }
 #pragma unroll 1
     while (more) {
-      const TileWalk<Config> done = tiles_;
+      const Walk done = tiles_;
+      const bool multiplies = !kSharesLast<Config> || done.part != Part::second;
       Accumulators acc;
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
-      if constexpr (kPingPong) NamedBarrier::sync(256, kTurnBarrier + group_);
-      const int last = multiply_all(acc, steps, done.is_narrow);
-      if constexpr (kPingPong) NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
+      if (kPingPong && multiplies) NamedBarrier::sync(256, kTurnBarrier + group_);
+      // No step rather than no call: ptxas must see the wait below on every path.
+      const int last = multiply_all(acc, multiplies ? steps : 0, done.is_narrow);
+      if (kPingPong && multiplies) NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
       // While the last products drain: publish this tile's vectors, find the next tile, fetch its.
-      if constexpr (!kPingPong && kHasRows) NamedBarrier::sync(128, group_);
+      if (kHasRows && (!kPingPong || !multiplies)) NamedBarrier::sync(128, group_);
       publish();
-      tile += kTileStep<Config> * tiles_.step();
-      more = tiles_.go(p_, tile);
+      more = tiles_.next(p_);
       if (more) fetch();
       cute::warpgroup_wait<0>();
       fence(acc);
-      release(last);
+      if (multiplies) release(last);
       if constexpr (kPingPong) ring_.skip(steps);
+      if constexpr (kSharesLast<Config>) {
+        if (more) vacate();
+        share(acc, done.part);
+      }
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       write_tile(acc, done, more);
     }
@@ -110,7 +116,7 @@ class Consumer {
       float sums[kChunkColumns / 2];
       add_up(i, sums);
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
-      epilogue_.run(i, sums, rows() + i % kChunks * kChunkColumns, chunk(i, tiles_));
+      epilogue_.run(i, i, sums, rows() + i % kChunks * kChunkColumns, chunk(i, tiles_));
     }
     cute::cluster_sync();  // others may still read our shared memory
   }
@@ -118,6 +124,7 @@ class Consumer {
  private:
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
   // Where the producer's other warps move operands, the first warp of each consumer transfers.
+  using Walk = ConsumerWalk<Config>;
   static constexpr bool kTransfers = Layout::kAnyShifted && Layout::kStagedDepth > 0;
 
   // This warp's i-th chunk of a tile.
@@ -208,18 +215,59 @@ class Consumer {
     return previous;
   }
 
-  __device__ __forceinline__ void write_tile(const Accumulators& acc, const TileWalk<Config>& done,
-                                             bool more) {
+  __device__ __forceinline__ void write_tile(const Accumulators& acc, const Walk& done, bool more) {
+    constexpr int kFirst = kChunksOfFirst<Config>;
     if constexpr (Config::kBatched) epilogue_.load_scalars(done.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
-      if (i % kChunks == 0) epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
-      epilogue_.run(i, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2),
+      const Part other = i < kFirst ? Part::second : Part::first;
+      if (kSharesLast<Config> && done.part == other) continue;
+      if (i % kChunks == 0 || (kSharesLast<Config> && i == kFirst)) {
+        epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
+      }
+      const int at = i - (i < kFirst ? 0 : first_chunk_of<Config>(done.part));
+      epilogue_.run(i, at, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2),
                     rows() + i % kChunks * kChunkColumns, chunk(i, done));
       if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
     }
     if (kTransfers && warp_ == 0) transfers_.end_tile(done, tiles_, more);
     epilogue_.end_tile();
+  }
+
+  // The last tile's second part, from the consumer that multiplied to the other one, by way of the
+  // stages once both are done with them.
+  __device__ __forceinline__ void vacate() {
+    if (tiles_.part == Part::second) NamedBarrier::arrive(256, kVacatedBarrier);
+  }
+  __device__ __forceinline__ void share(Accumulators& acc, Part part) {
+    if (part == Part::first) {
+      NamedBarrier::sync(256, kVacatedBarrier);
+      for_each_handed([&](float4* handed, float* x) {
+        *handed = make_float4(x[0], x[1], x[2], x[3]);
+      }, acc);
+      NamedBarrier::arrive(256, kHandedBarrier);
+    } else if (part == Part::second) {
+      NamedBarrier::sync(256, kHandedBarrier);
+      for_each_handed([&](const float4* handed, float* x) {
+        const float4 y = *handed;
+        x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+      }, acc);
+    }
+  }
+  template <class F>
+  __device__ __forceinline__ void for_each_handed(F f, Accumulators& acc) {
+    constexpr int kQuads = kChunkColumns / 8;
+    auto* all = reinterpret_cast<float4*>(shared_memory());
+#pragma unroll
+    for (int i = kChunksOfFirst<Config>; i < kBlocks * kChunks; ++i) {
+#pragma unroll
+      for (int quad = 0; quad < kQuads; ++quad) {
+        const int at = i % kChunks * (kChunkColumns / 2) + quad * 4;
+        if (at >= kAccumulators) continue;
+        f(all + ((i - kChunksOfFirst<Config>) * kQuads + quad) * 128 + thread_,
+          acc[i / kChunks] + at);
+      }
+    }
   }
 
   // Partial sums of the tile, four floats a thread side by side.
@@ -285,7 +333,7 @@ class Consumer {
 
   const abi::GemmParams& p_;
   int group_, thread_, warp_, lane_;
-  TileWalk<Config> tiles_;
+  Walk tiles_;
   RingPosition<Config::kStages> ring_;
   uint32_t raw_rows_[kRowFetches][Warp::kRows];
   uint32_t raw_cols_[kBlocks * 2][Warp::kCols];

@@ -57,12 +57,15 @@ class WarpEpilogue {
     });
   }
 
-  // Runs the epilogue on a tile's i-th chunk and stages the results. `acc`: 32 accumulators of the
-  // lane; `rows`: the tile's row vectors at the chunk's first column, kTileN apart.
-  __device__ __forceinline__ void run(int i, const float* acc, const float* rows, Chunk chunk) {
+  // Runs the epilogue on a tile's i-th chunk, the consumer's chunk number `at` of it, and stages the
+  // results. `acc`: 32 accumulators of the lane; `rows`: the tile's row vectors at the chunk's first
+  // column, kTileN apart.
+  __device__ __forceinline__ void run(int i, int at, const float* acc, const float* rows,
+                                      Chunk chunk) {
     if constexpr (kLoadSlots > 0)
-      Layout::loaded(group_, load_place(i)).wait(phase(i, loads_phase_, Config::kLoadDepth));
+      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
     ChunkReduction<Config> reduction(p_, chunk, lane_);
+    const int lane = kLoadSlots > 0 ? anew(lane_) : lane_;
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
 #pragma unroll
@@ -72,24 +75,25 @@ class WarpEpilogue {
 #pragma unroll
       for (int g = first; g < end; ++g) {
         uint32_t in[at_least_one(kInWords)];
-        load_tiles(load_slots(i), g, in);
+        load_tiles(load_slots(at), g, in, lane);
         compute(acc + g * 8, rows, g * 2, in, out[g - first], chunk, reduction);
         compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first], chunk, reduction);
       }
       reduction.finish_columns(first * kGroupColumns);
       if constexpr (kStoreSlots == 0) continue;
       if (first == 0 && !kInPlace) {
-        Layout::sent(group_, store_place(i)).wait(phase(i, stores_phase_, Config::kStoreDepth) ^ 1);
+        Layout::sent(group_, store_place(at))
+            .wait(phase(at, stores_phase_, Config::kStoreDepth) ^ 1);
       }
 #pragma unroll
       for (int g = first; g < end; ++g) {
-        store_tiles(store_slots(i), g, out[g - first]);
+        store_tiles(store_slots(at), g, out[g - first], lane);
       }
     }
     reduction.finish_rows();
     if constexpr (Layout::kStagedDepth > 0) {
       __syncwarp();
-      if (lane_ == 0) Layout::staged(group_, i % Layout::kStagedDepth).arrive();
+      if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
     }
     if constexpr (Config::kSplitK > 1) end_chunks(1);
   }
@@ -134,11 +138,12 @@ class WarpEpilogue {
     if constexpr (kStoreSlots > 0) stores_phase_ ^= count / Config::kStoreDepth & 1;
   }
 
-  __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in) {
+  __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in,
+                                             int lane) {
     Epilogue::Tiles::for_each([&](auto type, int i) {
       if (is_plain_load(i)) return;
       using List = Types<decltype(type)>;
-      load_group<decltype(type)>(slot, g, in, lane_);
+      load_group<decltype(type)>(slot, g, in, lane);
       slot += slots<List>() * kSlotBytes;
       in += group_words<List>();
     });
@@ -222,11 +227,12 @@ class WarpEpilogue {
     if (find<Element>(matrix, row, column, chunk, element)) *element = Element::store(x);
   }
 
-  __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out) {
+  __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out,
+                                              int lane) {
     Epilogue::Stores::for_each([&](auto type, int i) {
       if (is_plain_store(i)) return;
       using List = Types<decltype(type)>;
-      store_group<decltype(type)>(slot, g, out, lane_);
+      store_group<decltype(type)>(slot, g, out, lane);
       slot += slots<List>() * kSlotBytes;
       out += group_words<List>();
     });

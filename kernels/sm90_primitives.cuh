@@ -29,6 +29,14 @@ __device__ __forceinline__ unsigned char* shared_memory() {
   return shared;
 }
 
+// x, of which the compiler does not know that it is. Addresses that depend on it are computed where
+// they are used; kept in registers from tile to tile they would crowd out accumulators.
+__device__ __forceinline__ int anew(int x) {
+  int y;
+  asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
 // The coordinates of map number `which` (see GemmParams::batched).
 __device__ __forceinline__ Batch batch_of(const abi::GemmParams& p, int which, Batch batch) {
   return {p.batched >> (2 * which) & 1 ? batch.inner : 0,

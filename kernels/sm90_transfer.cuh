@@ -9,12 +9,13 @@
 
 namespace epifuse::sm90 {
 
-// All members are for a whole warp, and take chunks in the order in which the consumer runs them.
+// All members are for a whole warp, and take chunks in the order in which the consumer runs them,
+// counted from the first of its part of a tile.
 template <class Config, class Epilogue>
 class ChunkTransfers {
   using Layout = SharedLayout<Config, Epilogue>;
   static constexpr bool kInPlace = Config::kInPlace;
-  static constexpr int kChunks = kChunksOfConsumer<Config>;
+  using Walk = ConsumerWalk<Config>;
   static constexpr int kStride = Config::kSplitK;                  // CTAs take turns
   static constexpr int kLag = kInPlace && Config::kLoadDepth > 1;  // stores not waited for
 
@@ -24,27 +25,26 @@ class ChunkTransfers {
 
   // All transfers of a consumer.
   __device__ __forceinline__ void run() {
-    TileWalk<Config> tiles;
-    int tile = first_tile<Config>(group_);
-    bool more = tiles.go(p_, tile);
+    Walk tiles;
+    bool more = tiles.begin(p_, group_);
     if (more) begin(tiles);
     if constexpr (Config::kSplitK > 1) cute::cluster_sync();  // with the consumers' two
 #pragma unroll 1
     while (more) {
-      const TileWalk<Config> done = tiles;
-      tile += kTileStep<Config> * tiles.step();
-      if constexpr (Layout::kLoadSlots > 0) more = tiles.go(p_, tile);
+      const Walk done = tiles;
+      if constexpr (Layout::kLoadSlots > 0) more = tiles.next(p_);
+      const int count = chunks_of<Config>(done.part);
 #pragma unroll 1
-      for (int i = first_chunk<Config>(); i < kChunks; i += kStride) pass_on(i, done, tiles, more);
+      for (int i = first_chunk<Config>(); i < count; i += kStride) pass_on(i, done, tiles, more);
       end_tile(done, tiles, more);
-      if constexpr (Layout::kLoadSlots == 0) more = tiles.go(p_, tile);  // fewer registers
+      if constexpr (Layout::kLoadSlots == 0) more = tiles.next(p_);  // fewer registers
     }
     finish();
     if constexpr (Config::kSplitK > 1) cute::cluster_sync();
   }
 
   // Before the first tile.
-  __device__ __forceinline__ void begin(const TileWalk<Config>& tiles) {
+  __device__ __forceinline__ void begin(const Walk& tiles) {
 #pragma unroll 1
     for (int i = 0; i < Config::kLoadDepth; ++i) {
       request(first_chunk<Config>() + i * kStride, tiles, tiles, false);
@@ -53,12 +53,12 @@ class ChunkTransfers {
 
   // Waits until the consumer is done with the i-th chunk of tile `done`; sends it, and asks for
   // those to come. `next` is the tile after it, if there are `more`.
-  __device__ __forceinline__ void pass_on(int i, const TileWalk<Config>& done,
-                                          const TileWalk<Config>& next, bool more) {
+  __device__ __forceinline__ void pass_on(int i, const Walk& done,
+                                          const Walk& next, bool more) {
     Layout::staged(group_, ring_.stage).wait(ring_.phase);
     if constexpr (!kInPlace) request(i + Config::kLoadDepth * kStride, done, next, more);
     if constexpr (Layout::kStoreSlots > 0) {
-      send(ring_.stage, chunk_of<Config>(done, group_, i));
+      send(ring_.stage, chunk_of<Config>(done, group_, first_chunk_of<Config>(done.part) + i));
       await_stores<kInPlace ? kLag : Config::kStoreDepth - 1>();
       if constexpr (kInPlace) {
         if (i >= kLag) request(i + (Config::kLoadDepth - kLag) * kStride, done, next, more);
@@ -69,11 +69,11 @@ class ChunkTransfers {
     ring_.next();
   }
 
-  __device__ __forceinline__ void end_tile(const TileWalk<Config>& done,
-                                           const TileWalk<Config>& next, bool more) {
+  __device__ __forceinline__ void end_tile(const Walk& done,
+                                           const Walk& next, bool more) {
     if constexpr (kLag > 0) {
       await_stores<0>();
-      request(kChunks + Config::kLoadDepth - 1, done, next, more);
+      request(chunks_of<Config>(done.part) + Config::kLoadDepth - 1, done, next, more);
     }
   }
 
@@ -81,13 +81,20 @@ class ChunkTransfers {
 
  private:
   // Starts the loads of the i-th chunk counted from tile `done` on.
-  __device__ __forceinline__ void request(int i, const TileWalk<Config>& done,
-                                          const TileWalk<Config>& next, bool more) {
+  __device__ __forceinline__ void request(int i, const Walk& done,
+                                          const Walk& next, bool more) {
     if constexpr (Layout::kLoadSlots > 0) {
-      const bool is_next = Config::kSplitK == 1 && i >= kChunks;
-      if ((i >= kChunks && !is_next) || (is_next && !more) || lane_ != 0) return;
-      load(i % Config::kLoadDepth, is_next ? chunk_of<Config>(next, group_, i - kChunks)
-                                           : chunk_of<Config>(done, group_, i));
+      const int count = chunks_of<Config>(done.part);
+      const bool is_next = i >= count;
+      if (is_next && !more) return;
+      Walk tile = done;
+      if (is_next) {
+        tile = next;
+        i -= count;
+      }
+      if (i >= chunks_of<Config>(tile.part) || lane_ != 0) return;
+      load(i % Config::kLoadDepth,
+           chunk_of<Config>(tile, group_, first_chunk_of<Config>(tile.part) + i));
     }
   }
 

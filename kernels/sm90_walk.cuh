@@ -45,6 +45,9 @@ struct TileWalk {
   Batch batch;
   bool is_narrow = false;
 
+  static constexpr int kRows = Config::kTileM * Config::kClusterM;
+  static constexpr int kColumns = Config::kTileN * Config::kClusterN;
+
   static __device__ __forceinline__ int first() {
     return static_cast<int>(blockIdx.x) / kClusterSize<Config>;
   }
@@ -52,11 +55,19 @@ struct TileWalk {
     return static_cast<int>(gridDim.x) / kClusterSize<Config>;
   }
 
+  static __device__ __forceinline__ int rows_of_tiles(const abi::GemmParams& p) {
+    return (p.m + kRows - 1) / kRows;
+  }
+  static __device__ __forceinline__ int columns_of_tiles(const abi::GemmParams& p) {
+    return Config::kTwoWidths ? p.columns : (p.n + kColumns - 1) / kColumns;
+  }
+  // Of all products.
+  static __device__ __forceinline__ int count(const abi::GemmParams& p) {
+    return rows_of_tiles(p) * columns_of_tiles(p) * (Config::kBatched ? p.batch : 1);
+  }
+
   __device__ __forceinline__ bool go(const abi::GemmParams& p, int tile) {
-    constexpr int kRows = Config::kTileM * Config::kClusterM;
-    constexpr int kColumns = Config::kTileN * Config::kClusterN;
-    const int tiles_m = (p.m + kRows - 1) / kRows;
-    const int tiles_n = Config::kTwoWidths ? p.columns : (p.n + kColumns - 1) / kColumns;
+    const int tiles_m = rows_of_tiles(p), tiles_n = columns_of_tiles(p);
     if constexpr (Config::kBatched) {
       const int product = fast_divide(tile, static_cast<float>(tiles_m * tiles_n));
       if (product >= p.batch) return false;
@@ -101,16 +112,6 @@ struct TileWalk {
   }
 };
 
-// The tiles of a consumer: ping-pong consumers take turns.
-template <class Config>
-constexpr int kTileStep = Config::kCooperative ? 1 : 2;  // in steps of the walk
-
-template <class Config>
-__device__ __forceinline__ int first_tile(int group) {
-  using Walk = TileWalk<Config>;
-  return Walk::first() + (Config::kCooperative ? 0 : group * Walk::step());
-}
-
 // The chunks of a consumer's part of a tile: those of a block of 64 rows, then of the next. Where a
 // cluster splits K, its CTAs take turns at them.
 template <class Config>
@@ -119,6 +120,56 @@ template <class Config>
 constexpr int kChunksAcross = (Config::kTileN + kChunkColumns - 1) / kChunkColumns;
 template <class Config>
 constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> / kBlockRows* kChunksAcross<Config>;
+
+// In ping-pong both consumers write the last tile of a CTA, as the other one has nothing left to do:
+// the one that multiplied hands over the second part of the chunks.
+template <class Config>
+constexpr bool kSharesLast = !Config::kCooperative && !Config::kShiftedA && !Config::kShiftedB &&
+                             kChunksOfConsumer<Config> > 1;
+enum class Part { whole, first, second };
+template <class Config>
+constexpr int kChunksOfFirst = (kChunksOfConsumer<Config> + 1) / 2;
+
+template <class Config>
+__device__ __forceinline__ int first_chunk_of(Part part) {
+  return kSharesLast<Config> && part == Part::second ? kChunksOfFirst<Config> : 0;
+}
+template <class Config>
+__device__ __forceinline__ int chunks_of(Part part) {
+  constexpr int kAll = kChunksOfConsumer<Config>, kFirst = kChunksOfFirst<Config>;
+  if (!kSharesLast<Config> || part == Part::whole) return kAll;
+  return part == Part::first ? kFirst : kAll - kFirst;
+}
+
+// The tiles of a consumer, of which ping-pong consumers take turns, and its part of the last one.
+template <class Config>
+struct ConsumerWalk : TileWalk<Config> {
+  int number = 0;  // of the tile
+  Part part = Part::whole;
+
+  // False when there is nothing to do.
+  __device__ __forceinline__ bool begin(const abi::GemmParams& p, int group) {
+    number = this->first() + (Config::kCooperative ? 0 : group * this->step());
+    return enter(p);
+  }
+  __device__ __forceinline__ bool next(const abi::GemmParams& p) {
+    number += (Config::kCooperative ? 1 : 2) * this->step();
+    return enter(p);
+  }
+
+ private:
+  __device__ __forceinline__ bool enter(const abi::GemmParams& p) {
+    if constexpr (kSharesLast<Config>) {
+      const int count = this->count(p);
+      part = number + this->step() >= count ? Part::first : Part::whole;
+      if (number >= count) {
+        number -= this->step();
+        part = Part::second;
+      }
+    }
+    return this->go(p, number);
+  }
+};
 
 template <class Config>
 __device__ __forceinline__ int first_chunk() {

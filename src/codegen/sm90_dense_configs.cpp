@@ -52,7 +52,10 @@ constexpr Shape kShapes[] = {
     {64, 160, false, false, 1, 1, 1},  {64, 224, false, false, 1, 1, 1},
     {192, 96, false, false, 1, 1, 1},  {192, 112, false, false, 1, 1, 1},
     {256, 112, true, false, 2, 1, 1},  {256, 160, true, false, 2, 1, 1},
-    {128, 224, true, false, 2, 1, 1},
+    {128, 224, true, false, 2, 1, 1},  {128, 128, true, false, 2, 1, 1},
+    {128, 192, true, false, 2, 1, 1},  {128, 208, true, false, 2, 1, 1},
+    {128, 240, true, false, 2, 1, 1},  {256, 96, true, false, 2, 1, 1},
+    {256, 144, true, false, 2, 1, 1},
 };
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
