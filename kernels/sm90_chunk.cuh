@@ -29,7 +29,6 @@ struct Chunk {
 template <class Config>
 constexpr bool kHasCuts = Config::kTwoWidths || Config::kTileN % kChunkColumns != 0;
 template <class Config>
-constexpr int kCutColumns =
-    Config::kTwoWidths ? kChunkColumns - 8 : Config::kTileN % kChunkColumns;
+constexpr int kCutColumns = Config::kTwoWidths ? kChunkColumns - 8 : Config::kTileN % kChunkColumns;
 
 }  // namespace epifuse::sm90

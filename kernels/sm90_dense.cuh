@@ -13,6 +13,7 @@
 // NarrowWgmma where tiles have two widths. Epilogue (generated): see kernels/operands.cuh.
 #pragma once
 
+#include "kernels/sm90_exchange.cuh"
 #include "kernels/sm90_feed.cuh"
 #include "kernels/sm90_transfer.cuh"
 
@@ -39,10 +40,10 @@ class Consumer {
   using Warp = WarpEpilogue<Layout, Epilogue>;
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kChunks = kChunksAcross<Config>;  // of a block
-  static constexpr int kAccumulators = Config::kTileN / 2;        // of a block, a thread
   static constexpr int kRowFetches = (Config::kTileN + 127) / 128;
   static constexpr bool kPingPong = !Config::kCooperative;
-  using Accumulators = float[kBlocks][kAccumulators];
+  using Accumulators = typename Exchange<Config>::Accumulators;
+  static constexpr int kAccumulators = Exchange<Config>::kAccumulators;
 
  public:
   __device__ __forceinline__ Consumer(const abi::GemmParams& p, int group)
@@ -51,6 +52,7 @@ class Consumer {
         thread_(threadIdx.x & 127),
         warp_(thread_ >> 5),
         lane_(thread_ & 31),
+        exchange_(group),
         epilogue_(p, group, warp_, lane_),
         transfers_(p, group) {}
 
@@ -107,14 +109,14 @@ class Consumer {
     cute::warpgroup_wait<0>();
     fence(acc);
     NamedBarrier::sync(256, kPartialsBarrier);
-    stash(acc);
+    exchange_.stash(acc);
     cute::cluster_sync();
     if constexpr (Config::kBatched) epilogue_.load_scalars(tiles_.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % Config::kSplitK != rank) continue;
       float sums[kChunkColumns / 2];
-      add_up(i, sums);
+      exchange_.add_up(i, sums);
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.run(i, i, sums, rows() + i % kChunks * kChunkColumns, chunk(i, tiles_));
     }
@@ -242,63 +244,11 @@ class Consumer {
   __device__ __forceinline__ void share(Accumulators& acc, Part part) {
     if (part == Part::first) {
       NamedBarrier::sync(256, kVacatedBarrier);
-      for_each_handed([&](float4* handed, float* x) {
-        *handed = make_float4(x[0], x[1], x[2], x[3]);
-      }, acc);
+      exchange_.hand_over(acc);
       NamedBarrier::arrive(256, kHandedBarrier);
     } else if (part == Part::second) {
       NamedBarrier::sync(256, kHandedBarrier);
-      for_each_handed([&](const float4* handed, float* x) {
-        const float4 y = *handed;
-        x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
-      }, acc);
-    }
-  }
-  template <class F>
-  __device__ __forceinline__ void for_each_handed(F f, Accumulators& acc) {
-    constexpr int kQuads = kChunkColumns / 8;
-    auto* all = reinterpret_cast<float4*>(shared_memory());
-#pragma unroll
-    for (int i = kChunksOfFirst<Config>; i < kBlocks * kChunks; ++i) {
-#pragma unroll
-      for (int quad = 0; quad < kQuads; ++quad) {
-        const int at = i % kChunks * (kChunkColumns / 2) + quad * 4;
-        if (at >= kAccumulators) continue;
-        f(all + ((i - kChunksOfFirst<Config>) * kQuads + quad) * 128 + thread_,
-          acc[i / kChunks] + at);
-      }
-    }
-  }
-
-  // Partial sums of the tile, four floats a thread side by side.
-  __device__ __forceinline__ float4* partials(int i, int quad) const {
-    constexpr int kQuads = kChunkColumns / 8;
-    auto* all = reinterpret_cast<float4*>(shared_memory() + Layout::kPartialsAt);
-    return all + ((group_ * kBlocks * kChunks + i) * kQuads + quad) * 128 + thread_;
-  }
-  __device__ __forceinline__ void stash(const Accumulators& acc) {
-#pragma unroll
-    for (int i = 0; i < kBlocks * kChunks; ++i) {
-      const float* x = acc[i / kChunks] + i % kChunks * (kChunkColumns / 2);
-#pragma unroll
-      for (int quad = 0; quad < kChunkColumns / 8; ++quad, x += 4) {
-        *partials(i, quad) = make_float4(x[0], x[1], x[2], x[3]);
-      }
-    }
-  }
-  __device__ __forceinline__ void add_up(int i, float (&sums)[kChunkColumns / 2]) {
-#pragma unroll
-    for (int quad = 0; quad < kChunkColumns / 8; ++quad) {
-      float4 sum = load_from_cta(partials(i, quad), 0);
-#pragma unroll
-      for (int cta = 1; cta < Config::kSplitK; ++cta) {
-        const float4 x = load_from_cta(partials(i, quad), cta);
-        sum = make_float4(sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w);
-      }
-      sums[quad * 4] = sum.x;
-      sums[quad * 4 + 1] = sum.y;
-      sums[quad * 4 + 2] = sum.z;
-      sums[quad * 4 + 3] = sum.w;
+      exchange_.take_over(acc);
     }
   }
 
@@ -338,6 +288,7 @@ class Consumer {
   uint32_t raw_rows_[kRowFetches][Warp::kRows];
   uint32_t raw_cols_[kBlocks * 2][Warp::kCols];
   uint32_t cols_[kBlocks * 2][Warp::kCols];
+  Exchange<Config> exchange_;
   Warp epilogue_;
   ChunkTransfers<Config, Epilogue> transfers_;
 };

@@ -57,9 +57,9 @@ class WarpEpilogue {
     });
   }
 
-  // Runs the epilogue on a tile's i-th chunk, the consumer's chunk number `at` of it, and stages the
-  // results. `acc`: 32 accumulators of the lane; `rows`: the tile's row vectors at the chunk's first
-  // column, kTileN apart.
+  // Runs the epilogue on a tile's i-th chunk, the consumer's chunk number `at` of it, and stages
+  // the results. `acc`: 32 accumulators of the lane; `rows`: the tile's row vectors at the chunk's
+  // first column, kTileN apart.
   __device__ __forceinline__ void run(int i, int at, const float* acc, const float* rows,
                                       Chunk chunk) {
     if constexpr (kLoadSlots > 0)

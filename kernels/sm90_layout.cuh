@@ -53,8 +53,11 @@ struct SharedLayout : Config_ {
   static constexpr int kFullArrivals =
       kAnyShifted ? kMovers + !Config::kShiftedA + !Config::kShiftedB : 1;
 
-  // Where a cluster splits K: the partial sums of the tile, in place of the stages.
-  static constexpr int kPartialsAt = 0;
+  // What is exchanged takes the place of the stages (kernels/sm90_exchange.cuh): the last tile's
+  // second part, or a tile's partial sums.
+  static constexpr int kHandedChunks =
+      kSharesLast<Config> ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
+  static_assert(kHandedChunks * kBlockRows * kChunkColumns * 4 <= kStoresAt);
   static_assert(Config::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
 
   static __device__ __forceinline__ unsigned char* a(int stage) {

@@ -20,7 +20,11 @@ using FullBarrier = cutlass::arch::ClusterTransactionBarrier;  // counts arrival
 using EmptyBarrier = cutlass::arch::ClusterBarrier;
 using cutlass::arch::NamedBarrier;
 
-constexpr auto kCacheHint = static_cast<uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL);
+// How long L2 keeps what TMA loads.
+enum class Keep : uint64_t {
+  usual = static_cast<uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL),
+  briefly = static_cast<uint64_t>(cute::TMA::CacheHintSm90::EVICT_FIRST),  // it is read once
+};
 
 // The kernel's dynamic shared memory. Addresses are computed from it where they are used: kept in
 // registers they would crowd out accumulators.
@@ -44,15 +48,15 @@ __device__ __forceinline__ Batch batch_of(const abi::GemmParams& p, int which, B
 }
 
 // A box of a matrix into shared memory, its first element at (row, col); completes on `barrier`.
-template <bool kBatched>
+template <bool kBatched, Keep kKeep = Keep::usual>
 __device__ __forceinline__ void load_box(const abi::TensorMap& map, FullBarrier& barrier,
                                          void* shared, int row, int col, Batch batch) {
+  constexpr auto kHint = static_cast<uint64_t>(kKeep);
   auto* bits = reinterpret_cast<uint64_t*>(&barrier);
   if constexpr (kBatched) {
-    cute::SM90_TMA_LOAD_4D::copy(&map, bits, kCacheHint, shared, col, row, batch.inner,
-                                 batch.outer);
+    cute::SM90_TMA_LOAD_4D::copy(&map, bits, kHint, shared, col, row, batch.inner, batch.outer);
   } else {
-    cute::SM90_TMA_LOAD_2D::copy(&map, bits, kCacheHint, shared, col, row);
+    cute::SM90_TMA_LOAD_2D::copy(&map, bits, kHint, shared, col, row);
   }
 }
 
@@ -61,12 +65,13 @@ template <bool kBatched>
 __device__ __forceinline__ void load_box(const abi::TensorMap& map, FullBarrier& barrier,
                                          void* shared, int row, int col, Batch batch,
                                          uint16_t mask) {
+  constexpr auto kHint = static_cast<uint64_t>(Keep::usual);
   auto* bits = reinterpret_cast<uint64_t*>(&barrier);
   if constexpr (kBatched) {
-    cute::SM90_TMA_LOAD_MULTICAST_4D::copy(&map, bits, mask, kCacheHint, shared, col, row,
-                                           batch.inner, batch.outer);
+    cute::SM90_TMA_LOAD_MULTICAST_4D::copy(&map, bits, mask, kHint, shared, col, row, batch.inner,
+                                           batch.outer);
   } else {
-    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&map, bits, mask, kCacheHint, shared, col, row);
+    cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&map, bits, mask, kHint, shared, col, row);
   }
 }
 

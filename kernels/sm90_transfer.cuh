@@ -53,8 +53,7 @@ class ChunkTransfers {
 
   // Waits until the consumer is done with the i-th chunk of tile `done`; sends it, and asks for
   // those to come. `next` is the tile after it, if there are `more`.
-  __device__ __forceinline__ void pass_on(int i, const Walk& done,
-                                          const Walk& next, bool more) {
+  __device__ __forceinline__ void pass_on(int i, const Walk& done, const Walk& next, bool more) {
     Layout::staged(group_, ring_.stage).wait(ring_.phase);
     if constexpr (!kInPlace) request(i + Config::kLoadDepth * kStride, done, next, more);
     if constexpr (Layout::kStoreSlots > 0) {
@@ -69,8 +68,7 @@ class ChunkTransfers {
     ring_.next();
   }
 
-  __device__ __forceinline__ void end_tile(const Walk& done,
-                                           const Walk& next, bool more) {
+  __device__ __forceinline__ void end_tile(const Walk& done, const Walk& next, bool more) {
     if constexpr (kLag > 0) {
       await_stores<0>();
       request(chunks_of<Config>(done.part) + Config::kLoadDepth - 1, done, next, more);
@@ -81,8 +79,7 @@ class ChunkTransfers {
 
  private:
   // Starts the loads of the i-th chunk counted from tile `done` on.
-  __device__ __forceinline__ void request(int i, const Walk& done,
-                                          const Walk& next, bool more) {
+  __device__ __forceinline__ void request(int i, const Walk& done, const Walk& next, bool more) {
     if constexpr (Layout::kLoadSlots > 0) {
       const int count = chunks_of<Config>(done.part);
       const bool is_next = i >= count;
@@ -108,7 +105,8 @@ class ChunkTransfers {
       const Batch batch = batch_of(p_, abi::kFirstTile + i, chunk.batch);
 #pragma unroll
       for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-        load_box<Config::kBatched>(p_.tiles[i], barrier, slot, chunk.row, chunk.col + c, batch);
+        load_box<Config::kBatched, Keep::briefly>(p_.tiles[i], barrier, slot, chunk.row,
+                                                  chunk.col + c, batch);
       }
     });
   }

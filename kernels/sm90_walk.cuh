@@ -121,8 +121,8 @@ constexpr int kChunksAcross = (Config::kTileN + kChunkColumns - 1) / kChunkColum
 template <class Config>
 constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> / kBlockRows* kChunksAcross<Config>;
 
-// In ping-pong both consumers write the last tile of a CTA, as the other one has nothing left to do:
-// the one that multiplied hands over the second part of the chunks.
+// In ping-pong both consumers write the last tile of a CTA, as the other one has nothing left to
+// do: the one that multiplied hands over the second part of the chunks.
 template <class Config>
 constexpr bool kSharesLast = !Config::kCooperative && !Config::kShiftedA && !Config::kShiftedB &&
                              kChunksOfConsumer<Config> > 1;

@@ -22,12 +22,16 @@ Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const G
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
               const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits);
 
+constexpr int kNarrower = 8;  // columns, of a narrow tile where tiles have two widths
+
 // Bytes of one stage of operands and its barriers.
 int stage_bytes(const GemmConfig& config);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
 int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
                const GemmVariant& variant);
 int cluster_size(const GemmConfig& config);
+// Of the last chunk of a row of chunks, where it is cut (kCutColumns in kernels/sm90_chunk.cuh).
+int cut_columns(const GemmConfig& config);
 
 // What an epilogue needs beside the accumulators.
 struct Pressure {

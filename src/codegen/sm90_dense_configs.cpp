@@ -43,6 +43,7 @@ constexpr Shape kShapes[] = {
     {256, 128, true, false, 1, 2, 1},  {128, 192, true, false, 1, 1, 2},
     {128, 256, true, false, 1, 1, 2},  {256, 128, true, false, 1, 1, 2},
     {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 3},
+    {128, 80, true, false, 1, 1, 2},   {128, 96, true, false, 1, 1, 2},
     {128, 64, true, false, 1, 1, 2},   {128, 64, true, false, 1, 1, 3},
     {128, 128, false, true, 2, 1, 1},  {256, 128, true, true, 2, 1, 1},
     {128, 48, false, false, 1, 1, 1},  {128, 80, false, false, 1, 1, 1},
@@ -51,11 +52,9 @@ constexpr Shape kShapes[] = {
     {128, 176, false, false, 1, 1, 1}, {64, 96, false, false, 1, 1, 1},
     {64, 160, false, false, 1, 1, 1},  {64, 224, false, false, 1, 1, 1},
     {192, 96, false, false, 1, 1, 1},  {192, 112, false, false, 1, 1, 1},
-    {256, 112, true, false, 2, 1, 1},  {256, 160, true, false, 2, 1, 1},
-    {128, 224, true, false, 2, 1, 1},  {128, 128, true, false, 2, 1, 1},
-    {128, 192, true, false, 2, 1, 1},  {128, 208, true, false, 2, 1, 1},
-    {128, 240, true, false, 2, 1, 1},  {256, 96, true, false, 2, 1, 1},
-    {256, 144, true, false, 2, 1, 1},
+    {256, 160, true, false, 2, 1, 1},  {128, 224, true, false, 2, 1, 1},
+    {128, 128, true, false, 2, 1, 1},  {128, 208, true, false, 2, 1, 1},
+    {128, 240, true, false, 2, 1, 1},  {256, 144, true, false, 2, 1, 1},
 };
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
@@ -140,7 +139,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
-  if (slots > 2) return slots == 3 && p.cost <= 8 && !p.rounds && !shape.two_widths;
+  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
 }
@@ -240,6 +239,10 @@ Pressure pressure(const Epilogue& epilogue) {
 
 int cluster_size(const GemmConfig& config) {
   return config.cluster_m * config.cluster_n * config.split_k;
+}
+
+int cut_columns(const GemmConfig& config) {
+  return config.two_widths ? kChunkColumns - kNarrower : config.tile_n % kChunkColumns;
 }
 
 int stage_bytes(const GemmConfig& config) {

@@ -24,14 +24,8 @@ constexpr int kThreads = 384;
 constexpr int kWarpRows = 16, kBlockRows = 64, kChunkColumns = 64;
 constexpr int kSwizzleBytes = 128;
 constexpr int kSmallestTile = 64;
-constexpr int kNarrower = 8;
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
-
-// Of the last chunk of a row of chunks, where it is cut (kCutColumns in kernels/sm90_chunk.cuh).
-int cut_columns(const GemmConfig& config) {
-  return config.two_widths ? kChunkColumns - kNarrower : config.tile_n % kChunkColumns;
-}
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 bool is_single_row(const MatrixView& view) { return view.rows == 1; }

@@ -3,19 +3,21 @@
 // A CTA works through its tiles, whole waves of them; with two widths, tiles of their mean width.
 // In clocks, of one tile of rows x columns:
 //
-//   step       64 * rows * columns / 2048 multiplications a clock, plus what each step costs beside
-//              that, plus the bytes it moves (rows / cluster + columns / cluster)
+//   multiply   64 * rows * columns / 2048 a step of K of 64
+//   feed       what a step moves in and out of shared memory, in its rows of 128 bytes:
+//              rows + columns written; for each block of 64 rows, 64 + columns read
+//   step       (multiply^6 + feed^6)^(1/6), plus what each step costs beside that, plus what it
+//              moves from L2 (rows / cluster + columns / cluster)
 //   main       K / 64 steps
 //   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands)
-//   ping-pong    tiles * max(main, (main + epilogue) / 2) + epilogue     one hides under the other
-//   cooperative  tiles * (main + epilogue / 2)                           two warpgroups share it
+//   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other,
+//                + half of an epilogue + handing over         and both share the last
+//   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (main / parts + epilogue / 2 + parts * exchange)
 //
 // Memory takes bytes / bandwidth beside it. The two overlap, but not fully: time = (clocks^p +
-// memory^p)^(1/p). The constants are a least-squares fit to the geometric means of interleaved and
-// sustained times of all candidates over the grids (H200, 2026-11-21; `epifuse bench --sweep`),
-// near misses weighted most; some were then moved to where the choice loses least, last for the
-// kernels of 2026-11-21: 0.9 % (geometric mean over 83 points) behind the best, 9.4 % at worst.
+// memory^p)^(1/p). The constants are a least-squares fit to the times of all candidates over the
+// grids (H200, 2026-11-22; `epifuse bench --sweep`), then moved to where the choice loses least.
 #include <algorithm>
 #include <cmath>
 
@@ -25,22 +27,24 @@ namespace epifuse::codegen::sm90_dense {
 namespace {
 
 constexpr int kStepDepth = 64;  // of K, with 16-bit operands
-constexpr int kNarrower = 8;    // columns, of a narrow tile
 
 // Fitted, in clocks of kClocksPerUs.
 constexpr double kClocksPerUs = 1600;
-constexpr double kMultipliesPerClock = 2048 / 1.046;
-constexpr double kStepClocks = 75;
-constexpr double kCooperativeStepClocks = 60;
-constexpr double kRowClocks = 0.058;  // of moving a row or column of a step
+constexpr double kMultipliesPerClock = 2048 / 1.013;
+constexpr double kFeedClocks = 0.7, kFeedOverlap = 6;  // a row of 128 bytes
+constexpr double kStepClocks = 49;
+constexpr double kCooperativeStepClocks = 9;
+constexpr double kRowClocks = 0.095;  // of moving a row or column of a step
 constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
-constexpr double kChunkClocks = 200, kOperationClocks = 45;
-constexpr double kLoadClocks = 400, kStoreClocks = 50;  // of a full operand, a further result
-constexpr double kCutClocks = 500;                      // of telling narrow tiles from others
-constexpr double kClusterClocks = 600;                  // a tile
-constexpr double kExchangeClocks = 3000;                // of partial sums, each CTA
+constexpr double kChunkClocks = 665, kOperationClocks = 87;
+constexpr double kLoadClocks = 422, kStoreClocks = 50;  // of a full operand, a further result
+constexpr double kNarrowClocks = 1500;                  // of narrow tiles among wider ones
+constexpr double kNarrowLoadClocks = 3000;              // of a full operand beside them
+constexpr double kClusterClocks = 2900;                 // a tile
+constexpr double kHandOverClocks = 2400;                // of half of the last tile
+constexpr double kExchangeClocks = 2700;                // of partial sums, each CTA
 constexpr double kFillClocks = 500;
-constexpr double kLaunchUs = 4.2, kBytesPerUs = 3.64e6, kOverlap = 3.24;
+constexpr double kLaunchUs = 4.2, kBytesPerUs = 4e6, kOverlap = 7.1;
 
 // Estimates: of a reduction in a chunk, and of the tail that combines what the chunks give.
 constexpr double kReductionClocks = 120, kFinishUs = 2.5;
@@ -84,12 +88,16 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
   const std::int64_t steps =
       round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / kMultipliesPerClock;
+  const double rows = 2 * config.tile_m + columns * (1 + config.tile_m / 64.0);
+  const double feed = kFeedClocks * rows;
+  const double busy =
+      std::pow(std::pow(multiply, kFeedOverlap) + std::pow(feed, kFeedOverlap), 1 / kFeedOverlap);
   const double move = kRowClocks * (static_cast<double>(config.tile_m) / config.cluster_n +
                                     columns / config.cluster_m);
   const double idle =
       kIdleRowClocks * static_cast<double>(std::max<std::int64_t>(config.tile_m - m - 64, 0));
   const double step =
-      idle + multiply + move + kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
+      idle + busy + move + kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   return static_cast<double>(steps) * step + (is_cluster ? kClusterClocks : 0);
 }
@@ -103,8 +111,14 @@ double epilogue_clocks(const Pressure& load, const GemmConfig& config, double co
   if (config.split_k > 1) {  // a warp's chunks are dealt out to the CTAs, whole ones
     chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
   }
-  const double cut = config.two_widths ? kCutClocks : 0;
-  return chunks * chunk / (config.cooperative ? 2 : 1) + cut;
+  const double narrow = config.two_widths ? kNarrowClocks + kNarrowLoadClocks * load.load_slots : 0;
+  return chunks * chunk / (config.cooperative ? 2 : 1) + narrow;
+}
+
+// Of a ping-pong tile's chunks that one consumer writes, where both share it.
+double share_of_last(const GemmConfig& config) {
+  const int chunks = config.tile_m / 64 * ((config.tile_n + 63) / 64);
+  return (chunks + 1) / 2 / static_cast<double>(chunks);
 }
 
 double memory_us(const Pressure& load, const GemmSizes& sizes) {
@@ -149,7 +163,8 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
     const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;
     clocks += waves * (main + epilogue + exchange);
   } else {
-    clocks += waves * std::max(main, (main + epilogue) / 2) + epilogue;
+    clocks += waves * std::max(main, (main + epilogue) / 2) +
+              std::min(epilogue, epilogue * share_of_last(config) + kHandOverClocks);
   }
   const double memory = memory_us(load, sizes);
   return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),
