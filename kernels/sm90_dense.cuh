@@ -66,12 +66,12 @@ class Consumer {
     if (more) {
       fetch();
       if (kTransfers && warp_ == 0) transfers_.begin(tiles_);
-      if (kSharesLast<Config>) vacate();
+      if (Config::kSharesLast) vacate();
     }
 #pragma unroll 1
     while (more) {
       const Walk done = tiles_;
-      const bool multiplies = !kSharesLast<Config> || done.part != Part::second;
+      const bool multiplies = !Config::kSharesLast || done.part != Part::second;
       Accumulators acc;
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
       if (kPingPong && multiplies) NamedBarrier::sync(256, kTurnBarrier + group_);
@@ -87,7 +87,7 @@ class Consumer {
       fence(acc);
       if (multiplies) release(last);
       if constexpr (kPingPong) ring_.skip(steps);
-      if constexpr (kSharesLast<Config>) {
+      if constexpr (Config::kSharesLast) {
         if (more) vacate();
         share(acc, done.part);
       }
@@ -223,8 +223,8 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       const Part other = i < kFirst ? Part::second : Part::first;
-      if (kSharesLast<Config> && done.part == other) continue;
-      if (i % kChunks == 0 || (kSharesLast<Config> && i == kFirst)) {
+      if (Config::kSharesLast && done.part == other) continue;
+      if (i % kChunks == 0 || (Config::kSharesLast && i == kFirst)) {
         epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       }
       const int at = i - (i < kFirst ? 0 : first_chunk_of<Config>(done.part));

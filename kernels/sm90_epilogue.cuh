@@ -65,7 +65,7 @@ class WarpEpilogue {
     if constexpr (kLoadSlots > 0)
       Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
     ChunkReduction<Config> reduction(p_, chunk, lane_);
-    const int lane = kLoadSlots > 0 ? anew(lane_) : lane_;
+    const int lane = kLoadSlots > 0 && Config::kSharesLast ? anew(lane_) : lane_;
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
 #pragma unroll

@@ -56,7 +56,7 @@ struct SharedLayout : Config_ {
   // What is exchanged takes the place of the stages (kernels/sm90_exchange.cuh): the last tile's
   // second part, or a tile's partial sums.
   static constexpr int kHandedChunks =
-      kSharesLast<Config> ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
+      Config::kSharesLast ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
   static_assert(kHandedChunks * kBlockRows * kChunkColumns * 4 <= kStoresAt);
   static_assert(Config::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
 

@@ -9,6 +9,7 @@ namespace epifuse::sm90 {
 // What is unusual is off; a generated Config overrides it.
 struct UsualConfig {
   static constexpr bool kCooperative = false;  // both consumers share a tile, half of its rows each
+  static constexpr bool kSharesLast = false;   // in ping-pong: both write the last tile of a CTA
   static constexpr bool kTwoWidths = false;    // some tiles are 8 columns narrower
   static constexpr bool kBatched = false;
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
@@ -121,23 +122,20 @@ constexpr int kChunksAcross = (Config::kTileN + kChunkColumns - 1) / kChunkColum
 template <class Config>
 constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> / kBlockRows* kChunksAcross<Config>;
 
-// In ping-pong both consumers write the last tile of a CTA, as the other one has nothing left to
-// do: the one that multiplied hands over the second part of the chunks.
-template <class Config>
-constexpr bool kSharesLast = !Config::kCooperative && !Config::kShiftedA && !Config::kShiftedB &&
-                             kChunksOfConsumer<Config> > 1;
+// Where both ping-pong consumers write the last tile of a CTA, the one that multiplied it hands the
+// second part of the chunks over to the other one, which has nothing left to do.
 enum class Part { whole, first, second };
 template <class Config>
 constexpr int kChunksOfFirst = (kChunksOfConsumer<Config> + 1) / 2;
 
 template <class Config>
 __device__ __forceinline__ int first_chunk_of(Part part) {
-  return kSharesLast<Config> && part == Part::second ? kChunksOfFirst<Config> : 0;
+  return Config::kSharesLast && part == Part::second ? kChunksOfFirst<Config> : 0;
 }
 template <class Config>
 __device__ __forceinline__ int chunks_of(Part part) {
   constexpr int kAll = kChunksOfConsumer<Config>, kFirst = kChunksOfFirst<Config>;
-  if (!kSharesLast<Config> || part == Part::whole) return kAll;
+  if (!Config::kSharesLast || part == Part::whole) return kAll;
   return part == Part::first ? kFirst : kAll - kFirst;
 }
 
@@ -159,7 +157,7 @@ struct ConsumerWalk : TileWalk<Config> {
 
  private:
   __device__ __forceinline__ bool enter(const abi::GemmParams& p) {
-    if constexpr (kSharesLast<Config>) {
+    if constexpr (Config::kSharesLast) {
       const int count = this->count(p);
       part = number + this->step() >= count ? Part::first : Part::whole;
       if (number >= count) {

@@ -33,6 +33,7 @@ struct GemmConfig {
   bool in_place = false;     // results are staged where full-size loads were; no store_depth
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
   bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong)
+  bool shares_last = false;  // ping-pong: both write the last tile of a CTA
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile

@@ -118,6 +118,13 @@ int chunks(const Shape& shape) {
   return shape.m / 64 * across / (shape.cooperative ? 2 : 1);
 }
 
+// Ping-pong consumers share the last tile of a CTA. Not the tile of large problems: at short K the
+// code between two of its tiles is what limits, and one tile of many is not worth more of it.
+bool shares_last(const Shape& shape) {
+  const bool is_largest = shape.m == 128 && shape.n == 192;
+  return !shape.cooperative && !is_largest && chunks(shape) > 1;
+}
+
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
 // accumulators. These limits, and those of the largest tiles, are what compiles without spills over
 // the corpus (2026-11-21).
@@ -139,7 +146,8 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
-  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.two_widths;
+  if (slots > 3 || (slots == 3 && (p.rounds || shape.two_widths))) return false;
+  if (slots == 3) return p.cost <= (shares_last(shape) ? 16 : 8);
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
 }
@@ -203,6 +211,7 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   config.store_depth = registers.store_slots == 1 ? two_or_one : 1;
   config.math_columns = math_columns(registers, shape, !step.gemm.batch.empty());
   config.cooperative = shape.cooperative;
+  config.shares_last = shares_last(shape);
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
   config.cluster_n = shape.cluster_n;
@@ -266,6 +275,7 @@ std::optional<GemmConfig> fitted(const FusedGemm& step, const GemmConfig& config
   if (accumulators > kMostAccumulatorsOfAll) return std::nullopt;
   const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, config, variant);
   GemmConfig out = config;
+  out.shares_last = false;
   out.stages = std::min(config.stages, room / stage_bytes(config));
   if (room < 0 || out.stages < kFewestOfMovers) return std::nullopt;
   return out;

@@ -115,10 +115,11 @@ double epilogue_clocks(const Pressure& load, const GemmConfig& config, double co
   return chunks * chunk / (config.cooperative ? 2 : 1) + narrow;
 }
 
-// Of a ping-pong tile's chunks that one consumer writes, where both share it.
-double share_of_last(const GemmConfig& config) {
+// Of the last tile's epilogue, where both ping-pong consumers share it.
+double shared_clocks(const GemmConfig& config, double epilogue) {
   const int chunks = config.tile_m / 64 * ((config.tile_n + 63) / 64);
-  return (chunks + 1) / 2 / static_cast<double>(chunks);
+  const double share = (chunks + 1) / 2 / static_cast<double>(chunks);
+  return std::min(epilogue, epilogue * share + kHandOverClocks);
 }
 
 double memory_us(const Pressure& load, const GemmSizes& sizes) {
@@ -164,7 +165,7 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
     clocks += waves * (main + epilogue + exchange);
   } else {
     clocks += waves * std::max(main, (main + epilogue) / 2) +
-              std::min(epilogue, epilogue * share_of_last(config) + kHandOverClocks);
+              (config.shares_last ? shared_clocks(config, epilogue) : epilogue);
   }
   const double memory = memory_us(load, sizes);
   return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),

@@ -32,6 +32,23 @@ void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes,
   }
 }
 
+// At sizes far from all typical ones a candidate that was not compiled ahead may promise much more
+// than those that were: it is compiled now, once.
+void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
+                  const codegen::DeviceLimits& limits, StepChoice& choice) {
+  constexpr double kWorthCompiling = 0.97;  // of the time expected so far
+  const StepKernels& kernels = *choice.kernels;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const codegen::GemmConfig& best = kernels.candidates[codegen::choose(
+      *kernels.family, gemm, kernels.candidates, choice.sizes, limits)];
+  const double us = kernels.family->expected_us(gemm, best, choice.sizes, limits);
+  if (us > kWorthCompiling * choice.expected_us) return;
+  const Kernel* kernel = late.candidate(prepared, step, kernels, candidate_name(kernels, best));
+  if (kernel == nullptr) return;
+  choice.kernel = kernel;
+  choice.expected_us = us;
+}
+
 // The largest power of 2 up to 16 at whose multiples all rows of a tensor start, in bytes.
 int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
   auto starts = reinterpret_cast<std::uintptr_t>(tensor.data) | 16;
@@ -129,6 +146,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     if (follow(*tuned, prepared, step, late, choice)) return choice;
   }
   choose_kernel(gemm, sizes, rules.limits, choice);
+  look_further(prepared, step, late, rules.limits, choice);
   if (variant.is_shifted()) weigh_unaligned(gemm, bound, variant, vendor_sizes, choice);
   choice.why_split = why_unfused(choice);
   return choice;

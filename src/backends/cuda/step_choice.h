@@ -21,7 +21,8 @@ struct StepChoice {
 };
 
 // Step `step` of `prepared` must be a family's. Compiles only when tensors come that ask for a
-// variant never seen, or for a config that was found by measuring.
+// variant never seen, for a config that was found by measuring, or for one that is expected to take
+// clearly less time at their sizes than any that is there.
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
                        const codegen::Bound& bound, const ChoiceRules& rules);
 

@@ -132,6 +132,17 @@ TEST_F(StepChoices, TheLeastExpectedTimeAmongTheCompiledOnesRuns) {
   EXPECT_EQ(print(choose(4096)).substr(0, 9), "made_up, ");
 }
 
+TEST_F(StepChoices, AClearlyBetterCandidateIsCompiledWhenItsSizesCome) {
+  const int compiled = prepared_.steps[0].kernels.front().config.tile_m;
+  const int other = compiled == kFewRows ? kManyRows : kFewRows;
+  const StepChoice choice = choose(other == kFewRows ? 16 : 4096);
+  ASSERT_NE(choice.kernel, nullptr);
+  EXPECT_EQ(choice.kernel->config.tile_m, other);
+  EXPECT_TRUE(choice.kernel->binary->problems.empty());
+  EXPECT_EQ(choose(other == kFewRows ? 16 : 4096).kernel, choice.kernel);  // once
+  EXPECT_EQ(prepared_.steps[0].kernels.size(), 1u);
+}
+
 TEST_F(StepChoices, TensorsThatCannotBeAddressedAreSplit) {
   const StepChoice choice = choose(7);
   EXPECT_EQ(choice.kernel, nullptr);
