@@ -33,13 +33,13 @@ constexpr double kClocksPerUs = 1600;
 constexpr double kMultipliesPerClock = 2048 / 1.013;
 constexpr double kFeedClocks = 0.7, kFeedOverlap = 6;  // a row of 128 bytes
 constexpr double kStepClocks = 49;
-constexpr double kCooperativeStepClocks = 9;
+constexpr double kCooperativeStepClocks = 14;
 constexpr double kRowClocks = 0.095;  // of moving a row or column of a step
 constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
 constexpr double kChunkClocks = 665, kOperationClocks = 87;
 constexpr double kLoadClocks = 422, kStoreClocks = 50;  // of a full operand, a further result
 constexpr double kNarrowClocks = 1500;                  // of narrow tiles among wider ones
-constexpr double kNarrowLoadClocks = 3000;              // of a full operand beside them
+constexpr double kNarrowLoadClocks = 2000;              // of a full operand beside them
 constexpr double kClusterClocks = 2900;                 // a tile
 constexpr double kHandOverClocks = 2400;                // of half of the last tile
 constexpr double kExchangeClocks = 2700;                // of partial sums, each CTA
@@ -76,12 +76,15 @@ int clusters_at_once(int size, const DeviceLimits& limits) {
   return size <= 4 ? limits.clusters_of_4 * 4 / size : limits.clusters_of_8 * 8 / size;
 }
 
-// Of a tile on average. All tiles are wide where narrow ones would not add up to n.
-double mean_columns(const GemmConfig& config, const GemmSizes& sizes, std::int64_t columns) {
+// Of a tile on average, of the CTA that has most: one wide tile more than its share. All tiles are
+// wide where narrow ones would not add up to n.
+double columns_of_busiest(const GemmConfig& config, const GemmSizes& sizes, std::int64_t columns,
+                          double waves) {
   const std::int64_t excess = columns * config.tile_n - sizes.n;
   const bool adds_up = sizes.n % kNarrower == 0 && excess <= kNarrower * columns;
   if (!config.two_widths || !adds_up) return config.tile_n;
-  return static_cast<double>(sizes.n) / static_cast<double>(columns);
+  const double mean = static_cast<double>(sizes.n) / static_cast<double>(columns);
+  return mean + (config.tile_n - mean) / waves;
 }
 
 double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std::int64_t k) {
@@ -153,12 +156,12 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
   GemmSizes sizes = given;
   if (step.gemm.a.dtype == DType::f32) sizes.k *= 2;  // half the rate, twice the bytes
   const Tiling tiling = tile(config, sizes, limits);
-  const double columns = mean_columns(config, sizes, tiling.columns);
+  const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
+  const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
+  const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
   const Pressure load = pressure(step.epilogue);
   const double main = main_clocks(config, columns, sizes.m, sizes.k);
   const double epilogue = epilogue_clocks(load, config, columns);
-  const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
-  const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
   double clocks = kFillClocks;
   if (config.cooperative) {
     const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;

@@ -1,0 +1,142 @@
+// Every candidate kernel of a step, not only the one that the model chooses, against the float64
+// reference: at sizes that are no multiples of its tile, with several tiles a CTA and with none.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "backends/bind.h"
+#include "backends/cuda/context.h"
+#include "backends/cuda/memory.h"
+#include "backends/cuda/run_builder.h"
+#include "backends/cuda/step_choice.h"
+#include "backends/reference/evaluate.h"
+#include "base/file.h"
+#include "cli/tensors.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "plan/plan.h"
+#include "verify_program.h"
+
+namespace epifuse {
+namespace {
+
+// Of tests/corpus, each one product and its epilogue.
+constexpr const char* kGraphs[] = {
+    "access_residuals",    "bmm_per_batch_epilogue", "column_major_result",
+    "matmul_tn_epilogue",  "outputs_mixed_dtypes",   "preact_gelu_tanh_residual",
+    "reduce_beside_store", "residual_layer_scale",
+};
+// The last one has more tiles of the largest config than there are multiprocessors.
+const Sizes kSizes[] = {
+    {{"M", 1}, {"N", 8}, {"K", 8}, {"B", 1}},
+    {{"M", 130}, {"N", 264}, {"K", 136}, {"B", 3}},
+    {{"M", 515}, {"N", 1160}, {"K", 72}, {"B", 2}},
+    {{"M", 2200}, {"N", 4104}, {"K", 200}, {"B", 1}},
+};
+
+class Candidates {
+ public:
+  Candidates(const ir::Graph& graph, const Sizes& sizes, cuda::Context& context,
+             const codegen::TargetInfo& target, const std::shared_ptr<jit::Jit>& jit)
+      : plan_(plan::make_plan(passes::run_all(graph, Numerics::fast), {})),
+        context_(context),
+        prepared_(cuda::prepare_steps(plan_, target, *jit)),
+        late_(target, jit),
+        host_(plan_.graph, sizes, {}),
+        device_(host_, Target::cuda()),
+        bound_(backends::bind(prepared_.plan, device_.bindings(), DeviceKind::cuda)) {}
+
+  // The number of candidates that ran.
+  int check_all() {
+    if (prepared_.steps.front().kind != cuda::StepKind::family) return 0;
+    const auto usual = cuda::choose_step(prepared_, 0, late_, bound_, context_.rules());
+    if (usual.kernels == nullptr || usual.expected_us == 0) return 0;
+    late_.compile_all(prepared_, 0, *usual.kernels);
+    int num_run = 0;
+    for (const codegen::GemmConfig& config : usual.kernels->candidates) {
+      const std::string name = cuda::candidate_name(*usual.kernels, config);
+      if (late_.candidate(prepared_, 0, *usual.kernels, name) == nullptr) continue;
+      check(name);
+      ++num_run;
+    }
+    return num_run;
+  }
+
+ private:
+  void check(const std::string& name) {
+    SCOPED_TRACE(name);
+    const cuda::ForcedChoice forced{0, name};
+    cuda::ChoiceRules rules = context_.rules();
+    rules.forced = &forced;
+    const cuda::DeviceBuffer workspace(cuda::Device::require(),
+                                       cuda::workspace_bytes(prepared_, late_, rules, bound_));
+    device_.poison_outputs();
+    for (const cuda::Action& action : cuda::build_step(prepared_, 0, late_, context_, rules, bound_,
+                                                       static_cast<char*>(workspace.data()))) {
+      cuda::run(context_.device(), action, nullptr);
+    }
+    device_.fetch_outputs();
+    if (outputs_are_known()) return;
+    reference::Options options = reference_options(plan_.graph, plan_);
+    options.max_elements = 1 << 17;
+    for (const reference::Verdict& verdict :
+         reference::verify(plan_.graph, host_.bindings(), options)) {
+      EXPECT_TRUE(verdict.ok()) << verdict.first_failure;
+    }
+    for (const ir::Output& output : plan_.graph.outputs) known_[output.name] = bytes_of(output);
+  }
+
+  // The bits of the run before, which was compared with the reference.
+  bool outputs_are_known() const {
+    return std::all_of(plan_.graph.outputs.begin(), plan_.graph.outputs.end(),
+                       [&](const ir::Output& output) {
+                         const auto known = known_.find(output.name);
+                         return known != known_.end() && known->second == bytes_of(output);
+                       });
+  }
+  std::string bytes_of(const ir::Output& output) const {
+    const TensorView& view = host_.view(output.name);
+    return {static_cast<const char*>(view.data),
+            static_cast<std::size_t>(view.num_elements()) * size_bytes(view.dtype)};
+  }
+
+  const plan::Plan plan_;
+  cuda::Context& context_;
+  const cuda::Prepared prepared_;
+  cuda::LateKernels late_;
+  cli::HostTensors host_;
+  cli::TargetTensors device_;
+  const codegen::Bound bound_;
+  std::map<std::string, std::string> known_;  // by output
+};
+
+class GpuCandidates : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GpuCandidates, AreRightAtOddSizes) {
+  const auto file = std::filesystem::path("tests/corpus") / fmt::format("{}.epi", GetParam());
+  const auto text = read_file(file);
+  ASSERT_TRUE(text) << file << "; run from the repository's root";
+  const ir::Graph graph = ir::parse(*text);
+  const codegen::TargetInfo& target = *codegen::find_target("sm_90a");
+  const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()));
+  cuda::Context context(cuda::Device::require(), target);
+  int num_run = 0;
+  for (const Sizes& sizes : kSizes) {
+    // Sums of columns need every row of the reference: a minute for all candidates.
+    if (GetParam() == std::string("reduce_beside_store") && sizes.at("M") > 1000) continue;
+    SCOPED_TRACE(fmt::format("{}x{}x{}", sizes.at("M"), sizes.at("N"), sizes.at("K")));
+    num_run += Candidates(graph, sizes, context, target, jit).check_all();
+  }
+  EXPECT_GT(num_run, 40);  // of some 45 configs at each of the sizes
+  fmt::print("{}: {} runs\n", GetParam(), num_run);
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, GpuCandidates, ::testing::ValuesIn(kGraphs));
+
+}  // namespace
+}  // namespace epifuse
