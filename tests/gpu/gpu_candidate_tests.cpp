@@ -25,11 +25,11 @@
 namespace epifuse {
 namespace {
 
-// Of tests/corpus, each one product and its epilogue.
+// Of tests/corpus, each one product and its epilogue in one step.
 constexpr const char* kGraphs[] = {
-    "access_residuals",    "bmm_per_batch_epilogue", "column_major_result",
-    "matmul_tn_epilogue",  "outputs_mixed_dtypes",   "preact_gelu_tanh_residual",
-    "reduce_beside_store", "residual_layer_scale",
+    "access_residuals", "bmm_per_batch_epilogue",    "matmul_tn_epilogue", "outputs_mixed_dtypes",
+    "preact_gelu_erf",  "preact_gelu_tanh_residual", "reduce_col_max",     "reduce_residual_rows",
+    "reduce_row_sum",   "residual_layer_scale",
 };
 // The last one has more tiles of the largest config than there are multiprocessors.
 const Sizes kSizes[] = {
@@ -53,7 +53,7 @@ class Candidates {
 
   // The number of candidates that ran.
   int check_all() {
-    if (prepared_.steps.front().kind != cuda::StepKind::family) return 0;
+    if (prepared_.steps.size() != 1 || prepared_.steps[0].kind != cuda::StepKind::family) return 0;
     const auto usual = cuda::choose_step(prepared_, 0, late_, bound_, context_.rules());
     if (usual.kernels == nullptr || usual.expected_us == 0) return 0;
     late_.compile_all(prepared_, 0, *usual.kernels);
@@ -127,12 +127,12 @@ TEST_P(GpuCandidates, AreRightAtOddSizes) {
   cuda::Context context(cuda::Device::require(), target);
   int num_run = 0;
   for (const Sizes& sizes : kSizes) {
-    // Sums of columns need every row of the reference: a minute for all candidates.
-    if (GetParam() == std::string("reduce_beside_store") && sizes.at("M") > 1000) continue;
+    // Maxima of columns need every row of the reference: a minute for all candidates.
+    if (GetParam() == std::string("reduce_col_max") && sizes.at("M") > 1000) continue;
     SCOPED_TRACE(fmt::format("{}x{}x{}", sizes.at("M"), sizes.at("N"), sizes.at("K")));
     num_run += Candidates(graph, sizes, context, target, jit).check_all();
   }
-  EXPECT_GT(num_run, 40);  // of some 45 configs at each of the sizes
+  EXPECT_GT(num_run, 30);  // of 44 configs at each of the sizes, those that fit
   fmt::print("{}: {} runs\n", GetParam(), num_run);
 }
 

@@ -32,11 +32,11 @@ void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes,
   }
 }
 
-// At sizes far from all typical ones a candidate that was not compiled ahead may promise much more
+// At sizes unlike all typical ones a candidate that was not compiled ahead may promise clearly more
 // than those that were: it is compiled now, once.
 void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
                   const codegen::DeviceLimits& limits, StepChoice& choice) {
-  constexpr double kWorthCompiling = 0.97;  // of the time expected so far
+  constexpr double kWorthCompiling = 0.985;  // of the time expected so far
   const StepKernels& kernels = *choice.kernels;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const codegen::GemmConfig& best = kernels.candidates[codegen::choose(
