@@ -29,7 +29,7 @@ struct Options {
   std::vector<std::string> inputs;  // NAME=FILE
   std::uint64_t seed = 1;
   std::string save;
-  int rounds = 50;
+  int rounds = 300;
   double seconds = 2.0;
   bool check = true, time = true, tune = false, json = false;
 };
