@@ -16,7 +16,7 @@ using codegen::GemmConfig;
 using codegen::GemmSizes;
 using codegen::GemmVariant;
 
-constexpr int kFewRows = 1, kManyRows = 2, kBroken = 3, kRest = 4;  // configs, as tile_m
+constexpr int kFewRows = 1, kManyRows = 2, kBroken = 3, kRest = 4, kGreedy = 5;  // as tile_m
 
 GemmConfig config(int tile_m) {
   GemmConfig out;
@@ -37,7 +37,9 @@ double expected_us(const plan::FusedGemm&, const GemmConfig& config, const GemmS
 
 codegen::KernelSource source(const plan::Plan&, const plan::FusedGemm&, const GemmConfig& config,
                              const GemmVariant& variant, const codegen::TargetInfo&) {
-  const std::string body = config.tile_m == kBroken ? "#error broken" : "";
+  const bool is_broken =
+      config.tile_m == kBroken || (config.tile_m == kGreedy && config.math_columns > 16);
+  const std::string body = is_broken ? "#error broken" : "";
   return {"k",
           "extern \"C\" __global__ void k(int* x) {\n" + body + "\n*x = " +
               std::to_string(100 * config.tile_m + static_cast<int>(variant.plain_loads)) +
@@ -119,6 +121,20 @@ TEST_F(StepChoices, ACandidateThatDoesNotCompileMakesRoomForTheNextBest) {
   for (const Kernel& kernel : step.kernels) compiled.push_back(kernel.config.tile_m);
   EXPECT_EQ(compiled.size(), 1u);  // one beside the dropped one, of a variant's shortlist
   EXPECT_NE(compiled.front(), kRest);
+}
+
+TEST_F(StepChoices, ACandidateThatTakesTooMuchGetsFewerColumnsAtOnce) {
+  StepKernels step;
+  step.kind = StepKind::family;
+  step.family = &family_;
+  step.candidates = {config(kGreedy)};
+  step.sizes = tune::typical_sizes(gemm().gemm);
+  const StepKernels compiled =
+      prepare_variant(prepared_.plan, gemm(), step, {}, {1, 1, 1, 1}, sm90(), *jit_);
+  ASSERT_EQ(compiled.kernels.size(), 1u);
+  EXPECT_EQ(compiled.kernels[0].config.math_columns, 16);
+  EXPECT_EQ(compiled.candidates, std::vector{compiled.kernels[0].config});
+  EXPECT_TRUE(compiled.report.why_not.empty());
 }
 
 TEST_F(StepChoices, TheLeastExpectedTimeAmongTheCompiledOnesRuns) {

@@ -13,12 +13,12 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-template <int kColumns, bool kWidths>
+template <int kColumns, bool kWidths, int kTile = 128>
 struct TestConfig {
   using RowReductions = Reductions<Reduce::sum, Reduce::max>;
   using ColReductions = Reductions<Reduce::max, Reduce::sum>;
   static constexpr int kMathColumns = kColumns;
-  static constexpr int kTileN = 128;
+  static constexpr int kTileN = kTile;
   static constexpr bool kTwoWidths = kWidths, kBatched = true;
 };
 
@@ -87,12 +87,12 @@ void expect_same(float actual, float expected) {
   }
 }
 
-// Two tiles of 128 columns, or of 120 where they are narrow, over `matrix`.
+// Tiles of the config's columns, or of 8 fewer where they are narrow, over `matrix`: two chunks
+// each.
 template <class Config>
 void expect_reduced(const Matrix& matrix) {
-  constexpr int kTileColumns = 128;
   const int tile_rows = (matrix.rows + 63) / 64 * 64;
-  const int columns = Config::kTwoWidths ? 120 : kTileColumns;
+  const int columns = Config::kTileN - (Config::kTwoWidths ? 8 : 0);
   const int tiles = (matrix.cols + columns - 1) / columns;
   Workspace row_sums(tiles * 2, matrix.rows), row_maxima = row_sums;
   Workspace col_maxima(tile_rows / kWarpRows, matrix.cols), col_sums = col_maxima;
@@ -107,7 +107,7 @@ void expect_reduced(const Matrix& matrix) {
     for (int row = 0; row < tile_rows; row += kWarpRows) {
       for (int part = 0; part < tiles * 2; ++part) {
         const int col = part / 2 * columns + part % 2 * kChunkColumns;
-        reduce<Config>(p, matrix, {row, col, part, {1, 0}, Config::kTwoWidths && part % 2 == 1});
+        reduce<Config>(p, matrix, {row, col, part, {1, 0}, kHasCuts<Config> && part % 2 == 1});
       }
     }
   });
@@ -147,6 +147,14 @@ TEST(Sm90Reduce, CombinesAllElementsOfTheResultAndNoOthers) {
 TEST(Sm90Reduce, LeavesOutWhatIsCutOffANarrowTile) {
   for (const Matrix matrix : {Matrix{65, 240}, {16, 120}}) {
     expect_reduced<TestConfig<32, true>>(matrix);
+  }
+}
+
+TEST(Sm90Reduce, LeavesOutWhatATileIsShortOfWholeChunks) {
+  for (const Matrix matrix : {Matrix{65, 224}, {16, 100}, {17, 339}}) {
+    expect_reduced<TestConfig<32, false, 112>>(matrix);
+    expect_reduced<TestConfig<64, false, 80>>(matrix);
+    expect_reduced<TestConfig<16, false, 96>>(matrix);
   }
 }
 

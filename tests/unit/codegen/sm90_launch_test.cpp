@@ -1,0 +1,80 @@
+// Which tensor maps the launch of a Hopper GEMM asks for where tiles end inside of a chunk.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "codegen/sm90_dense.h"
+#include "epifuse/tensor.h"
+#include "ir/text.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen {
+namespace {
+
+struct Case {
+  plan::Plan plan = plan::make_plan(
+      ir::parse("graph g(x: bf16[M, K], w: bf16[N, K]) {\n  h = matmul x, w^T -> f32\n"
+                "  y = tanh h\n  z = cast y -> bf16\n  return y, z\n}\n"),
+      {});
+  Bound bound;
+
+  Case() {
+    bound.sizes = {{"M", 300}, {"N", 1000}, {"K", 128}};
+    bound.tensors.resize(plan.graph.nodes.size());
+    bound.scalars.resize(bound.tensors.size());
+    char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
+    for (std::size_t id = 0; id < bound.tensors.size(); ++id) {
+      const std::vector<std::int64_t> shape =
+          ir::eval(plan.graph.nodes[id].type.shape, bound.sizes);
+      bound.tensors[id] = {memory + (id << 24), {0, shape, TensorView::dense_strides(shape)}};
+    }
+  }
+  const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
+
+  // The columns of the boxes of each map, by its place in the parameters.
+  std::map<std::size_t, int> boxes(const GemmConfig& config) const {
+    std::map<std::size_t, int> out;
+    for (const TensorMapRequest& map :
+         sm90_dense::launch(plan, step(), config, {}, bound, {}).maps) {
+      EXPECT_TRUE(out.emplace(map.offset, map.box_cols).second) << "two maps at " << map.offset;
+      EXPECT_EQ(map.box_cols * static_cast<int>(size_bytes(map.dtype)) % 16, 0);
+    }
+    return out;
+  }
+};
+
+constexpr std::size_t store_at(int i) {
+  return offsetof(abi::GemmParams, stores) + static_cast<std::size_t>(i) * sizeof(abi::TensorMap);
+}
+constexpr std::size_t cut_store_at(int i) {
+  return offsetof(abi::GemmParams, cut_stores) +
+         static_cast<std::size_t>(i) * sizeof(abi::TensorMap);
+}
+
+// y is f32, in boxes of 32 columns, z bf16, in boxes of 64.
+TEST(Sm90Launch, AsksForNarrowerBoxesWhereTilesEndInsideOfAChunk) {
+  const Case all;
+  int num_cut = 0;
+  for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+    SCOPED_TRACE(print(config));
+    const std::map<std::size_t, int> boxes = all.boxes(config);
+    EXPECT_EQ(boxes.at(store_at(0)), 32);
+    EXPECT_EQ(boxes.at(store_at(1)), 64);
+    const int cut = config.two_widths ? 56 : config.tile_n % 64;
+    EXPECT_EQ(boxes.count(cut_store_at(0)), cut % 32 == 0 ? 0u : 1u);
+    EXPECT_EQ(boxes.count(cut_store_at(1)), cut == 0 ? 0u : 1u);
+    if (cut % 32 != 0) {
+      EXPECT_EQ(boxes.at(cut_store_at(0)), cut % 32);
+    }
+    if (cut != 0) {
+      EXPECT_EQ(boxes.at(cut_store_at(1)), cut);
+    }
+    num_cut += cut != 0;
+  }
+  EXPECT_GT(num_cut, 10);
+}
+
+}  // namespace
+}  // namespace epifuse::codegen
