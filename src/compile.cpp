@@ -38,7 +38,7 @@ Program compile(const Graph& graph, const Target& target, const CompileOptions& 
   state->target = target;
   state->options = options;
   state->source_graph = graph.ir();
-  state->executable = backend_of(info.kind).prepare(plan, info);
+  state->executable = backend_of(info.kind).prepare(plan, info, planned);
   return Program(std::move(state));
 }
 

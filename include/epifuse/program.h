@@ -40,6 +40,11 @@ struct CompileOptions {
   /// Whether GPUs may multiply float32 matrices as TF32: operands keep 10 of their 23 mantissa
   /// bits, sums stay float32. Several times as fast; off by default. CPUs always multiply in full.
   bool allow_tf32 = false;
+  /// Whether a run on a GPU may compile one more kernel, where the model of time expects it to save
+  /// 1.5 % at sizes that have not come before: about half a second, once, kept in the kernel cache.
+  /// false: the best of those compiled ahead runs. Tensors that none of those can address, e.g.
+  /// rows off 16-byte boundaries, get theirs compiled either way.
+  bool compile_late = true;
 };
 
 /// A tensor or a run-time scalar bound to a name of the graph.

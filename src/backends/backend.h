@@ -52,7 +52,8 @@ class Executable {
 struct Backend {
   std::string_view name;
   DeviceKind kind;
-  std::unique_ptr<Executable> (*prepare)(const plan::Plan&, const codegen::TargetInfo&);
+  std::unique_ptr<Executable> (*prepare)(const plan::Plan&, const codegen::TargetInfo&,
+                                         const CompileOptions&);
   // The row of targets.def that this machine's device runs; empty when it has none. Never throws.
   std::string (*detect)();
 };

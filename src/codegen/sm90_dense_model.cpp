@@ -10,8 +10,8 @@
 //              moves from L2 (rows / cluster + columns / cluster)
 //   main       K / 64 steps
 //   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands)
-//   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other,
-//                + half of an epilogue + handing over         and both share the last
+//   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
+//                + epilogue, or half of it + handing over     where both share the last tile
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (main / parts + epilogue / 2 + parts * exchange)
 //

@@ -83,7 +83,8 @@ class CpuExecutable : public backends::Executable {
 
 }  // namespace
 
-std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan, const codegen::TargetInfo&) {
+std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan, const codegen::TargetInfo&,
+                                              const CompileOptions&) {
   return std::make_unique<CpuExecutable>(plan);
 }
 

@@ -60,11 +60,12 @@ class RecentRuns {
 
 class CudaExecutable : public backends::Executable {
  public:
-  CudaExecutable(const plan::Plan& plan, const codegen::TargetInfo& target)
+  CudaExecutable(const plan::Plan& plan, const codegen::TargetInfo& target,
+                 const CompileOptions& options)
       : target_(target),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
         prepared_(prepare_steps(plan, target, *jit_)),
-        late_(target, jit_) {}
+        late_(target, jit_, options.compile_late) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
   backends::RunPlan plan_for(const codegen::Bound& bound) const override {
@@ -249,8 +250,9 @@ std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const
 }  // namespace
 
 std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan,
-                                              const codegen::TargetInfo& target) {
-  return std::make_unique<CudaExecutable>(plan, target);
+                                              const codegen::TargetInfo& target,
+                                              const CompileOptions& options) {
+  return std::make_unique<CudaExecutable>(plan, target, options);
 }
 
 std::string detect() {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/chosen_kernels.h"
 #include "backends/cuda/prepare.h"
 
 namespace epifuse::cuda {
@@ -17,8 +18,13 @@ namespace epifuse::cuda {
 // Of one prepared plan. Thread-safe; results stay valid as long as the object.
 class LateKernels {
  public:
-  LateKernels(const codegen::TargetInfo& target, std::shared_ptr<jit::Jit> jit)
-      : target_(target), jit_(std::move(jit)) {}
+  // `for_sizes`: whether sizes alone are a reason to compile (CompileOptions::compile_late).
+  LateKernels(const codegen::TargetInfo& target, std::shared_ptr<jit::Jit> jit,
+              bool for_sizes = true)
+      : target_(target), jit_(std::move(jit)), for_sizes_(for_sizes) {}
+
+  bool compiles_for_sizes() const { return for_sizes_; }
+  ChosenKernels& chosen() { return chosen_; }
 
   const Prepared& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);
@@ -37,6 +43,8 @@ class LateKernels {
                                const StepKernels& kernels, const codegen::GemmConfig& config) const;
   const codegen::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
+  const bool for_sizes_;
+  ChosenKernels chosen_;
   std::mutex mutex_;
   std::map<std::size_t, Prepared> splits_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;

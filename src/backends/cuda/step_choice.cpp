@@ -36,6 +36,7 @@ void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes,
 // than those that were: it is compiled now, once.
 void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
                   const codegen::DeviceLimits& limits, StepChoice& choice) {
+  if (!late.compiles_for_sizes()) return;
   constexpr double kWorthCompiling = 0.985;  // of the time expected so far
   const StepKernels& kernels = *choice.kernels;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
@@ -47,6 +48,18 @@ void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
   if (kernel == nullptr) return;
   choice.kernel = kernel;
   choice.expected_us = us;
+}
+
+void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& late,
+                     const codegen::DeviceLimits& limits, StepChoice& choice) {
+  if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, limits)) {
+    choice.kernel = known->kernel;
+    choice.expected_us = known->expected_us;
+    return;
+  }
+  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, limits, choice);
+  look_further(prepared, step, late, limits, choice);
+  late.chosen().add(*choice.kernels, choice.sizes, limits, {choice.kernel, choice.expected_us});
 }
 
 // The largest power of 2 up to 16 at whose multiples all rows of a tensor start, in bytes.
@@ -145,8 +158,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
     if (follow(*tuned, prepared, step, late, choice)) return choice;
   }
-  choose_kernel(gemm, sizes, rules.limits, choice);
-  look_further(prepared, step, late, rules.limits, choice);
+  choose_by_model(prepared, step, late, rules.limits, choice);
   if (variant.is_shifted()) weigh_unaligned(gemm, bound, variant, vendor_sizes, choice);
   choice.why_split = why_unfused(choice);
   return choice;

@@ -27,7 +27,7 @@ class CpuProgram {
   explicit CpuProgram(const std::string& text, const CompileOptions& options = {})
       : graph_(ir::parse(text)), options_(options) {
     const ir::Graph simplified = passes::run_all(graph_, options.numerics);
-    executable_ = prepare(plan::make_plan(simplified, options), {});
+    executable_ = prepare(plan::make_plan(simplified, options), {}, options);
   }
 
   const plan::Plan& plan() const { return executable_->plan(); }
@@ -35,7 +35,7 @@ class CpuProgram {
 
   // A plan of one's own, for what make_plan does not make yet.
   CpuProgram(const std::string& text, const plan::Plan& plan)
-      : graph_(ir::parse(text)), executable_(prepare(plan, {})) {}
+      : graph_(ir::parse(text)), executable_(prepare(plan, {}, {})) {}
 
   void run(const std::vector<Binding>& tensors) const {
     executable_->run(

@@ -159,6 +159,36 @@ TEST_F(StepChoices, AClearlyBetterCandidateIsCompiledWhenItsSizesCome) {
   EXPECT_EQ(prepared_.steps[0].kernels.size(), 1u);
 }
 
+TEST_F(StepChoices, NothingIsCompiledForSizesWhereThatIsNotWanted) {
+  LateKernels late(sm90(), jit_, false);
+  const Kernel* compiled = &prepared_.steps[0].kernels.front();
+  for (const std::int64_t rows : {16, 4096}) {
+    codegen::Bound bound;
+    bound.sizes["M"] = rows;
+    EXPECT_EQ(choose_step(prepared_, 0, late, bound, {}).kernel, compiled);
+  }
+}
+
+TEST_F(StepChoices, SizesThatCameBeforeAreNotWeighedAgain) {
+  static int num_weighed = 0;
+  family_.expected_us = [](const plan::FusedGemm&, const GemmConfig& config, const GemmSizes&,
+                           const codegen::DeviceLimits&) {
+    ++num_weighed;
+    return static_cast<double>(config.tile_m);
+  };
+  const StepChoice first = choose(16);
+  const int before = num_weighed;
+  EXPECT_GT(before, 0);
+  const StepChoice second = choose(16);
+  EXPECT_EQ(second.kernel, first.kernel);
+  EXPECT_EQ(second.expected_us, first.expected_us);
+  EXPECT_EQ(num_weighed, before);
+  ChoiceRules smaller;
+  smaller.limits.num_sms = 1;
+  choose(16, smaller);
+  EXPECT_GT(num_weighed, before);  // another device
+}
+
 TEST_F(StepChoices, TensorsThatCannotBeAddressedAreSplit) {
   const StepChoice choice = choose(7);
   EXPECT_EQ(choice.kernel, nullptr);

@@ -133,7 +133,7 @@ TEST_F(CudaPrepare, WithoutADriverEverythingButRunWorks) {
   const jit::ScopedVariable no_driver("EPIFUSE_CUDA_DRIVER", "/nonexistent/libcuda.so.1");
   const jit::ScopedVariable cache("EPIFUSE_CACHE", folder_.path().string());
   const plan::Plan plan = plan_of("graph g(x: bf16[M, N]) {\n  y = relu x\n  return y\n}\n");
-  const auto executable = cuda::prepare(plan, sm90());
+  const auto executable = cuda::prepare(plan, sm90(), {});
   EXPECT_EQ(executable->report().size(), 1u);
   const auto sources = executable->sources();
   ASSERT_EQ(sources.size(), 1u);
