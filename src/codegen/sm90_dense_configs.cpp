@@ -127,14 +127,15 @@ bool shares_last(const Shape& shape) {
 
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
 // accumulators. These limits, and those of the largest tiles, are what compiles without spills over
-// the corpus (2026-11-21).
+// the corpus (2026-11-22).
 int math_columns(const Pressure& p, const Shape& shape, bool batched) {
   const int slots = p.load_slots + p.store_slots;
   if (accumulators(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
-    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths ? 64 : 32;
+    const bool is_cut = accumulators(shape) > 112 && shape.n % kChunkColumns != 0;
+    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_cut ? 64 : 32;
   }
-  if (slots > 1 && (batched || p.vectors)) return 16;
+  if (batched || (slots > 1 && p.vectors)) return 16;
   if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
   const bool is_plain = !shape.two_widths && !batched && shape.cluster_m * shape.cluster_n == 1;
   if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && is_plain) return 64;
@@ -146,8 +147,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
-  if (slots > 3 || (slots == 3 && (p.rounds || shape.two_widths))) return false;
-  if (slots == 3) return p.cost <= (shares_last(shape) ? 16 : 8);
+  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape);
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
 }
