@@ -133,7 +133,8 @@ int math_columns(const Pressure& p, const Shape& shape, bool batched) {
   if (accumulators(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     const bool is_cut = accumulators(shape) > 112 && shape.n % kChunkColumns != 0;
-    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_cut ? 64 : 32;
+    if (is_cut) return p.cost > 9 ? 16 : 32;
+    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths ? 64 : 32;
   }
   if (batched || (slots > 1 && p.vectors)) return 16;
   if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
