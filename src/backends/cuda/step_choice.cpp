@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "epifuse/error.h"
 #include "tune/shortlist.h"
 #include "tune/unfused.h"
 
@@ -44,12 +45,16 @@ void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
       *kernels.family, gemm, kernels.candidates, choice.sizes, limits)];
   const double us = kernels.family->expected_us(gemm, best, choice.sizes, limits);
   if (us > kWorthCompiling * choice.expected_us) return;
-  const Kernel* kernel = late.candidate(prepared, step, kernels, candidate_name(kernels, best));
-  if (kernel == nullptr) return;
-  choice.kernel = kernel;
-  choice.expected_us = us;
+  try {
+    const Kernel* kernel = late.candidate(prepared, step, kernels, candidate_name(kernels, best));
+    if (kernel == nullptr) return;
+    choice.kernel = kernel;
+    choice.expected_us = us;
+  } catch (const UnavailableError&) {  // no compiler here: what is there does
+  }
 }
 
+// The kernel that runs where nothing was measured or forced.
 void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& late,
                      const codegen::DeviceLimits& limits, StepChoice& choice) {
   if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, limits)) {

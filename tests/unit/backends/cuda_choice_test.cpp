@@ -169,6 +169,19 @@ TEST_F(StepChoices, NothingIsCompiledForSizesWhereThatIsNotWanted) {
   }
 }
 
+TEST_F(StepChoices, WithoutACompilerWhatIsThereRuns) {
+  const jit::ScopedVariable hidden("EPIFUSE_NVRTC", "/nowhere/libnvrtc.so");
+  // Its cache has the toolchain's record, and the kernels that were compiled ahead.
+  const auto no_compiler = std::make_shared<jit::Jit>(jit::KernelCache(folder_.path()));
+  LateKernels late(sm90(), no_compiler);
+  const Kernel* compiled = &prepared_.steps[0].kernels.front();
+  for (const std::int64_t rows : {16, 4096}) {
+    codegen::Bound bound;
+    bound.sizes["M"] = rows;
+    EXPECT_EQ(choose_step(prepared_, 0, late, bound, {}).kernel, compiled);
+  }
+}
+
 TEST_F(StepChoices, SizesThatCameBeforeAreNotWeighedAgain) {
   static int num_weighed = 0;
   family_.expected_us = [](const plan::FusedGemm&, const GemmConfig& config, const GemmSizes&,
