@@ -114,8 +114,7 @@ int accumulators(const Shape& shape) {
 
 // Chunks of 64 x 64 of one consumer.
 int chunks(const Shape& shape) {
-  const int across = (shape.n + kChunkColumns - 1) / kChunkColumns;
-  return shape.m / 64 * across / (shape.cooperative ? 2 : 1);
+  return chunks_of_tile(shape.m, shape.n) / (shape.cooperative ? 2 : 1);
 }
 
 // Ping-pong consumers share the last tile of a CTA. Not the tile of large problems: at short K the
@@ -249,6 +248,11 @@ Pressure pressure(const Epilogue& epilogue) {
 
 int cluster_size(const GemmConfig& config) {
   return config.cluster_m * config.cluster_n * config.split_k;
+}
+
+int chunks_of_tile(int tile_m, int tile_n) {
+  constexpr int kBlockRows = 64;
+  return tile_m / kBlockRows * ((tile_n + kChunkColumns - 1) / kChunkColumns);
 }
 
 int cut_columns(const GemmConfig& config) {

@@ -120,7 +120,7 @@ double epilogue_clocks(const Pressure& load, const GemmConfig& config, double co
 
 // Of the last tile's epilogue, where both ping-pong consumers share it.
 double shared_clocks(const GemmConfig& config, double epilogue) {
-  const int chunks = config.tile_m / 64 * ((config.tile_n + 63) / 64);
+  const int chunks = chunks_of_tile(config.tile_m, config.tile_n);
   const double share = (chunks + 1) / 2 / static_cast<double>(chunks);
   return std::min(epilogue, epilogue * share + kHandOverClocks);
 }
