@@ -32,12 +32,13 @@ struct Registers {
 };
 constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
 constexpr int kPartialsBarrier = 2;  // both consumers are done with the stages
-constexpr int kVacatedBarrier = 4, kHandedBarrier = 5;  // of the last tile's second part
+constexpr int kVacatedBarrier = 4;   // likewise, before the last tile's second part goes there
 
 template <class Config, class Epilogue>
 class Consumer {
   using Layout = SharedLayout<Config, Epilogue>;
   using Warp = WarpEpilogue<Layout, Epilogue>;
+  using Loads = RingLoads<Layout>;
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kChunks = kChunksAcross<Config>;  // of a block
   static constexpr int kRowFetches = (Config::kTileN + 127) / 128;
@@ -58,15 +59,16 @@ class Consumer {
 
   __device__ __forceinline__ void run() {
     const int steps = steps_of<Config>(p_).count;
+    start<Config>(p_);
+    bool more = tiles_.begin(p_, group_);
     if (kPingPong && group_ == 1) {
       ring_.skip(steps);
       NamedBarrier::arrive(256, kTurnBarrier);
     }
-    bool more = tiles_.begin(p_, group_);
+    if constexpr (!Config::kBatched) epilogue_.load_scalars({});
     if (more) {
       fetch();
       if (kTransfers && warp_ == 0) transfers_.begin(tiles_);
-      if (Config::kSharesLast) vacate();
     }
 #pragma unroll 1
     while (more) {
@@ -87,10 +89,7 @@ class Consumer {
       fence(acc);
       if (multiplies) release(last);
       if constexpr (kPingPong) ring_.skip(steps);
-      if constexpr (Config::kSharesLast) {
-        if (more) vacate();
-        share(acc, done.part);
-      }
+      if constexpr (Config::kSharesLast) share(acc, done.part);
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       write_tile(acc, done, more);
     }
@@ -101,7 +100,9 @@ class Consumer {
   // up and writes its share of the chunks.
   __device__ __forceinline__ void run_split() {
     const int rank = cluster_rank<Config>();
+    start<Config>(p_);
     tiles_.go(p_, tiles_.first());
+    if constexpr (!Config::kBatched) epilogue_.load_scalars({});
     fetch();
     Accumulators acc;
     multiply_all(acc, steps_of<Config>(p_).count, false);
@@ -118,7 +119,8 @@ class Consumer {
       float sums[kChunkColumns / 2];
       exchange_.add_up(i, sums);
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
-      epilogue_.run(i, i, sums, rows() + i % kChunks * kChunkColumns, chunk(i, tiles_));
+      epilogue_.read_rows(rows(), i);
+      epilogue_.run(i, kBlocks * kChunks, i, sums, rows(), nullptr, chunk(i, tiles_));
     }
     cute::cluster_sync();  // others may still read our shared memory
   }
@@ -220,6 +222,11 @@ class Consumer {
   __device__ __forceinline__ void write_tile(const Accumulators& acc, const Walk& done, bool more) {
     constexpr int kFirst = kChunksOfFirst<Config>;
     if constexpr (Config::kBatched) epilogue_.load_scalars(done.batch);
+    if (Config::kSharesLast && done.part == Part::second) {
+      epilogue_.read_rows(rows(), kFirst);
+    } else {
+      epilogue_.read_rows(rows(), 0);
+    }
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       const Part other = i < kFirst ? Part::second : Part::first;
@@ -228,8 +235,18 @@ class Consumer {
         epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       }
       const int at = i - (i < kFirst ? 0 : first_chunk_of<Config>(done.part));
-      epilogue_.run(i, at, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2),
-                    rows() + i % kChunks * kChunkColumns, chunk(i, done));
+      const unsigned char* loads = nullptr;
+      if constexpr (Config::kLoadsInRing) {
+        if (Loads::is_first(i)) Layout::full(ring_.stage).wait(ring_.phase);
+        loads = Loads::place(ring_.stage, group_, i);
+      }
+      epilogue_.run(i, i + 1, at, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2), rows(),
+                    loads, chunk(i, done));
+      if (Config::kLoadsInRing && Loads::is_last(i)) {
+        NamedBarrier::sync(128, group_);  // all warps have read theirs
+        release(ring_.stage);
+        ring_.next();
+      }
       if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
     }
     if (kTransfers && warp_ == 0) transfers_.end_tile(done, tiles_, more);
@@ -238,16 +255,14 @@ class Consumer {
 
   // The last tile's second part, from the consumer that multiplied to the other one, by way of the
   // stages once both are done with them.
-  __device__ __forceinline__ void vacate() {
-    if (tiles_.part == Part::second) NamedBarrier::arrive(256, kVacatedBarrier);
-  }
   __device__ __forceinline__ void share(Accumulators& acc, Part part) {
+    if (part == Part::whole) return;
+    NamedBarrier::sync(256, kVacatedBarrier);
     if (part == Part::first) {
-      NamedBarrier::sync(256, kVacatedBarrier);
       exchange_.hand_over(acc);
-      NamedBarrier::arrive(256, kHandedBarrier);
-    } else if (part == Part::second) {
-      NamedBarrier::sync(256, kHandedBarrier);
+      Layout::handed().arrive();
+    } else {
+      Layout::handed().wait(0);
       exchange_.take_over(acc);
     }
   }
@@ -293,63 +308,23 @@ class Consumer {
   ChunkTransfers<Config, Epilogue> transfers_;
 };
 
-// One thread of the CTA.
-template <class Config, class Epilogue>
-__device__ __forceinline__ void prepare(const abi::GemmParams& p) {
-  using Layout = SharedLayout<Config, Epilogue>;
-  constexpr int kReaders = Config::kCooperative ? kConsumers : 1;
-  constexpr int kPeers = Config::kClusterM + Config::kClusterN - 1;
-  if constexpr (!Config::kShiftedA) prefetch(p.a);
-  if constexpr (!Config::kShiftedB) prefetch(p.b);
-#pragma unroll 1
-  for (int i = 0; i < Config::kStages; ++i) {
-    Layout::full(i).init(Layout::kFullArrivals);
-    Layout::empty(i).init(kReaders * kPeers);
-  }
-#pragma unroll 1
-  for (int i = 0; i < Layout::kNumStagings; ++i) {
-    Layout::landed(i).init(1);
-    Layout::drained(i).init(kMovers);
-  }
-  // All consumers' rings of a kind lie side by side.
-#pragma unroll 1
-  for (int i = 0; i < kConsumers * Layout::kLoadDepth; ++i) Layout::loaded(0, i).init(1);
-#pragma unroll 1
-  for (int i = 0; i < kConsumers * Layout::kStagedDepth; ++i) {
-    Layout::staged(0, i).init(kWarpsPerGroup);
-  }
-#pragma unroll 1
-  for (int i = 0; i < kConsumers * Layout::kStoreDepth; ++i) Layout::sent(0, i).init(1);
-  cutlass::arch::fence_barrier_init();
-}
-
-// Returns the warpgroup's number.
-template <class Config, class Epilogue>
-__device__ __forceinline__ int start(const abi::GemmParams& p) {
-  if (threadIdx.x == 0) prepare<Config, Epilogue>(p);
-  if constexpr (kClusterSize < Config >> 1) {
-    cute::cluster_sync();
-  } else {
-    __syncthreads();
-  }
-  if (p.lets_next_start) allow_next_kernel();
-  await_previous_kernel();
-  return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
-}
-
 template <class Config, class Epilogue>
 __device__ __forceinline__ void dense(const abi::GemmParams& p) {
-  const int group = start<Config, Epilogue>(p);
-  if (group == 0) {
+  constexpr bool kHasTransfers = SharedLayout<Config, Epilogue>::kStagedDepth > 0;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
+  prepare<Config, Epilogue>(warp);
+  if (warp < kWarpsPerGroup) {
     cutlass::arch::warpgroup_reg_dealloc<Registers<Config, Epilogue>::kToFeed>();
-    const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
-    if (threadIdx.x == 0) feed<Config, Epilogue>(p);
-    if constexpr (SharedLayout<Config, Epilogue>::kStagedDepth > 0) {
-      if (warp >= 1 && warp <= kConsumers) ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
+    if (warp == 0) {
+      feed<Config, Epilogue>(p);
+    } else if (kHasTransfers && warp <= kConsumers) {
+      ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
+    } else {
+      start<Config>(p);
     }
   } else {
     cutlass::arch::warpgroup_reg_alloc<Registers<Config, Epilogue>::kToMultiply>();
-    Consumer<Config, Epilogue> consumer(p, group - 1);
+    Consumer<Config, Epilogue> consumer(p, warp / kWarpsPerGroup - 1);
     if constexpr (Config::kSplitK > 1) {
       consumer.run_split();
     } else {

@@ -29,13 +29,16 @@ class WarpEpilogue {
   static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kPlainLoads);
   static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kPlainStores);
   static constexpr int kChunks = kChunksOfConsumer<Config>;
+  // Row vectors are read before the stores that precede their use; that takes registers.
+  static constexpr bool kReadsAhead = kChunks <= 4 || !Config::kTwoWidths;
+  // So do a lane's places in staging, if they are not computed for each chunk.
+  static constexpr bool kForgetsPlaces = kChunks > 4 || (kLoadSlots > 0 && Config::kSharesLast);
   static_assert(kChunks % Config::kLoadDepth == 0 && kChunks % Config::kStoreDepth == 0);
   static_assert(Config::kSplitK == 1 || (Config::kLoadDepth == 1 && Config::kStoreDepth == 1));
   static_assert(!kInPlace || kStoreSlots == kLoadSlots);
 
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int group, int warp, int lane)
       : p_(p), group_(group), warp_(warp), lane_(lane) {
-    if constexpr (!Config::kBatched) load_scalars({});
 #pragma unroll
     for (int i = 0; i < Epilogue::kNumParameters; ++i) x_.parameter[i] = p.parameters[i];
   }
@@ -57,27 +60,42 @@ class WarpEpilogue {
     });
   }
 
+  // Reads what the first columns of a tile's i-th chunk need of the row vectors; to be called
+  // before the first chunk that is run. `rows`: the tile's row vectors, kTileN apart.
+  __device__ __forceinline__ void read_rows(const float* rows, int i) {
+    if (kReadsAhead) read_rows(rows, i, 0);
+  }
+
   // Runs the epilogue on a tile's i-th chunk, the consumer's chunk number `at` of it, and stages
-  // the results. `acc`: 32 accumulators of the lane; `rows`: the tile's row vectors at the chunk's
-  // first column, kTileN apart.
-  __device__ __forceinline__ void run(int i, int at, const float* acc, const float* rows,
-                                      Chunk chunk) {
-    if constexpr (kLoadSlots > 0)
+  // the results; chunk `next` is to follow, unless it is kChunks. `acc`: 32 accumulators of the
+  // lane; `loads`: the chunk's full-size loads, where they come through the ring of stages.
+  __device__ __forceinline__ void run(int i, int next, int at, const float* acc, const float* rows,
+                                      const unsigned char* loads, Chunk chunk) {
+    if constexpr (Layout::kLoadDepth > 0) {
       Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
+      loads = Layout::loads(group_, load_place(at));
+    }
+    loads += warp_ * (kWarpRows * 128);
     ChunkReduction<Config> reduction(p_, chunk, lane_);
-    const int lane = kLoadSlots > 0 && Config::kSharesLast ? anew(lane_) : lane_;
+    const int lane = kForgetsPlaces ? anew(lane_) : lane_;
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
 #pragma unroll
     for (int first = 0; first < groups(i); first += kMathGroups) {
       const int end = min(first + kMathGroups, groups(i));
       uint32_t out[kMathGroups][at_least_one(kOutWords)];
+      if (!kReadsAhead) read_rows(rows, i, first);
 #pragma unroll
       for (int g = first; g < end; ++g) {
         uint32_t in[at_least_one(kInWords)];
-        load_tiles(load_slots(at), g, in, lane);
-        compute(acc + g * 8, rows, g * 2, in, out[g - first], chunk, reduction);
-        compute(acc + g * 8 + 4, rows, g * 2 + 1, in, out[g - first], chunk, reduction);
+        load_tiles(loads, g, in, lane);
+        compute(acc + g * 8, g * 2, in, out[g - first], chunk, reduction);
+        compute(acc + g * 8 + 4, g * 2 + 1, in, out[g - first], chunk, reduction);
+      }
+      if (kReadsAhead && end < groups(i)) {
+        read_rows(rows, i, end);
+      } else if (kReadsAhead && next < kChunks) {
+        read_rows(rows, next, 0);
       }
       reduction.finish_columns(first * kGroupColumns);
       if constexpr (kStoreSlots == 0) continue;
@@ -122,9 +140,6 @@ class WarpEpilogue {
     return i % (kInPlace ? Config::kLoadDepth : Config::kStoreDepth);
   }
   // This warp's rows of the first slot of a chunk.
-  __device__ __forceinline__ unsigned char* load_slots(int i) const {
-    return Layout::loads(group_, load_place(i)) + warp_ * (kWarpRows * 128);
-  }
   __device__ __forceinline__ unsigned char* store_slots(int i) const {
     return Layout::stores(group_, store_place(i)) + warp_ * (kWarpRows * 128);
   }
@@ -134,7 +149,7 @@ class WarpEpilogue {
     return Config::kSplitK > 1 ? first : first ^ (i / depth & 1);
   }
   __device__ __forceinline__ void end_chunks(int count) {
-    if constexpr (kLoadSlots > 0) loads_phase_ ^= count / Config::kLoadDepth & 1;
+    if constexpr (Layout::kLoadDepth > 0) loads_phase_ ^= count / Config::kLoadDepth & 1;
     if constexpr (kStoreSlots > 0) stores_phase_ ^= count / Config::kStoreDepth & 1;
   }
 
@@ -149,16 +164,25 @@ class WarpEpilogue {
     });
   }
 
+  // For kMathGroups groups of columns from `first` on.
+  __device__ __forceinline__ void read_rows(const float* rows, int i, int first) {
+    rows += i % kChunksAcross<Config> * kChunkColumns + (lane_ & 3) * 2;
+#pragma unroll
+    for (int r = 0; r < Epilogue::Rows::kCount; ++r) {
+#pragma unroll
+      for (int q = 0; q < 2 * kMathGroups; ++q) {
+        if (first + q / 2 >= groups(i)) continue;
+        row_pairs_[r][q] =
+            *reinterpret_cast<const float2*>(rows + r * Config::kTileN + (first * 2 + q) * 8);
+      }
+    }
+  }
+
   // Columns q * 8 .. q * 8 + 7 of the chunk: two columns of two rows a lane.
-  __device__ __forceinline__ void compute(const float* acc, const float* rows, int q,
-                                          const uint32_t* in, uint32_t* out, const Chunk& chunk,
+  __device__ __forceinline__ void compute(const float* acc, int q, const uint32_t* in,
+                                          uint32_t* out, const Chunk& chunk,
                                           ChunkReduction<Config>& reduction) {
     const int column = q * 8 + (lane_ & 3) * 2;
-    float2 row_pairs[kRows];
-#pragma unroll
-    for (int i = 0; i < Epilogue::Rows::kCount; ++i) {
-      row_pairs[i] = *reinterpret_cast<const float2*>(rows + i * Config::kTileN + column);
-    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float results[2][Epilogue::Stores::kCount + ChunkReduction<Config>::kCount];
@@ -166,7 +190,8 @@ class WarpEpilogue {
       for (int e = 0; e < 2; ++e) {
 #pragma unroll
         for (int i = 0; i < Epilogue::Rows::kCount; ++i) {
-          x_.row[i] = e == 0 ? row_pairs[i].x : row_pairs[i].y;
+          const float2 pair = row_pairs_[i][q % (2 * kMathGroups)];
+          x_.row[i] = e == 0 ? pair.x : pair.y;
         }
 #pragma unroll
         for (int i = 0; i < Epilogue::Cols::kCount; ++i) {
@@ -242,6 +267,7 @@ class WarpEpilogue {
   int group_, warp_, lane_;
   uint32_t loads_phase_ = 0, stores_phase_ = 0;  // of a ring's barriers at its next chunk
   float low_cols_[kCols], high_cols_[kCols];
+  float2 row_pairs_[kRows][2 * kMathGroups];  // read ahead
   Operands<Epilogue> x_;
 };
 

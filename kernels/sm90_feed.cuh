@@ -2,8 +2,8 @@
 // cluster load a part each of what they share and multicast it.
 #pragma once
 
-#include "kernels/sm90_layout.cuh"
-#include "kernels/sm90_walk.cuh"
+#include "kernels/sm90_loads.cuh"
+#include "kernels/sm90_start.cuh"
 
 namespace epifuse::sm90 {
 
@@ -33,6 +33,7 @@ __device__ __forceinline__ void load_operand(const abi::TensorMap& map, FullBarr
   }
 }
 
+// A warp, of which one thread does the work.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void feed(const abi::GemmParams& p) {
   using Layout = SharedLayout<Config, Epilogue>;
@@ -42,10 +43,19 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
   const auto a_mask = static_cast<uint16_t>(((1 << kM * kN) - 1) / ((1 << kM) - 1) << rank_m);
   const auto b_mask = static_cast<uint16_t>(((1 << kM) - 1) << kM * rank_n);
   const Steps steps = steps_of<Config>(p);
+  if (threadIdx.x == 0) {
+    prefetch(p.a);
+    prefetch(p.b);
+  }
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
+  int tile = tiles.first();
+  bool more = tiles.go(p, tile);
+  start<Config>(p);
+  if (threadIdx.x != 0) return;
+  int before_underway = min(steps.count, Config::kStages + 1);
 #pragma unroll 1
-  for (int tile = tiles.first(); tiles.go(p, tile); tile += tiles.step()) {
+  for (; more; more = tiles.go(p, tile += tiles.step())) {
     const Batch a_batch = batch_of(p, 0, tiles.batch), b_batch = batch_of(p, 1, tiles.batch);
 #pragma unroll 1
     for (int i = 0; i < steps.count; ++i) {
@@ -60,6 +70,15 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
           narrow_box && rank_m == kM - 1 ? p.b_narrow : p.b, barrier, Layout::b(ring.stage),
           tiles.n, k, b_batch, rank_m, b_mask);
       ring.next();
+      if (Layout::kLoadsWait && --before_underway == 0) Layout::underway().arrive();
+    }
+    if constexpr (Config::kLoadsInRing) {
+#pragma unroll 1
+      for (int s = 0; s < RingLoads<Layout>::kSteps; ++s) {
+        Layout::empty(ring.stage).wait(ring.phase ^ 1);
+        RingLoads<Layout>::template load<Epilogue>(p, tiles, ring.stage, s);
+        ring.next();
+      }
     }
   }
   if constexpr (kM * kN > 1) {  // peers may still arrive on our barriers

@@ -34,7 +34,8 @@ struct SharedLayout : Config_ {
   static constexpr int kStoreDepth = Config::kInPlace || kStoreSlots == 0 ? 0 : Config::kStoreDepth;
   static constexpr int kLoadsAt = kStoresAt + kConsumers * kStoreDepth * kPlaceBytes;
   static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
-  static constexpr int kLoadDepth = kLoadSlots > 0 ? Config::kLoadDepth : 0;
+  static constexpr int kLoadDepth =
+      kLoadSlots > 0 && !Config::kLoadsInRing ? Config::kLoadDepth : 0;
   static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
   static constexpr int kRowBytes = Epilogue::Rows::kCount * Config::kTileN * 4;  // a consumer
   static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;
@@ -46,7 +47,11 @@ struct SharedLayout : Config_ {
   static constexpr int kSentAt = kStagedBarriersAt + kConsumers * kStagedDepth * 8;
   static constexpr int kLandedAt = kSentAt + kConsumers * kStoreDepth * 8;
   static constexpr int kDrainedAt = kLandedAt + kNumStagings * 8;
-  static constexpr int kBytes = kDrainedAt + kNumStagings * 8;
+  static constexpr int kHandedAt = kDrainedAt + kNumStagings * 8;  // the last tile's second part
+  // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
+  static constexpr bool kLoadsWait = kLoadDepth > 0 && !kAnyShifted;
+  static constexpr int kUnderwayAt = kHandedAt + (Config::kSharesLast ? 8 : 0);
+  static constexpr int kBytes = kUnderwayAt + (kLoadsWait ? 8 : 0);
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not.
@@ -99,6 +104,15 @@ struct SharedLayout : Config_ {
   }
   static __device__ __forceinline__ EmptyBarrier& drained(int staging) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kDrainedAt)[staging];
+  }
+  static __device__ __forceinline__ EmptyBarrier& barrier(int i) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kFullAt)[i];
+  }
+  static __device__ __forceinline__ EmptyBarrier& underway() {
+    return *reinterpret_cast<EmptyBarrier*>(shared_memory() + kUnderwayAt);
+  }
+  static __device__ __forceinline__ EmptyBarrier& handed() {
+    return *reinterpret_cast<EmptyBarrier*>(shared_memory() + kHandedAt);
   }
   static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];

@@ -117,13 +117,23 @@ __device__ __forceinline__ void multiply(uint64_t a, uint64_t b, float* d, bool 
 }
 
 // Four 8x8 matrices of 16-bit elements between registers and shared memory; every lane names a row.
-__device__ __forceinline__ void load_matrices(const void* row, uint32_t* x) {
+__device__ __forceinline__ void load_matrices(uint32_t row, uint32_t* x) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(cute::cast_smem_ptr_to_uint(row)));
+               : "r"(row));
 }
-__device__ __forceinline__ void store_matrices(void* row, const uint32_t* x) {
-  cute::SM90_U32x4_STSM_N::copy(x[0], x[1], x[2], x[3], *static_cast<cute::uint128_t*>(row));
+__device__ __forceinline__ void store_matrices(uint32_t row, const uint32_t* x) {
+  asm volatile("stmatrix.sync.aligned.x4.m8n8.shared.b16 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(row), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+// Two words of a lane.
+__device__ __forceinline__ void load_pair(uint32_t at, uint32_t* x) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void store_pair(uint32_t at, const uint32_t* x) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" : : "r"(at), "r"(x[0]), "r"(x[1]) : "memory");
 }
 
 // Four floats of the shared memory of another CTA of the cluster, at the place of `local` in ours.

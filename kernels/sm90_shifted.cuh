@@ -33,7 +33,7 @@ __device__ __forceinline__ void load_classes(const abi::ShiftedOperand& operand,
   }
 }
 
-// One thread, as `feed` of kernels/sm90_feed.cuh.
+// A warp, of which one thread does the work, as `feed` of kernels/sm90_feed.cuh.
 template <class Config, class Epilogue>
 class ClassFeeder {
   using Layout = SharedLayout<Config, Epilogue>;
@@ -44,8 +44,12 @@ class ClassFeeder {
 
   __device__ __forceinline__ void run() {
     const int steps = steps_of<Config>(p_.gemm).count;
+    int tile = tiles_.first();
+    bool more = tiles_.go(p_.gemm, tile);
+    start<Config>(p_.gemm);
+    if (threadIdx.x != 0) return;
 #pragma unroll 1
-    for (int tile = tiles_.first(); tiles_.go(p_.gemm, tile); tile += tiles_.step()) {
+    for (; more; more = tiles_.go(p_.gemm, tile += tiles_.step())) {
       const Batch a_batch = batch_of(p_.gemm, 0, tiles_.batch);
       const Batch b_batch = batch_of(p_.gemm, 1, tiles_.batch);
 #pragma unroll 1
@@ -108,6 +112,7 @@ __device__ __forceinline__ void move_rows(const abi::ShiftedGemmParams& p) {
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
   RingPosition<abi::kStagings> staging;
+  start<Config>(p.gemm);
 #pragma unroll 1
   for (int tile = tiles.first(); tiles.go(p.gemm, tile); tile += tiles.step()) {
 #pragma unroll 1
@@ -144,18 +149,24 @@ __device__ __forceinline__ void move_rows(const abi::ShiftedGemmParams& p) {
 template <class Config, class Epilogue>
 __device__ __forceinline__ void dense_shifted(const abi::ShiftedGemmParams& p) {
   static_assert(kClusterSize<Config> == 1 && !Config::kTwoWidths);
-  if (threadIdx.x >= 32 && threadIdx.x < 32 + abi::kRowClasses) {
-    if constexpr (Config::kShiftedA) prefetch(p.a.classes[threadIdx.x - 32]);
-    if constexpr (Config::kShiftedB) prefetch(p.b.classes[threadIdx.x - 32]);
-  }
-  const int group = start<Config, Epilogue>(p.gemm);
-  if (group == 0) {
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
+  prepare<Config, Epilogue>(warp);
+  if (warp < kWarpsPerGroup) {
     cutlass::arch::warpgroup_reg_dealloc<kRegistersToMove>();
-    if (threadIdx.x == 0) ClassFeeder<Config, Epilogue>(p).run();
-    if (threadIdx.x >= 32) move_rows<Config, Epilogue>(p);
+    if (threadIdx.x < abi::kRowClasses) {
+      if constexpr (Config::kShiftedA) prefetch(p.a.classes[threadIdx.x]);
+      if constexpr (Config::kShiftedB) prefetch(p.b.classes[threadIdx.x]);
+    }
+    if (warp == 0) {
+      if (!Config::kShiftedA && threadIdx.x == 0) prefetch(p.gemm.a);
+      if (!Config::kShiftedB && threadIdx.x == 0) prefetch(p.gemm.b);
+      ClassFeeder<Config, Epilogue>(p).run();
+    } else {
+      move_rows<Config, Epilogue>(p);
+    }
   } else {
     cutlass::arch::warpgroup_reg_alloc<kRegistersBesideMovers>();
-    Consumer<Config, Epilogue>(p.gemm, group - 1).run();
+    Consumer<Config, Epilogue>(p.gemm, warp / kWarpsPerGroup - 1).run();
   }
 }
 

@@ -51,24 +51,34 @@ __device__ __forceinline__ void write_pair(uint32_t* words, int q, int half, flo
   }
 }
 
+// Where in its slot a lane's words of the first group are. Those of the others are at this address
+// with some of its bits flipped: a slot's rows start at multiples of 128 bytes.
+template <class Element>
+__device__ __forceinline__ uint32_t place_of(const unsigned char* slot, int lane) {
+  constexpr bool kIsWide = sizeof(typename Element::Storage) == 4;
+  const int row = kIsWide ? lane >> 2 : lane & 15;
+  const int piece = kIsWide ? (lane & 3) >> 1 : lane >> 4;
+  return cute::cast_smem_ptr_to_uint(slot) + row * 128 + ((piece ^ (row & 7)) << 4) +
+         (kIsWide ? (lane & 1) * 8 : 0);
+}
+
+// Of a 32-bit type: the i-th pair of group g.
+__device__ __forceinline__ uint32_t wide_place(uint32_t place, int g, int i) {
+  return (place ^ ((g % 2 * 4 + (i >> 1) * 2) << 4)) + (i & 1) * 1024 + g / 2 * kSlotBytes;
+}
+
 // Group g of a chunk from its slots to registers, in the layout of the accumulator.
 template <class Element>
 __device__ __forceinline__ void load_group(const unsigned char* slot, int g, uint32_t* words,
                                            int lane) {
+  const uint32_t place = place_of<Element>(slot, lane);
   if constexpr (sizeof(typename Element::Storage) == 4) {
-    slot += g / 2 * kSlotBytes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int row = (lane >> 2) + (i & 1) * 8;
-      const int piece = g % 2 * 4 + (i >> 1) * 2 + ((lane & 3) >> 1);
-      const uint2 pair = *reinterpret_cast<const uint2*>(
-          slot + row * 128 + ((piece ^ (row & 7)) << 4) + (lane & 1) * 8);
-      words[i * 2] = pair.x;
-      words[i * 2 + 1] = pair.y;
+      load_pair(wide_place(place, g, i), words + i * 2);
     }
   } else {
-    const int row = lane & 15, piece = g * 2 + (lane >> 4);
-    load_matrices(slot + row * 128 + ((piece ^ (row & 7)) << 4), words);
+    load_matrices(place ^ (g << 5), words);
   }
 }
 
@@ -76,18 +86,14 @@ __device__ __forceinline__ void load_group(const unsigned char* slot, int g, uin
 template <class Element>
 __device__ __forceinline__ void store_group(unsigned char* slot, int g, const uint32_t* words,
                                             int lane) {
+  const uint32_t place = place_of<Element>(slot, lane);
   if constexpr (sizeof(typename Element::Storage) == 4) {
-    slot += g / 2 * kSlotBytes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int row = (lane >> 2) + (i & 1) * 8;
-      const int piece = g % 2 * 4 + (i >> 1) * 2 + ((lane & 3) >> 1);
-      *reinterpret_cast<uint2*>(slot + row * 128 + ((piece ^ (row & 7)) << 4) + (lane & 1) * 8) =
-          make_uint2(words[i * 2], words[i * 2 + 1]);
+      store_pair(wide_place(place, g, i), words + i * 2);
     }
   } else {
-    const int row = lane & 15, piece = g * 2 + (lane >> 4);
-    store_matrices(slot + row * 128 + ((piece ^ (row & 7)) << 4), words);
+    store_matrices(place ^ (g << 5), words);
   }
 }
 

@@ -4,8 +4,8 @@
 // chunk, a third of an epilogue (docs/gotchas.md).
 #pragma once
 
-#include "kernels/sm90_layout.cuh"
-#include "kernels/sm90_walk.cuh"
+#include "kernels/sm90_loads.cuh"
+#include "kernels/sm90_start.cuh"
 
 namespace epifuse::sm90 {
 
@@ -25,19 +25,22 @@ class ChunkTransfers {
 
   // All transfers of a consumer.
   __device__ __forceinline__ void run() {
+    start<Config>(p_);
+    if (lane_ == 0) prefetch_maps();
     Walk tiles;
     bool more = tiles.begin(p_, group_);
+    if (Layout::kLoadsWait && more) Layout::underway().wait(0);
     if (more) begin(tiles);
     if constexpr (Config::kSplitK > 1) cute::cluster_sync();  // with the consumers' two
 #pragma unroll 1
     while (more) {
       const Walk done = tiles;
-      if constexpr (Layout::kLoadSlots > 0) more = tiles.next(p_);
+      if constexpr (Layout::kLoadDepth > 0) more = tiles.next(p_);
       const int count = chunks_of<Config>(done.part);
 #pragma unroll 1
       for (int i = first_chunk<Config>(); i < count; i += kStride) pass_on(i, done, tiles, more);
       end_tile(done, tiles, more);
-      if constexpr (Layout::kLoadSlots == 0) more = tiles.next(p_);  // fewer registers
+      if constexpr (Layout::kLoadDepth == 0) more = tiles.next(p_);  // fewer registers
     }
     finish();
     if constexpr (Config::kSplitK > 1) cute::cluster_sync();
@@ -57,7 +60,7 @@ class ChunkTransfers {
     Layout::staged(group_, ring_.stage).wait(ring_.phase);
     if constexpr (!kInPlace) request(i + Config::kLoadDepth * kStride, done, next, more);
     if constexpr (Layout::kStoreSlots > 0) {
-      send(ring_.stage, chunk_of<Config>(done, group_, first_chunk_of<Config>(done.part) + i));
+      send(ring_.stage, chunk(i, done));
       await_stores<kInPlace ? kLag : Config::kStoreDepth - 1>();
       if constexpr (kInPlace) {
         if (i >= kLag) request(i + (Config::kLoadDepth - kLag) * kStride, done, next, more);
@@ -78,9 +81,18 @@ class ChunkTransfers {
   __device__ __forceinline__ void finish() { await_stores<0>(); }
 
  private:
+  __device__ __forceinline__ void prefetch_maps() {
+    Epilogue::Tiles::for_each([&](auto, int i) {
+      if (!(Config::kPlainLoads >> i & 1)) prefetch(p_.tiles[i]);
+    });
+    Epilogue::Stores::for_each([&](auto, int i) {
+      if (!(Config::kPlainStores >> i & 1)) prefetch(p_.stores[i]);
+    });
+  }
+
   // Starts the loads of the i-th chunk counted from tile `done` on.
   __device__ __forceinline__ void request(int i, const Walk& done, const Walk& next, bool more) {
-    if constexpr (Layout::kLoadSlots > 0) {
+    if constexpr (Layout::kLoadDepth > 0) {
       const int count = chunks_of<Config>(done.part);
       const bool is_next = i >= count;
       if (is_next && !more) return;
@@ -90,25 +102,19 @@ class ChunkTransfers {
         i -= count;
       }
       if (i >= chunks_of<Config>(tile.part) || lane_ != 0) return;
-      load(i % Config::kLoadDepth,
-           chunk_of<Config>(tile, group_, first_chunk_of<Config>(tile.part) + i));
+      load(i % Config::kLoadDepth, chunk(i, tile));
     }
   }
 
+  // Of this consumer's part of a tile, the i-th.
+  __device__ __forceinline__ Chunk chunk(int i, const Walk& tile) const {
+    return chunk_of<Config>(tile, group_, first_chunk_of<Config>(tile.part) + i);
+  }
+
   __device__ __forceinline__ void load(int place, const Chunk& chunk) {
-    unsigned char* slot = Layout::loads(group_, place);
     FullBarrier& barrier = Layout::loaded(group_, place);
     barrier.arrive_and_expect_tx(Layout::kLoadSlots * kSlotBytes);
-    Epilogue::Tiles::for_each([&](auto type, int i) {
-      if (Config::kPlainLoads >> i & 1) return;
-      constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
-      const Batch batch = batch_of(p_, abi::kFirstTile + i, chunk.batch);
-#pragma unroll
-      for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-        load_box<Config::kBatched, Keep::briefly>(p_.tiles[i], barrier, slot, chunk.row,
-                                                  chunk.col + c, batch);
-      }
-    });
+    load_chunk<Config, Epilogue>(p_, barrier, Layout::loads(group_, place), chunk);
   }
 
   __device__ __forceinline__ void send(int place, const Chunk& chunk) {

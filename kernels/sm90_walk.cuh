@@ -18,7 +18,8 @@ struct UsualConfig {
   static constexpr int kClusterM = 1, kClusterN = 1;
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
   static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
-  static constexpr bool kInPlace = false;  // results are staged where full-size loads were
+  static constexpr bool kInPlace = false;      // results are staged where full-size loads were
+  static constexpr bool kLoadsInRing = false;  // which come through the stages
   // Of the epilogue's last values, those of rows first (kernels/sm90_reduce.cuh).
   using RowReductions = Reductions<>;
   using ColReductions = Reductions<>;
@@ -37,7 +38,7 @@ __device__ __forceinline__ int cluster_rank() {
 // by side so that they share columns of B in L2.
 //
 // Two widths even out the last wave: the host cuts n into p.columns columns such that tiles fill
-// whole waves; some are 8 narrower, spread evenly and shifted from one band of rows to the next, so
+// whole waves; some are 8 narrower, side by side, and others from one band of rows to the next, so
 // that every CTA gets its share of both.
 template <class Config>
 struct TileWalk {
@@ -98,18 +99,18 @@ struct TileWalk {
   }
 
  private:
-  // Of every `columns` columns `num_narrow` are narrow: those where floor(x num_narrow / columns)
-  // steps up, x counted from the band's own start. None where they would not add up to n.
+  // Narrow are num_narrow columns side by side, those of a band from where those of the band before
+  // end: a CTA's tiles are evenly spaced, so it meets as many of them as any other. None where they
+  // would not add up to n.
   __device__ __forceinline__ void narrow(const abi::GemmParams& p, int band, int columns) {
     const int excess = columns * Config::kTileN - p.n;
     const int num_narrow = p.n % 8 == 0 && excess <= 8 * columns ? excess / 8 : 0;
-    const float width = static_cast<float>(columns);
-    int x = band * num_narrow;
-    x -= fast_divide(x, width) * columns;
-    x += tile_column * num_narrow;
-    const int before = fast_divide(x, width);
-    n -= 8 * before;
-    is_narrow = fast_divide(x + num_narrow, width) != before;
+    int first = band * num_narrow;
+    first -= fast_divide(first, static_cast<float>(columns)) * columns;
+    const int wrapped = max(first + num_narrow - columns, 0);  // those at the band's start
+    const int past = tile_column - first;
+    n -= 8 * (min(tile_column, wrapped) + min(max(past, 0), num_narrow));
+    is_narrow = tile_column < wrapped || (past >= 0 && past < num_narrow);
   }
 };
 

@@ -195,6 +195,8 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
   add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs that share the sums of a tile");
   add(config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0, "bool kInPlace",
       true, "results are staged where full-size loads were");
+  add(loads_in_ring(step.epilogue, config, variant), "bool kLoadsInRing", true,
+      "full-size loads come through the stages");
   add(variant.plain_loads != 0, "unsigned kPlainLoads", variant.plain_loads,
       "bits: read element by element");
   add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,

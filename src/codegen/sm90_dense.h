@@ -30,6 +30,9 @@ int stage_bytes(const GemmConfig& config);
 int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
                const GemmVariant& variant);
 int cluster_size(const GemmConfig& config);
+// Whether an epilogue's full-size loads come through the stages (kernels/sm90_loads.cuh).
+bool loads_in_ring(const plan::Epilogue& epilogue, const GemmConfig& config,
+                   const GemmVariant& variant);
 // Chunks of 64 x 64 of a tile, the last of a row of them counted whole.
 int chunks_of_tile(int tile_m, int tile_n);
 // Of the last chunk of a row of chunks, where it is cut (kCutColumns in kernels/sm90_chunk.cuh).

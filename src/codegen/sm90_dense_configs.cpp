@@ -95,7 +95,8 @@ int staging_bytes(const GemmConfig& config, const GemmVariant& variant) {
 int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
   const int rows =
       static_cast<int>(loads_of(epilogue, variant.swapped ? Access::col : Access::row).size());
-  const int loads = load_slots(epilogue, variant.plain_loads);
+  const int loads =
+      loads_in_ring(epilogue, config, variant) ? 0 : load_slots(epilogue, variant.plain_loads);
   const int stores =
       stages_in_place(config, variant) ? 0 : store_slots(epilogue, variant.plain_stores);
   const int load_places = loads > 0 ? config.load_depth : 0;
@@ -104,7 +105,8 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
   return kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
                        rows * config.tile_n * 4 + barriers * kBarrierBytes) +
-         staging_bytes(config, variant);
+         staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
+         (loads > 0 && !variant.is_shifted() ? kBarrierBytes : 0);
 }
 
 // Of one consumer thread.
@@ -133,12 +135,12 @@ int math_columns(const Pressure& p, const Shape& shape, bool batched) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     const bool is_cut = accumulators(shape) > 112 && shape.n % kChunkColumns != 0;
     if (is_cut) return p.cost > 9 ? 16 : 32;
-    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths ? 64 : 32;
+    const bool is_tight =
+        (shape.m == 256 && shape.cluster_m * shape.cluster_n > 1) || (batched && p.reductions > 0);
+    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
   }
   if (batched || (slots > 1 && p.vectors)) return 16;
   if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
-  const bool is_plain = !shape.two_widths && !batched && shape.cluster_m * shape.cluster_n == 1;
-  if (slots == 1 && p.cost <= 9 && !p.vectors && !p.rounds && is_plain) return 64;
   return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
 }
 
@@ -182,21 +184,28 @@ int stages_that_fit(const Epilogue& epilogue, const GemmConfig& config, const Ta
   return std::min((target.smem_per_block_bytes - fixed) / stage_bytes(config), kMostStages);
 }
 
-// As many chunks of loads in flight as leave room for enough stages: with those of a whole tile in
-// flight, they arrive under the other consumer's mainloop.
-void fit_in_place(const Epilogue& epilogue, GemmConfig& config, int most_depth,
-                  const TargetInfo& target) {
-  constexpr int kEnoughStages = 4;
-  GemmConfig best = config;
-  best.load_depth = 1;
-  best.stages = stages_that_fit(epilogue, best, target);
-  for (int depth = most_depth; depth > 1; --depth) {
-    if (most_depth % depth != 0) continue;
-    config.load_depth = depth;
-    config.stages = stages_that_fit(epilogue, config, target);
-    if (config.stages >= std::min(best.stages, kEnoughStages)) return;
+// Stages that keep enough bytes of operands on their way from L2, beside those being multiplied.
+int enough_stages(const GemmConfig& config) {
+  constexpr int kBytesUnderway = 96 << 10, kFewest = 4;  // 64 bytes a clock for 1500 clocks
+  const int bytes = stage_bytes(config);
+  return std::max((kBytesUnderway + bytes - 1) / bytes + 1, kFewest);
+}
+
+// As many chunks in flight as leave room for enough stages, up to `most`: with the loads of a whole
+// tile in flight, they arrive under the other mainloops.
+void fit_depth(const Epilogue& epilogue, GemmConfig& config, int GemmConfig::*depth, int most,
+               const TargetInfo& target) {
+  const int chunks_of_consumer =
+      chunks_of_tile(config.tile_m, config.tile_n) / (config.cooperative ? 2 : 1);
+  const int fewest = std::min(stages_that_fit(epilogue, config, target), enough_stages(config));
+  for (int tried = config.split_k > 1 ? 1 : most; tried > 1; --tried) {
+    if (chunks_of_consumer % tried != 0) continue;
+    GemmConfig deeper = config;
+    deeper.*depth = tried;
+    if (stages_that_fit(epilogue, deeper, target) < fewest) continue;
+    config = deeper;
+    break;
   }
-  config = best;
 }
 
 GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo& target) {
@@ -205,10 +214,6 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   GemmConfig config;
   config.tile_m = shape.m;
   config.tile_n = shape.n;
-  const int most_depth = shape.split_k > 1 ? 1 : chunks(shape);
-  const int two_or_one = most_depth % 2 == 0 ? 2 : 1;  // the depth divides a tile's chunks
-  config.load_depth = registers.load_slots == 1 ? two_or_one : 1;
-  config.store_depth = registers.store_slots == 1 ? two_or_one : 1;
   config.math_columns = math_columns(registers, shape, !step.gemm.batch.empty());
   config.cooperative = shape.cooperative;
   config.shares_last = shares_last(shape);
@@ -216,12 +221,17 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   config.cluster_m = shape.cluster_m;
   config.cluster_n = shape.cluster_n;
   config.split_k = shape.split_k;
-  config.in_place = can_stage_in_place(epilogue);
+  const bool in_ring = loads_in_ring(epilogue, config, {});
+  config.in_place = !in_ring && can_stage_in_place(epilogue);
   if (config.in_place) {
-    fit_in_place(epilogue, config, most_depth, target);
+    fit_depth(epilogue, config, &GemmConfig::load_depth, chunks(shape), target);
   } else {
-    config.stages = stages_that_fit(epilogue, config, target);
+    if (registers.load_slots > 0 && !in_ring) {
+      fit_depth(epilogue, config, &GemmConfig::load_depth, 2, target);
+    }
+    if (registers.store_slots > 0) fit_depth(epilogue, config, &GemmConfig::store_depth, 2, target);
   }
+  config.stages = stages_that_fit(epilogue, config, target);
   return config;
 }
 
@@ -248,6 +258,13 @@ Pressure pressure(const Epilogue& epilogue) {
 
 int cluster_size(const GemmConfig& config) {
   return config.cluster_m * config.cluster_n * config.split_k;
+}
+
+bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+  const int slots = load_slots(epilogue, variant.plain_loads);
+  if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
+  constexpr int kRowsOfSlot = kSlotBytes / kRowBytes;
+  return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
 }
 
 int chunks_of_tile(int tile_m, int tile_n) {

@@ -27,9 +27,12 @@ namespace {
 
 // Of tests/corpus, each one product and its epilogue in one step.
 constexpr const char* kGraphs[] = {
-    "access_residuals", "bmm_per_batch_epilogue",    "matmul_tn_epilogue", "outputs_mixed_dtypes",
-    "preact_gelu_erf",  "preact_gelu_tanh_residual", "reduce_col_max",     "reduce_residual_rows",
-    "reduce_row_sum",   "residual_layer_scale",
+    "access_mixed_dtypes", "access_residuals",
+    "access_three_dtypes", "bmm_per_batch_epilogue",
+    "matmul_tn_epilogue",  "outputs_mixed_dtypes",
+    "preact_gelu_erf",     "preact_gelu_tanh_residual",
+    "reduce_col_max",      "reduce_residual_rows",
+    "reduce_row_sum",      "residual_layer_scale",
 };
 // The last one has more tiles of the largest config than there are multiprocessors.
 const Sizes kSizes[] = {
