@@ -31,19 +31,21 @@ constexpr int kStepDepth = 64;  // of K, with 16-bit operands
 // Fitted, in clocks of kClocksPerUs.
 constexpr double kClocksPerUs = 1600;
 constexpr double kMultipliesPerClock = 2048 / 1.013;
-constexpr double kFeedClocks = 0.7, kFeedOverlap = 6;  // a row of 128 bytes
-constexpr double kStepClocks = 49;
-constexpr double kCooperativeStepClocks = 14;
-constexpr double kRowClocks = 0.095;  // of moving a row or column of a step
+constexpr double kFeedClocks = 0.63, kFeedOverlap = 6;  // a row of 128 bytes
+constexpr double kStepClocks = 32;
+constexpr double kCooperativeStepClocks = 22;
+constexpr double kRowClocks = 0.143;  // of moving a row or column of a step
 constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
-constexpr double kChunkClocks = 665, kOperationClocks = 87;
-constexpr double kLoadClocks = 422, kStoreClocks = 50;  // of a full operand, a further result
-constexpr double kNarrowClocks = 1500;                  // of narrow tiles among wider ones
-constexpr double kNarrowLoadClocks = 2000;              // of a full operand beside them
+constexpr double kChunkClocks = 532, kOperationClocks = 87;
+constexpr double kLoadClocks = 581, kStoreClocks = 50;  // of a full operand, a further result
+constexpr double kRingLoadClocks = 150;                 // of a full operand through the stages
+constexpr double kNarrowClocks = 1200;                  // of narrow tiles among wider ones
+constexpr double kNarrowLoadClocks = 576;               // of a full operand beside them
 constexpr double kClusterClocks = 2900;                 // a tile
+constexpr double kClusterFillClocks = 600;              // once
 constexpr double kHandOverClocks = 2400;                // of half of the last tile
 constexpr double kExchangeClocks = 2700;                // of partial sums, each CTA
-constexpr double kFillClocks = 500;
+constexpr double kFillClocks = 300;
 constexpr double kLaunchUs = 4.2, kBytesPerUs = 4e6, kOverlap = 7.1;
 
 // Estimates: of a reduction in a chunk, and of the tail that combines what the chunks give.
@@ -107,7 +109,9 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
 
 double epilogue_clocks(const Pressure& load, const GemmConfig& config, double columns) {
   constexpr double kChunk = 64 * 64;
-  const double chunk = kChunkClocks + kOperationClocks * load.cost + kLoadClocks * load.load_slots +
+  const bool in_ring = config.cooperative && config.split_k == 1;
+  const double chunk = kChunkClocks + kOperationClocks * load.cost +
+                       (in_ring ? kRingLoadClocks : kLoadClocks) * load.load_slots +
                        kStoreClocks * std::max(load.store_slots - 1, 0) +
                        kReductionClocks * load.reductions;
   double chunks = config.tile_m * columns / kChunk;
@@ -162,7 +166,8 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
   const Pressure load = pressure(step.epilogue);
   const double main = main_clocks(config, columns, sizes.m, sizes.k);
   const double epilogue = epilogue_clocks(load, config, columns);
-  double clocks = kFillClocks;
+  const bool is_cluster = config.cluster_m * config.cluster_n > 1;
+  double clocks = kFillClocks + (is_cluster ? kClusterFillClocks : 0);
   if (config.cooperative) {
     const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;
     clocks += waves * (main + epilogue + exchange);
