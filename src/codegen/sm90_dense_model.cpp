@@ -9,7 +9,8 @@
 //   step       (multiply^6 + feed^6)^(1/6), plus what each step costs beside that, plus what it
 //              moves from L2 (rows / cluster + columns / cluster)
 //   main       K / 64 steps
-//   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands)
+//   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
+//              cost little where they come through the stages)
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
 //                + epilogue, or half of it + handing over     where both share the last tile
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
