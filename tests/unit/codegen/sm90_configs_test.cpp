@@ -1,0 +1,83 @@
+// What the candidates of the Hopper GEMM set aside in shared memory for full-size operands.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "codegen/sm90_dense.h"
+#include "ir/text.h"
+
+namespace epifuse::codegen::sm90_dense {
+namespace {
+
+struct Case {
+  plan::Plan plan;
+  explicit Case(const char* body)
+      : plan(plan::make_plan(ir::parse(std::string("graph g(x: bf16[M, K], w: bf16[N, K], "
+                                                   "r: bf16[M, N]) {\n  h = matmul x, w^T\n") +
+                                       body + "}\n"),
+                             {})) {}
+  const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
+  std::vector<GemmConfig> configs() const {
+    return sm90_dense::configs(step(), *find_target("sm_90a"));
+  }
+  int bytes(const GemmConfig& config, const GemmVariant& variant = {}) const {
+    return smem_bytes(step().epilogue, config, variant);
+  }
+};
+
+int chunks_of_consumer(const GemmConfig& config) {
+  return chunks_of_tile(config.tile_m, config.tile_n) / (config.cooperative ? 2 : 1);
+}
+
+TEST(Sm90Configs, ResidualsOfCooperativeTilesComeThroughTheStages) {
+  const Case residual("  y = add h, r\n  return y\n"), plain("  y = relu h\n  return y\n");
+  int num_in_ring = 0;
+  for (const GemmConfig& config : residual.configs()) {
+    SCOPED_TRACE(print(config));
+    const bool in_ring = loads_in_ring(residual.step().epilogue, config, {});
+    EXPECT_EQ(in_ring, config.cooperative && config.split_k == 1);
+    EXPECT_NE(in_ring, config.in_place);
+    if (!in_ring) continue;
+    ++num_in_ring;
+    EXPECT_EQ(residual.bytes(config), plain.bytes(config));
+    EXPECT_GT(residual.bytes(config, {.shifted_a = true}), residual.bytes(config));
+    EXPECT_FALSE(loads_in_ring(residual.step().epilogue, config, {.plain_loads = 1}));
+  }
+  EXPECT_GT(num_in_ring, 8);
+}
+
+TEST(Sm90Configs, FitIntoSharedMemoryAndKeepStagesForDepth) {
+  const int most = find_target("sm_90a")->smem_per_block_bytes;
+  for (const char* body : {"  y = add h, r\n  return y\n", "  y = tanh h\n  return h, y\n",
+                           "  t = add h, r\n  y = tanh t\n  return t, y\n"}) {
+    const Case all(body);
+    for (const GemmConfig& config : all.configs()) {
+      SCOPED_TRACE(std::string(body) + print(config));
+      EXPECT_LE(all.bytes(config), most);
+      EXPECT_EQ(chunks_of_consumer(config) % config.load_depth, 0);
+      EXPECT_EQ(chunks_of_consumer(config) % config.store_depth, 0);
+      GemmConfig shallow = config;
+      shallow.load_depth = shallow.store_depth = 1;
+      const int room = most - all.bytes(shallow) + config.stages * stage_bytes(config);
+      EXPECT_GE(config.stages, std::min(4, room / stage_bytes(config)));
+      if (config.split_k > 1) {
+        EXPECT_EQ(config.load_depth * config.store_depth, 1);
+      }
+    }
+  }
+}
+
+// One chunk of two results would make every chunk wait for the stores of the one before.
+TEST(Sm90Configs, StageTwoChunksOfTwoResults) {
+  const Case all("  y = tanh h\n  return h, y\n");
+  for (const GemmConfig& config : all.configs()) {
+    if (config.tile_m * config.tile_n > 192 * 128) continue;  // no room
+    if (config.split_k > 1 || chunks_of_consumer(config) % 2 != 0) continue;
+    EXPECT_EQ(config.store_depth, 2) << print(config);
+  }
+}
+
+}  // namespace
+}  // namespace epifuse::codegen::sm90_dense
