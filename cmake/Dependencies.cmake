@@ -1,6 +1,15 @@
 # Libraries of the Debian archive, and the two wheels that `./dev` unpacks into .deps/.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+# {fmt} 9 is compiled once (src/base/fmt_library.cpp): header-only, it is two thirds of the work on
+# a file. Of other versions the parts to instantiate are others.
+add_library(epifuse_fmt INTERFACE)
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  target_include_directories(epifuse_fmt SYSTEM INTERFACE
+    $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+else()
+  target_link_libraries(epifuse_fmt INTERFACE fmt::fmt-header-only)
+endif()
 find_package(dnnl REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(EPIFUSE_BUILD_CLI OR EPIFUSE_BUILD_TESTS)

@@ -14,8 +14,7 @@ function(epifuse_layer name)
   add_library(epifuse_${name} OBJECT ${sources})
   target_include_directories(epifuse_${name} PUBLIC "${PROJECT_SOURCE_DIR}/include"
                              PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
-  target_compile_definitions(epifuse_${name} PRIVATE FMT_HEADER_ONLY)
-  target_link_libraries(epifuse_${name} PRIVATE epifuse_flags fmt::fmt-header-only)
+  target_link_libraries(epifuse_${name} PRIVATE epifuse_flags epifuse_fmt)
   set_property(GLOBAL APPEND PROPERTY EPIFUSE_LAYERS ${name})
 endfunction()
 
