@@ -39,7 +39,7 @@ constexpr double kRowClocks = 0.143;  // of moving a row or column of a step
 constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
 constexpr double kChunkClocks = 532, kOperationClocks = 87;
 constexpr double kLoadClocks = 581, kStoreClocks = 50;  // of a full operand, a further result
-constexpr double kRingLoadClocks = 150;                 // of a full operand through the stages
+constexpr double kRingLoadClocks = 150;                 // estimated: of one through the stages
 constexpr double kNarrowClocks = 1200;                  // of narrow tiles among wider ones
 constexpr double kNarrowLoadClocks = 576;               // of a full operand beside them
 constexpr double kClusterClocks = 2900;                 // a tile

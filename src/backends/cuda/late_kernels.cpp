@@ -54,13 +54,13 @@ const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
   if (config == kernels.candidates.end()) return nullptr;
   const std::scoped_lock lock(mutex_);
   Kernel& kernel = candidates_[{&kernels, name}];
-  // One with problems gets another try with fewer columns at once, as in `prepare`.
-  std::optional<codegen::GemmConfig> tried = *config;
-  while (kernel.binary == nullptr && tried) {
-    kernel = {*tried, source(prepared, step, kernels, *tried), nullptr};
-    kernel.binary = jit_->get(std::span(&kernel.source, 1)).front();
-    tried = codegen::leaner(*tried);
-    if (tried && !kernel.binary->problems.empty()) kernel.binary = nullptr;
+  if (kernel.binary == nullptr) {
+    // One with problems gets another try with fewer columns at once, as in `prepare`.
+    for (std::optional tried = *config; tried; tried = codegen::leaner(*tried)) {
+      kernel = {*tried, source(prepared, step, kernels, *tried), nullptr};
+      kernel.binary = jit_->get(std::span(&kernel.source, 1)).front();
+      if (kernel.binary->problems.empty()) break;
+    }
   }
   return kernel.binary->problems.empty() ? &kernel : nullptr;
 }
