@@ -63,7 +63,7 @@ std::optional<SweepPoint> plan_point(const Point& point, const codegen::TargetIn
   SweepPoint out{point, graph, plan::make_plan(simplified, {}), nullptr, {}};
   std::string why = "it is no single fused product";
   if (out.plan.steps.size() == 1 && std::holds_alternative<plan::FusedGemm>(out.plan.steps[0]) &&
-      !cuda::is_bare(out.step()) && !out.step().epilogue.reduces()) {
+      !out.step().epilogue.reduces()) {
     for (const codegen::KernelFamily& family : codegen::all_families()) {
       const auto no = family.why_not(out.plan, out.step(), target);
       if (!no) out.family = &family;

@@ -20,10 +20,9 @@ struct SuiteText {
 constexpr SuiteText kSuites[] = {
     {"dense", "Layers of transformers",
      "Linear layers of Llama 3, Qwen2, BERT-large, ViT-L/16 and Mixtral 8x22B, `w` as [N, K], with "
-     "what\nfollows them fused. An epilogue is its ops in order; `identity` is the bare product, "
-     "which "
-     "goes to\ncuBLAS; `scale` is a row that multiplies; `preact` stores a second result, what the "
-     "activation is\napplied to."},
+     "what\nfollows them fused. An epilogue is its ops in order; `identity` is the bare product; "
+     "`scale`\nis a row that multiplies; `preact` stores a second result, what the activation is "
+     "applied to."},
     {"square", "Square products", "Square and nearly square products with a bias and one more op."},
     {"small", "Few rows or few columns", "Products with too few tiles for all SMs."},
 };

@@ -110,19 +110,20 @@ class Consumer {
     cute::warpgroup_wait<0>();
     fence(acc);
     NamedBarrier::sync(256, kPartialsBarrier);
-    exchange_.stash(acc);
+    exchange_.stash(acc, rank);
     cute::cluster_sync();
     if constexpr (Config::kBatched) epilogue_.load_scalars(tiles_.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % Config::kSplitK != rank) continue;
       float sums[kChunkColumns / 2];
-      exchange_.add_up(i, sums);
+      exchange_.add_up(acc, i, rank, sums);
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.read_rows(rows(), i);
       epilogue_.run(i, kBlocks * kChunks, i, sums, rows(), nullptr, chunk(i, tiles_));
     }
-    cute::cluster_sync();  // others may still read our shared memory
+    cute::cluster_arrive_relaxed();  // others may still read our shared memory
+    cute::cluster_wait();
   }
 
  private:

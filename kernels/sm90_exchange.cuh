@@ -38,26 +38,31 @@ class Exchange {
     }
   }
 
-  // Partial sums of the cluster's tile, where the other CTAs find them.
-  __device__ __forceinline__ void stash(const Accumulators& acc) const {
+  // Of the cluster's tile, whose i-th chunk is CTA i % kSplitK's to write: partial sums of the
+  // other CTAs' chunks, where they find them.
+  __device__ __forceinline__ void stash(const Accumulators& acc, int rank) const {
 #pragma unroll
-    for (int i = 0; i < kAll; ++i) put(acc, i, group_ * kAll + i);
+    for (int i = 0; i < kAll; ++i) {
+      if (i % Config::kSplitK != rank) put(acc, i, group_ * kAll + i);
+    }
   }
-  // The i-th chunk's sums over all CTAs, in the order of their ranks.
-  __device__ __forceinline__ void add_up(int i, float (&sums)[kChunkColumns / 2]) const {
+  // The sums of this CTA's i-th chunk: its own, then those of the ranks after it.
+  __device__ __forceinline__ void add_up(const Accumulators& acc, int i, int rank,
+                                         float (&sums)[kChunkColumns / 2]) const {
+    const float* own = acc[i / kAcross] + i % kAcross * (kChunkColumns / 2);
 #pragma unroll
-    for (int quad = 0; quad < kQuads; ++quad) {
-      const float4* at = place(group_ * kAll + i, quad);
-      float4 sum = load_from_cta(at, 0);
+    for (int j = 0; j < kChunkColumns / 2; ++j) sums[j] = j < quads(i) * 4 ? own[j] : 0;
 #pragma unroll
-      for (int cta = 1; cta < Config::kSplitK; ++cta) {
-        const float4 x = load_from_cta(at, cta);
-        sum = make_float4(sum.x + x.x, sum.y + x.y, sum.z + x.z, sum.w + x.w);
+    for (int quad = 0; quad < quads(i); ++quad) {
+#pragma unroll
+      for (int after = 1; after < Config::kSplitK; ++after) {
+        const int cta = rank + after - (rank + after >= Config::kSplitK ? Config::kSplitK : 0);
+        const float4 x = load_from_cta(place(group_ * kAll + i, quad), cta);
+        sums[quad * 4] += x.x;
+        sums[quad * 4 + 1] += x.y;
+        sums[quad * 4 + 2] += x.z;
+        sums[quad * 4 + 3] += x.w;
       }
-      sums[quad * 4] = sum.x;
-      sums[quad * 4 + 1] = sum.y;
-      sums[quad * 4 + 2] = sum.z;
-      sums[quad * 4 + 3] = sum.w;
     }
   }
 

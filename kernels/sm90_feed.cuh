@@ -46,11 +46,12 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
   if (threadIdx.x == 0) {
     prefetch(p.a);
     prefetch(p.b);
+    if constexpr (Config::kTwoWidths) prefetch(p.b_narrow);
   }
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
   int tile = tiles.first();
-  bool more = tiles.go(p, tile);
+  bool more = tiles.template go<true>(p, tile);
   start<Config>(p);
   if (threadIdx.x != 0) return;
   int before_underway = min(steps.count, Config::kStages + 1);

@@ -10,37 +10,48 @@ namespace epifuse::sm90 {
 // All warps but the producer's, which has its first tile to find.
 constexpr int kPreparers = (1 + kConsumers) * kWarpsPerGroup - 1;
 
-// What the i-th barrier in shared memory waits for.
+// What the i-th barrier in shared memory waits for. Without branches: they would part the inits.
 template <class Layout>
 __device__ __forceinline__ int arrivals(int i) {
   using Config = typename Layout::Config;
   constexpr int kReaders = Config::kCooperative ? kConsumers : 1;
   constexpr int kPeers = Config::kClusterM + Config::kClusterN - 1;
   const int at = Layout::kFullAt + i * 8;
-  if (at < Layout::kEmptyAt) return Layout::kFullArrivals;
-  if (at < Layout::kLoadedAt) return kReaders * kPeers;
-  if (at >= Layout::kStagedBarriersAt && at < Layout::kSentAt) return kWarpsPerGroup;
-  if (at >= Layout::kDrainedAt && at < Layout::kHandedAt) return kMovers;
-  if (at >= Layout::kHandedAt && at < Layout::kUnderwayAt) return kWarpsPerGroup * 32;
-  return 1;
+  int count = at < Layout::kLoadedAt ? kReaders * kPeers : 1;
+  count = at < Layout::kEmptyAt ? Layout::kFullArrivals : count;
+  count = at >= Layout::kStagedBarriersAt && at < Layout::kSentAt ? kWarpsPerGroup : count;
+  count = at >= Layout::kDrainedAt && at < Layout::kHandedAt ? kMovers : count;
+  return at >= Layout::kHandedAt && at < Layout::kUnderwayAt ? kWarpsPerGroup * 32 : count;
 }
 
-// Sets up a warp's share of the barriers: one takes some 200 clocks.
+// One after the other: the first takes some 100 clocks, those right behind it 20 (docs/gotchas.md).
+template <class Layout, int kCount>
+__device__ __forceinline__ void init_barriers(int first) {
+  int counts[kCount + 1];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) counts[i] = arrivals<Layout>(first + i);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) Layout::barrier(first + i).init(counts[i]);
+}
+
+// Sets up a warp's share of the barriers.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void prepare(int warp) {
   using Layout = SharedLayout<Config, Epilogue>;
   constexpr int kBarriers = (Layout::kBytes - Layout::kFullAt) / 8;
-#pragma unroll
-  for (int first = 0; first < kBarriers; first += kPreparers) {
-    const int i = first + warp - 1;
-    if (warp > 0 && i < kBarriers && (threadIdx.x & 31) == 0) {
-      Layout::barrier(i).init(arrivals<Layout>(i));
+  constexpr int kEach = (kBarriers + kPreparers - 1) / kPreparers;
+  const int first = (warp - 1) * kEach;
+  if (warp > 0 && (threadIdx.x & 31) == 0) {
+    if (first + kEach <= kBarriers) {
+      init_barriers<Layout, kEach>(first);
+    } else if (first < kBarriers) {
+      init_barriers<Layout, kBarriers % kEach>(first);
     }
   }
   cutlass::arch::fence_barrier_init();
   if constexpr (kClusterSize < Config >> 1) {
     __syncwarp();
-    cute::cluster_arrive();
+    cute::cluster_arrive_relaxed();  // the fence has released the barriers
   }
 }
 

@@ -43,7 +43,10 @@ class ChunkTransfers {
       if constexpr (Layout::kLoadDepth == 0) more = tiles.next(p_);  // fewer registers
     }
     finish();
-    if constexpr (Config::kSplitK > 1) cute::cluster_sync();
+    if constexpr (Config::kSplitK > 1) {
+      cute::cluster_arrive_relaxed();
+      cute::cluster_wait();
+    }
   }
 
   // Before the first tile.

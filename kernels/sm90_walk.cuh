@@ -68,6 +68,9 @@ struct TileWalk {
     return rows_of_tiles(p) * columns_of_tiles(p) * (Config::kBatched ? p.batch : 1);
   }
 
+  // False when there is no such tile. `kSoon`: without a division in the first band; such branches
+  // take registers that consumers do not have.
+  template <bool kSoon = false>
   __device__ __forceinline__ bool go(const abi::GemmParams& p, int tile) {
     const int tiles_m = rows_of_tiles(p), tiles_n = columns_of_tiles(p);
     if constexpr (Config::kBatched) {
@@ -80,7 +83,8 @@ struct TileWalk {
       return false;
     }
     const int per_band = p.raster * tiles_n;
-    const int band = fast_divide(tile, static_cast<float>(per_band));
+    int band = 0;
+    if (!kSoon || tile >= per_band) band = fast_divide(tile, static_cast<float>(per_band));
     const int height = min(tiles_m - band * p.raster, p.raster);
     const int in_band = tile - band * per_band;
     const int column = fast_divide(in_band, static_cast<float>(height));
@@ -93,7 +97,7 @@ struct TileWalk {
     }
     if constexpr (Config::kTwoWidths) {
       tile_column = column;
-      narrow(p, band, tiles_n);
+      narrow<kSoon>(p, band, tiles_n);
     }
     return true;
   }
@@ -102,11 +106,14 @@ struct TileWalk {
   // Narrow are num_narrow columns side by side, those of a band from where those of the band before
   // end: a CTA's tiles are evenly spaced, so it meets as many of them as any other. None where they
   // would not add up to n.
+  template <bool kSoon>
   __device__ __forceinline__ void narrow(const abi::GemmParams& p, int band, int columns) {
     const int excess = columns * Config::kTileN - p.n;
     const int num_narrow = p.n % 8 == 0 && excess <= 8 * columns ? excess / 8 : 0;
     int first = band * num_narrow;
-    first -= fast_divide(first, static_cast<float>(columns)) * columns;
+    if (!kSoon || band > 0) {
+      first -= fast_divide(first, static_cast<float>(columns)) * columns;
+    }
     const int wrapped = max(first + num_narrow - columns, 0);  // those at the band's start
     const int past = tile_column - first;
     n -= 8 * (min(tile_column, wrapped) + min(max(past, 0), num_narrow));

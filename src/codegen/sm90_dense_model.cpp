@@ -14,7 +14,7 @@
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
 //                + epilogue, or half of it + handing over     where both share the last tile
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
-//   split-K      tiles * (main / parts + epilogue / 2 + parts * exchange)
+//   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
 //
 // Memory takes bytes / bandwidth beside it. The two overlap, but not fully: time = (clocks^p +
 // memory^p)^(1/p). The constants are a least-squares fit to the times of all candidates over the
@@ -32,7 +32,7 @@ constexpr int kStepDepth = 64;  // of K, with 16-bit operands
 // Fitted, in clocks of kClocksPerUs.
 constexpr double kClocksPerUs = 1600;
 constexpr double kMultipliesPerClock = 2048 / 1.013;
-constexpr double kFeedClocks = 0.63, kFeedOverlap = 6;  // a row of 128 bytes
+constexpr double kFeedClocks = 0.67, kFeedOverlap = 6;  // a row of 128 bytes
 constexpr double kStepClocks = 32;
 constexpr double kCooperativeStepClocks = 22;
 constexpr double kRowClocks = 0.143;  // of moving a row or column of a step
@@ -43,9 +43,10 @@ constexpr double kRingLoadClocks = 150;                 // estimated: of one thr
 constexpr double kNarrowClocks = 1200;                  // of narrow tiles among wider ones
 constexpr double kNarrowLoadClocks = 576;               // of a full operand beside them
 constexpr double kClusterClocks = 2900;                 // a tile
-constexpr double kClusterFillClocks = 600;              // once
+constexpr double kClusterFillClocks = 300;              // once
 constexpr double kHandOverClocks = 2400;                // of half of the last tile
-constexpr double kExchangeClocks = 2700;                // of partial sums, each CTA
+constexpr double kExchangeClocks = 2300;                // of partial sums, each CTA
+constexpr double kSplitSlows = 1.06;                    // its steps, which read K in two places
 constexpr double kFillClocks = 300;
 constexpr double kLaunchUs = 4.2, kBytesPerUs = 4e6, kOverlap = 7.1;
 
@@ -105,7 +106,8 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
   const double step =
       idle + busy + move + kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
-  return static_cast<double>(steps) * step + (is_cluster ? kClusterClocks : 0);
+  return static_cast<double>(steps) * step * (config.split_k > 1 ? kSplitSlows : 1) +
+         (is_cluster ? kClusterClocks : 0);
 }
 
 double epilogue_clocks(const Pressure& load, const GemmConfig& config, double columns) {

@@ -91,6 +91,9 @@ struct Split {
 };
 Split split(const Plan& plan, const FusedGemm& step);
 
+// Whether all a step does is to store the product; rounding to what is stored is part of the store.
+bool is_bare(const FusedGemm& step);
+
 // Kernels of one run where each step is one, but for a product that reduces: what its tiles give is
 // combined by a second kernel.
 int num_kernels(const Plan& plan);

@@ -21,6 +21,17 @@ bool Epilogue::reduces() const {
                      [](const Store& store) { return store.kind != StoreKind::tile; });
 }
 
+bool is_bare(const FusedGemm& step) {
+  const Epilogue& epilogue = step.epilogue;
+  if (!epilogue.loads.empty() || epilogue.stores.size() != 1) return false;
+  const Store& store = epilogue.stores.front();
+  if (store.kind != StoreKind::tile || store.source != epilogue.num_slots() - 1) return false;
+  return std::all_of(epilogue.computes.begin(), epilogue.computes.end(),
+                     [&store](const Compute& compute) {
+                       return compute.op == ir::Op::cast && compute.dtype == store.dtype;
+                     });
+}
+
 int num_kernels(const Plan& plan) {
   const auto finished_apart = [](const Step& step) {
     const auto* gemm = std::get_if<FusedGemm>(&step);

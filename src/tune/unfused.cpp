@@ -9,19 +9,26 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 namespace epifuse::tune {
 namespace {
 
 struct Measured {
   codegen::GemmSizes sizes;
-  double us;
+  double value;
 };
 
 constexpr Measured kMeasured[] = {
 #define EPIFUSE_VENDOR_GEMM(m, n, k, us) {{1, m, n, k}, us},
 #include "tune/vendor_gemm.def"
 #undef EPIFUSE_VENDOR_GEMM
+};
+
+constexpr Measured kMeasuredBare[] = {
+#define EPIFUSE_BARE_GEMM(m, n, k, ratio) {{1, m, n, k}, ratio},
+#include "tune/bare_gemm.def"
+#undef EPIFUSE_BARE_GEMM
 };
 
 struct Unaligned {
@@ -44,7 +51,9 @@ constexpr double kLaunchUs = 2.0;  // of a kernel behind another one
 
 constexpr int kOperandBytes = 2;
 constexpr double kFarthest = 2.5;  // powers of 2 over m, n and k together
-constexpr double kMargin = 1.1;    // of two models
+constexpr double kFarthestBare = 1.5;
+constexpr double kMargin = 1.1;  // of two models
+constexpr double kGain = 0.99;   // at most, of a bare product
 
 double limit_us(const codegen::GemmSizes& s) {
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n);
@@ -59,6 +68,27 @@ double distance(const codegen::GemmSizes& a, const codegen::GemmSizes& b) {
     return std::log2(static_cast<double>(x) / static_cast<double>(y));
   };
   return std::hypot(powers(a.m, b.m), powers(a.n, b.n), powers(a.k, b.k));
+}
+
+bool is_measured_kind(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
+  return (gemm.a.dtype == DType::bf16 || gemm.a.dtype == DType::f16) && sizes.batch == 1 &&
+         std::min({sizes.m, sizes.n, sizes.k}) >= 1;
+}
+
+// The geometric mean of what `of_row` gives, weighted by 1 / distance^4.
+std::optional<double> interpolate(std::span<const Measured> rows, const codegen::GemmSizes& sizes,
+                                  double farthest, double (*of_row)(const Measured&)) {
+  constexpr double kSamePlace = 1e-3;  // a row's own sizes give its own value
+  double sum = 0, weights = 0, nearest = std::numeric_limits<double>::infinity();
+  for (const Measured& row : rows) {
+    const double apart = distance(row.sizes, sizes);
+    const double weight = 1 / std::pow(apart * apart + kSamePlace * kSamePlace, 2);
+    sum += weight * std::log(of_row(row));
+    weights += weight;
+    nearest = std::min(nearest, apart);
+  }
+  if (nearest > farthest) return std::nullopt;
+  return std::exp(sum / weights);
 }
 
 double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {
@@ -76,22 +106,26 @@ double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {
 }  // namespace
 
 std::optional<double> vendor_gemm_us(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
-  if (gemm.a.dtype != DType::bf16 && gemm.a.dtype != DType::f16) return std::nullopt;
-  if (sizes.batch != 1 || std::min({sizes.m, sizes.n, sizes.k}) < 1) return std::nullopt;
-  constexpr double kSamePlace = 1e-3;  // a row's own sizes give its own time
-  double sum = 0, weights = 0, nearest = std::numeric_limits<double>::infinity();
-  for (const Measured& row : kMeasured) {
-    const double apart = distance(row.sizes, sizes);
-    const double weight = 1 / std::pow(apart * apart + kSamePlace * kSamePlace, 2);
-    sum += weight * std::log(row.us / limit_us(row.sizes));
-    weights += weight;
-    nearest = std::min(nearest, apart);
-  }
-  if (nearest > kFarthest) return std::nullopt;
-  return limit_us(sizes) * std::exp(sum / weights);
+  if (!is_measured_kind(gemm, sizes)) return std::nullopt;
+  const auto correction = interpolate(kMeasured, sizes, kFarthest, [](const Measured& row) {
+    return row.value / limit_us(row.sizes);
+  });
+  if (!correction) return std::nullopt;
+  return limit_us(sizes) * *correction;
+}
+
+std::optional<double> bare_ratio(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
+  if (!is_measured_kind(gemm, sizes)) return std::nullopt;
+  return interpolate(kMeasuredBare, sizes, kFarthestBare,
+                     [](const Measured& row) { return row.value; });
+}
+
+bool beats_vendor(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
+  return bare_ratio(gemm, sizes).value_or(1.0) < kGain;
 }
 
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  if (plan::is_bare(step)) return 0;
   const double elements = static_cast<double>(sizes.batch) * static_cast<double>(sizes.m * sizes.n);
   double bytes = elements * static_cast<double>(size_bytes(step.gemm.result));
   bool stores_anything = false;

@@ -79,18 +79,10 @@ bool run_bare_gemm(const GemmProblem& problem, const plan::FusedGemm& step,
   return true;
 }
 
-bool is_bare(const plan::FusedGemm& step) {
-  const plan::Epilogue& epilogue = step.epilogue;
-  if (!epilogue.loads.empty() || epilogue.stores.size() != 1) return false;
-  const plan::Store& store = epilogue.stores.front();
-  if (store.kind != plan::StoreKind::tile || store.source != epilogue.num_slots() - 1) return false;
-  const bool is_native = store.dtype == DType::f32 || store.dtype == DType::bf16;
-  // A rounding to the dtype that the store rounds to changes nothing.
-  const auto is_same_rounding = [&store](const plan::Compute& compute) {
-    return compute.op == ir::Op::cast && compute.dtype == store.dtype;
-  };
-  return is_native && step.gemm.a.dtype == step.gemm.b.dtype &&
-         std::all_of(epilogue.computes.begin(), epilogue.computes.end(), is_same_rounding);
+bool is_one_call(const plan::FusedGemm& step) {
+  if (!plan::is_bare(step) || step.gemm.a.dtype != step.gemm.b.dtype) return false;
+  const DType dtype = step.epilogue.stores.front().dtype;
+  return dtype == DType::f32 || dtype == DType::bf16;
 }
 
 }  // namespace epifuse::cpu

@@ -5,8 +5,9 @@
 
 namespace epifuse::cpu {
 
-// True for a product that is only stored: one oneDNN call does all of it, as a user would call it.
-bool is_bare(const plan::FusedGemm& step);
+// True for a product that is only stored, in dtypes that one oneDNN call does as a user would call
+// it.
+bool is_one_call(const plan::FusedGemm& step);
 
 // Runs the whole product as one multi-threaded oneDNN call when operands and result allow; false
 // when they do not (then nothing was done).

@@ -296,7 +296,7 @@ DType compute_dtype(const plan::GemmDesc& gemm, MatmulCache& matmuls) {
 void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const EpilogueProgram& program,
               const codegen::Bound& bound, MatmulCache& matmuls, BufferPool& pool) {
   const GemmProblem problem = make_problem(plan, step.gemm, bound, reduces_columns(step.epilogue));
-  if (is_bare(step) && run_bare_gemm(problem, step, bound, matmuls, pool)) return;
+  if (is_one_call(step) && run_bare_gemm(problem, step, bound, matmuls, pool)) return;
   EpilogueRun epilogue(step.epilogue, program, bound, problem.shape,
                        problem.merged ? Merge::batches : Merge::none);
   const DType compute = compute_dtype(step.gemm, matmuls);
@@ -310,7 +310,7 @@ void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const Epilogu
 
 std::string describe_gemm(const plan::FusedGemm& step, MatmulCache& matmuls) {
   const DType compute = compute_dtype(step.gemm, matmuls);
-  if (is_bare(step)) return fmt::format("oneDNN {} matmul of the whole product", name(compute));
+  if (is_one_call(step)) return fmt::format("oneDNN {} matmul of the whole product", name(compute));
   std::string text = fmt::format(
       "oneDNN {} matmul of panels of columns, epilogue on each tile "
       "while it is in cache ({})",

@@ -64,7 +64,7 @@ class CudaExecutable : public backends::Executable {
                  const CompileOptions& options)
       : target_(target),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
-        prepared_(prepare_steps(plan, target, *jit_)),
+        prepared_(prepare_steps(plan, target, *jit_, options.fuse)),
         late_(target, jit_, options.compile_late) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }

@@ -14,6 +14,7 @@ namespace {
 
 using codegen::TargetInfo;
 using plan::FusedGemm;
+using plan::is_bare;
 using plan::Plan;
 using plan::Tail;
 using plan::WhyNot;
@@ -44,11 +45,15 @@ Finish finish_kernel(const FusedGemm& gemm, const TargetInfo& target) {
 }
 
 // The first family that takes the step; without any, the refusals in a report.
-StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target) {
+StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
+                           bool fuses) {
   StepKernels step = vendor_kernels({});
-  if (is_bare(gemm)) {
-    step.report.why_not.push_back(
-        {"bare_product", "nothing is fused into the product, so the vendor's GEMM does it."});
+  const auto bare = [](std::string_view vendor_does_it) {
+    return WhyNot{"bare_product",
+                  fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
+  };
+  if (is_bare(gemm) && !fuses) {
+    step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
     return step;
   }
   for (const codegen::KernelFamily& family : codegen::all_families()) {
@@ -60,6 +65,11 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.family = &family;
     step.candidates = family.configs(gemm, target);
     step.sizes = tune::typical_sizes(gemm.gemm);
+    if (is_bare(gemm)) {
+      std::erase_if(step.sizes,
+                    [&](const auto& sizes) { return !tune::beats_vendor(gemm.gemm, sizes); });
+    }
+    if (step.sizes.empty()) return vendor_kernels({bare("and the vendor's GEMM is about as fast")});
     step.most_kernels = kMostKernels;
     if (gemm.epilogue.reduces()) step.finish = finish_kernel(gemm, target);
     break;
@@ -69,8 +79,8 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
 
 class Preparer {
  public:
-  Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit)
-      : target_(target), jit_(jit), result_{plan, {}} {
+  Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true)
+      : target_(target), jit_(jit), fuses_(fuses), result_{plan, {}} {
     result_.plan.steps.clear();
   }
 
@@ -80,7 +90,7 @@ class Preparer {
       return;
     }
     const auto& gemm = std::get<FusedGemm>(step);
-    StepKernels kernels = family_kernels(result_.plan, gemm, target_);
+    StepKernels kernels = family_kernels(result_.plan, gemm, target_, fuses_);
     if (kernels.kind == StepKind::family) {
       push(step, std::move(kernels));
     } else {
@@ -248,6 +258,7 @@ class Preparer {
 
   const TargetInfo& target_;
   jit::Jit& jit_;
+  bool fuses_;
   Prepared result_;
   bool ahead_ = false;  // add_tails_ahead is done
 };
@@ -258,20 +269,8 @@ std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& c
   return fmt::format("{}, {}", step.family->name, codegen::print(config));
 }
 
-bool is_bare(const FusedGemm& step) {
-  const plan::Epilogue& epilogue = step.epilogue;
-  if (epilogue.stores.size() != 1 || !epilogue.loads.empty()) return false;
-  const plan::Store& store = epilogue.stores.front();
-  // A cast to the dtype that is stored is the store's own rounding.
-  return store.kind == plan::StoreKind::tile &&
-         std::all_of(epilogue.computes.begin(), epilogue.computes.end(),
-                     [&](const plan::Compute& compute) {
-                       return compute.op == ir::Op::cast && compute.dtype == store.dtype;
-                     });
-}
-
-Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit) {
-  Preparer preparer(plan, target, jit);
+Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses) {
+  Preparer preparer(plan, target, jit, fuses);
   for (const plan::Step& step : plan.steps) preparer.add(step);
   return preparer.finish();
 }

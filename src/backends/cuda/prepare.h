@@ -56,7 +56,9 @@ struct Prepared {
 // Asks the families in order for each FusedGemm; compiles the shortlists of all steps at once and
 // drops candidates with problems, the next best taking their place. Throws CompileError for a tail
 // that does not compile, UnavailableError when something must be compiled and there is no NVRTC.
-Prepared prepare_steps(const plan::Plan& plan, const codegen::TargetInfo& target, jit::Jit& jit);
+// Bare products are the vendor's, unless `fuses` and a family promises clearly less time.
+Prepared prepare_steps(const plan::Plan& plan, const codegen::TargetInfo& target, jit::Jit& jit,
+                       bool fuses = true);
 
 // Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
 // typical ones. None when no candidate compiles well: `report` then says why.
@@ -72,8 +74,5 @@ Prepared prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
 // A tail that copies x, rounding to another dtype on the way: loads value 0, stores value 1.
 Prepared prepare_copy(DType from, DType to, std::size_t rank, const codegen::TargetInfo& target,
                       jit::Jit& jit);
-
-// Whether all a step does is to store the product.
-bool is_bare(const plan::FusedGemm& step);
 
 }  // namespace epifuse::cuda

@@ -135,8 +135,11 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
   if (kernels.kind == StepKind::family) {
     choice = choose_step(prepared, index, late_, bound_, rules_);
     if (choice.why_split) {
-      plan_.splits.push_back(*std::move(choice.why_split));
-      return add_plan(late_.split(prepared.plan, index));
+      const bool is_bare = plan::is_bare(std::get<plan::FusedGemm>(step));
+      if (!is_bare) plan_.splits.push_back(*std::move(choice.why_split));
+      add_plan(late_.split(prepared.plan, index));
+      if (is_bare) plan_.grounds.back() = grounds(choice);
+      return;
     }
     how = print(choice);
   }

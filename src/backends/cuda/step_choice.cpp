@@ -110,6 +110,30 @@ std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
                   codegen::print(choice.kernel->config), choice.expected_us, *choice.unfused_us)};
 }
 
+void leave_to_vendor(StepChoice& choice) {
+  choice.why_split =
+      plan::WhyNot{"bare_product",
+                   "nothing is fused into the product, and on such tensors the vendor's GEMM is "
+                   "about as fast or faster."};
+}
+
+// Where nothing is fused, ours must have been measured to be faster at sizes like these.
+void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
+                 const codegen::DeviceLimits& limits, StepChoice& choice) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  choice.measured = "nothing is fused into it";
+  if (const auto ratio = tune::bare_ratio(gemm.gemm, choice.sizes)) {
+    choice.measured += fmt::format(
+        ", and by measurements at such sizes ours takes {:.2f} of the vendor's time", *ratio);
+  }
+  if (tune::beats_vendor(gemm.gemm, choice.sizes)) {
+    choose_by_model(prepared, step, late, limits, choice);
+  } else {
+    choose_kernel(gemm, choice.sizes, limits, choice);  // tuning may come to another conclusion
+    leave_to_vendor(choice);
+  }
+}
+
 // A choice that was forced or measured.
 std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::FusedGemm& gemm,
                                         std::size_t step, const StepChoice& choice,
@@ -126,10 +150,10 @@ bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step
             StepChoice& choice) {
   if (tuned.choice == tune::kProductAndTail) {
     choice.why_split = plan::WhyNot{"measured_slower", tuned.measured + "."};
-    return true;
+  } else {
+    choice.kernel = late.candidate(prepared, step, *choice.kernels, tuned.choice);
+    if (choice.kernel == nullptr) return false;
   }
-  choice.kernel = late.candidate(prepared, step, *choice.kernels, tuned.choice);
-  if (choice.kernel == nullptr) return false;
   choice.measured = tuned.measured;
   return true;
 }
@@ -154,14 +178,23 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
   const codegen::GemmSizes vendor_sizes = sizes;
   if (!variant.is_shifted()) choice.unfused_us = tune::unfused_us(gemm, sizes);
+  const bool is_usual = variant == usual.variant, is_bare = plan::is_bare(gemm);
+  if (is_bare && !is_usual) {
+    leave_to_vendor(choice);
+    return choice;
+  }
   if (variant.swapped) std::swap(sizes.m, sizes.n);
-  if (variant != usual.variant) choice.kernels = &late.variant(prepared, step, variant, sizes);
+  if (!is_usual) choice.kernels = &late.variant(prepared, step, variant, sizes);
   if (choice.kernels->kernels.empty()) {
     choice.why_split = no_kernel(*choice.kernels);
     return choice;
   }
   if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
     if (follow(*tuned, prepared, step, late, choice)) return choice;
+  }
+  if (is_bare) {
+    choose_bare(prepared, step, late, rules.limits, choice);
+    return choice;
   }
   choose_by_model(prepared, step, late, rules.limits, choice);
   if (variant.is_shifted()) weigh_unaligned(gemm, bound, variant, vendor_sizes, choice);

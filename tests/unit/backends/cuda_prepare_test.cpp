@@ -63,7 +63,7 @@ TEST_F(CudaPrepare, WhatNoFamilyTakesIsSplitWithTheReason) {
   EXPECT_EQ(prepared.steps[0].report.how, "cuBLASLt");
   EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"tf32_not_allowed"});
   EXPECT_EQ(prepared.steps[1].kind, StepKind::tail);
-  EXPECT_TRUE(is_bare(std::get<plan::FusedGemm>(prepared.plan.steps[0])));
+  EXPECT_TRUE(plan::is_bare(std::get<plan::FusedGemm>(prepared.plan.steps[0])));
   EXPECT_EQ(prepared.plan.temporaries().size(), 1u);
   plan::verify(prepared.plan);
 }
@@ -74,6 +74,19 @@ TEST_F(CudaPrepare, ABareProductIsTheVendors) {
   ASSERT_EQ(prepared.steps.size(), 1u);
   EXPECT_EQ(prepared.steps[0].kind, StepKind::vendor);
   EXPECT_EQ(codes(prepared.steps[0]), std::vector<std::string>{"bare_product"});
+}
+
+TEST_F(CudaPrepare, ABareProductIsOursWhereThatWasMeasuredToBeFaster) {
+  const plan::Plan plan = plan_of(
+      "graph g(x: bf16[8192, 8192], w: bf16[8192, 8192]) {\n  y = matmul x, w^T\n  return y\n}\n");
+  const Prepared fused = prepare_steps(plan, sm90(), jit_);
+  ASSERT_EQ(fused.steps.size(), 1u);
+  EXPECT_EQ(fused.steps[0].kind, StepKind::family);
+  EXPECT_EQ(fused.steps[0].kernels.size(), 1u);
+  const Prepared unfused = prepare_steps(plan, sm90(), jit_, false);
+  ASSERT_EQ(unfused.steps.size(), 1u);
+  EXPECT_EQ(unfused.steps[0].kind, StepKind::vendor);
+  EXPECT_EQ(codes(unfused.steps[0]), std::vector<std::string>{"bare_product"});
 }
 
 TEST_F(CudaPrepare, ATailFinishesTheReductionsOfAProduct) {
@@ -148,19 +161,6 @@ TEST_F(CudaPrepare, WithoutADriverEverythingButRunWorks) {
     EXPECT_NE(std::string(error.what()).find("No GPU to run on."), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("/nonexistent/libcuda.so.1"), std::string::npos);
   }
-}
-
-TEST(IsBare, ACastToWhatIsStoredIsTheStore) {
-  plan::FusedGemm step;
-  step.epilogue.has_accumulator = true;
-  step.epilogue.stores.push_back({"y", 0, DType::bf16, plan::StoreKind::tile, 0});
-  EXPECT_TRUE(is_bare(step));
-  step.epilogue.computes.push_back({ir::Op::cast, {0, -1, -1}, 0, DType::bf16});
-  EXPECT_TRUE(is_bare(step));
-  step.epilogue.computes.back().dtype = DType::f16;
-  EXPECT_FALSE(is_bare(step));
-  step.epilogue.computes.back() = {ir::Op::relu, {0, -1, -1}};
-  EXPECT_FALSE(is_bare(step));
 }
 
 }  // namespace

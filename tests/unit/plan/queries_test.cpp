@@ -33,6 +33,24 @@ std::vector<std::string> rounded_names(const Plan& plan) {
 
 using Names = std::vector<std::string>;
 
+TEST(Queries, OfABareProductARoundingToWhatIsStoredIsTheStore) {
+  FusedGemm step;
+  step.epilogue.has_accumulator = true;
+  step.epilogue.stores.push_back({"y", 0, DType::bf16, StoreKind::tile, 0});
+  EXPECT_TRUE(is_bare(step));
+  step.epilogue.computes.push_back({ir::Op::cast, {0, -1, -1}, 0, DType::bf16});
+  EXPECT_FALSE(is_bare(step));  // the cast is not what is stored
+  step.epilogue.stores.front().source = 1;
+  EXPECT_TRUE(is_bare(step));
+  step.epilogue.computes.back().dtype = DType::f16;
+  EXPECT_FALSE(is_bare(step));
+  step.epilogue.computes.back() = {ir::Op::relu, {0, -1, -1}};
+  EXPECT_FALSE(is_bare(step));
+  step.epilogue.computes.clear();
+  step.epilogue.stores.front() = {"s", 0, DType::f32, StoreKind::row_sum, 0};
+  EXPECT_FALSE(is_bare(step));
+}
+
 TEST(Queries, Temporaries) {
   const Plan plan = make_plan(ir::parse(kTwoLayers), {});
   EXPECT_EQ(names(plan, plan.temporaries()), Names({"u"}));

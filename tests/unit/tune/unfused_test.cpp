@@ -14,7 +14,8 @@ plan::FusedGemm step_of(DType dtype = DType::bf16) {
   step.gemm.matmul = 2;
   step.gemm.a.dtype = step.gemm.b.dtype = step.gemm.result = dtype;
   step.epilogue.has_accumulator = true;
-  step.epilogue.stores.push_back({"y", 3, DType::bf16, plan::StoreKind::tile, 0});
+  step.epilogue.computes.push_back({ir::Op::relu, {0, -1, -1}});
+  step.epilogue.stores.push_back({"y", 3, DType::bf16, plan::StoreKind::tile, 1});
   return step;
 }
 
@@ -52,6 +53,32 @@ TEST(VendorGemm, FarFromAllMeasuredSizesNothingIsKnown) {
   EXPECT_FALSE(vendor_gemm_us(step_of().gemm, {1, 4096, 4096, 0}));
   EXPECT_FALSE(vendor_gemm_us(step_of(DType::f32).gemm, {1, 4096, 4096, 4096}));
   EXPECT_TRUE(vendor_gemm_us(step_of(DType::f16).gemm, {1, 4096, 4096, 4096}));
+}
+
+TEST(BareProduct, MeasuredSizesKeepTheirRatiosAndDecideByThem) {
+  struct Row {
+    GemmSizes sizes;
+    double ratio;
+  };
+  constexpr Row kRows[] = {
+#define EPIFUSE_BARE_GEMM(m, n, k, ratio) {{1, m, n, k}, ratio},
+#include "tune/bare_gemm.def"
+#undef EPIFUSE_BARE_GEMM
+  };
+  for (const Row& row : kRows) {
+    const auto ratio = bare_ratio(step_of().gemm, row.sizes);
+    ASSERT_TRUE(ratio);
+    EXPECT_NEAR(*ratio, row.ratio, 1e-6);
+    EXPECT_EQ(beats_vendor(step_of().gemm, row.sizes), row.ratio < 0.99);
+  }
+}
+
+TEST(BareProduct, WhereNothingLikeItWasMeasuredTheVendorIsLeftAlone) {
+  EXPECT_FALSE(bare_ratio(step_of().gemm, {1, 16, 4096, 4096}));
+  EXPECT_FALSE(bare_ratio(step_of().gemm, {8, 4096, 4096, 4096}));
+  EXPECT_FALSE(bare_ratio(step_of(DType::f32).gemm, {1, 4096, 4096, 4096}));
+  EXPECT_FALSE(beats_vendor(step_of().gemm, {1, 16, 4096, 4096}));
+  EXPECT_TRUE(beats_vendor(step_of().gemm, {1, 8000, 8000, 8000}));
 }
 
 TEST(TailTime, IsWhatItMovesAtTheRateOfMemoryAndALaunch) {
