@@ -39,15 +39,19 @@ struct Partials {  // of part p: data[p * stride + i + b * batch], i a row or a 
   BatchStrides batch;
 };
 
+// The maps of the i-th full-size store, of the i-th full-size load, and of that store in narrower
+// boxes: of the last columns of tiles.
+struct FullSizeMaps {
+  TensorMap store, load, cut_store;
+};
+constexpr int kMaxFullSize = kMaxTiles > kMaxStores ? kMaxTiles : kMaxStores;
+
 // D[b, m, n] = A[b, m, k] * B[b, n, k]^T and its epilogue. Arrays are in the order of the
 // epilogue's loads of that access, and of its stores. Maps of a batched product have two dims more,
-// the inner and the outer batch dim.
+// the inner and the outer batch dim. What most kernels use comes first: a kernel gets the block up
+// to the last entry that it uses, as each KiB makes a launch longer (docs/gotchas.md).
 struct GemmParams {
   TensorMap a, b;
-  TensorMap b_narrow;  // boxes of 8 rows less, where tiles have two widths
-  TensorMap tiles[kMaxTiles];
-  TensorMap stores[kMaxStores];
-  TensorMap cut_stores[kMaxStores];  // narrower boxes: of the last columns of tiles
   int m, n, k;
   int first_k;             // where the sums start: 0, or past the end of K for a sum of nothing
   int raster;              // tiles along m that are walked together, for reuse in L2
@@ -56,14 +60,16 @@ struct GemmParams {
   // Bits 2 i and 2 i + 1: whether the i-th of a, b, tiles, stores varies along the inner, the outer
   // batch dim.
   unsigned batched;
-  int lets_next_start;              // whether the kernel after this one may set itself up early
-  Matrix plain_tiles[kMaxTiles];    // of loads by hand
-  Matrix plain_stores[kMaxStores];  // of stores by hand
+  int lets_next_start;  // whether the kernel after this one may set itself up early
+  float parameters[kMaxScalars];
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];
-  Vector scalars[kMaxScalars];  // without a stride
-  float parameters[kMaxScalars];
-  Partials partials[kMaxStores];  // of row reductions, then of column reductions
+  TensorMap b_narrow;  // boxes of 8 rows less, where tiles have two widths
+  FullSizeMaps full[kMaxFullSize];
+  Vector scalars[kMaxScalars];      // without a stride
+  Partials partials[kMaxStores];    // of row reductions, then of column reductions
+  Matrix plain_tiles[kMaxTiles];    // of loads by hand
+  Matrix plain_stores[kMaxStores];  // of stores by hand
 };
 constexpr int kFirstTile = 2, kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
 

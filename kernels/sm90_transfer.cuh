@@ -86,10 +86,10 @@ class ChunkTransfers {
  private:
   __device__ __forceinline__ void prefetch_maps() {
     Epilogue::Tiles::for_each([&](auto, int i) {
-      if (!(Config::kPlainLoads >> i & 1)) prefetch(p_.tiles[i]);
+      if (!(Config::kPlainLoads >> i & 1)) prefetch(p_.full[i].load);
     });
     Epilogue::Stores::for_each([&](auto, int i) {
-      if (!(Config::kPlainStores >> i & 1)) prefetch(p_.stores[i]);
+      if (!(Config::kPlainStores >> i & 1)) prefetch(p_.full[i].store);
     });
   }
 
@@ -132,7 +132,7 @@ class ChunkTransfers {
 #pragma unroll
         for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
           if (c >= columns) continue;
-          const auto& map = c + kColumns > columns ? p_.cut_stores[i] : p_.stores[i];
+          const auto& map = c + kColumns > columns ? p_.full[i].cut_store : p_.full[i].store;
           store_box<Config::kBatched>(map, slot, chunk.row, chunk.col + c, batch);
         }
       });

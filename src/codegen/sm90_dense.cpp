@@ -172,6 +172,13 @@ std::string reductions_text(const Epilogue& epilogue) {
   return out;
 }
 
+// The type of the kernel's parameter.
+std::string params_text(const Epilogue& epilogue, const GemmConfig& config,
+                        const GemmVariant& variant) {
+  if (variant.is_shifted()) return "abi::ShiftedGemmParams";
+  return fmt::format("sm90::LeadingParams<{}>", params_bytes(epilogue, config, variant));
+}
+
 // The constants in which this kernel differs from the usual one.
 std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
                          const GemmVariant& variant) {
@@ -262,9 +269,9 @@ struct Config : sm90::UsualConfig {{
 }}  // namespace epifuse::generated
 
 extern "C" __global__ void __launch_bounds__({threads}, 1)
-    epifuse_gemm(const __grid_constant__ epifuse::abi::{params} p) {{
+    epifuse_gemm(const __grid_constant__ epifuse::{params} p) {{
   using namespace epifuse;
-  sm90::{dense}<generated::Config, generated::Epilogue>(p);
+  sm90::{dense}<generated::Config, generated::Epilogue>({p});
 }}
 )";
   const FusedGemm step = variant.swapped ? swapped(given) : given;
@@ -277,7 +284,8 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
       fmt::arg("includes", includes),
       fmt::arg("template", variant.is_shifted() ? "sm90_shifted" : "sm90_dense"),
-      fmt::arg("params", variant.is_shifted() ? "ShiftedGemmParams" : "GemmParams"),
+      fmt::arg("params", params_text(given.epilogue, config, variant)),
+      fmt::arg("p", variant.is_shifted() ? "p" : "p.params()"),
       fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
       fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),

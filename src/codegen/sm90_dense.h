@@ -29,6 +29,11 @@ int stage_bytes(const GemmConfig& config);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
 int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
                const GemmVariant& variant);
+// Bytes of a kernel's parameter block: up to the last entry that it uses.
+std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
+                         const GemmVariant& variant);
+// Where in the block the maps of the i-th full-size load and store are.
+std::size_t maps_at(std::size_t i);
 int cluster_size(const GemmConfig& config);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90_loads.cuh).
 bool loads_in_ring(const plan::Epilogue& epilogue, const GemmConfig& config,

@@ -150,7 +150,7 @@ class Binder {
     bind_vectors();
     bind_partials();
     set_grid(m, n, k, limits);
-    out_.params.resize(variant_.is_shifted() ? sizeof all_params_ : sizeof params_);
+    out_.params.resize(params_bytes(step_.epilogue, config_, variant_));
     std::memcpy(out_.params.data(), &all_params_, out_.params.size());
     return std::move(out_);
   }
@@ -228,9 +228,8 @@ class Binder {
     for (std::size_t i = 0; i < full.loads.size(); ++i) {
       params_.plain_tiles[i] = plain_matrix(full.loads[i]);
       if (variant_.plain_loads >> i & 1) continue;
-      add_map(offsetof(abi::GemmParams, tiles) + i * sizeof(abi::TensorMap),
-              abi::kFirstTile + static_cast<int>(i), full.loads[i], full.load_dtypes[i],
-              kBlockRows);
+      add_map(maps_at(i) + offsetof(abi::FullSizeMaps, load), abi::kFirstTile + static_cast<int>(i),
+              full.loads[i], full.load_dtypes[i], kBlockRows);
     }
     for (std::size_t i = 0; i < full.stores.size(); ++i) {
       params_.plain_stores[i] = plain_matrix(full.stores[i]);
@@ -240,12 +239,11 @@ class Binder {
   }
 
   void add_store(std::size_t i, const MatrixView& view, DType dtype) {
-    const std::size_t at = i * sizeof(abi::TensorMap);
     const int index = abi::kFirstStore + static_cast<int>(i);
-    add_map(offsetof(abi::GemmParams, stores) + at, index, view, dtype, kBlockRows);
+    add_map(maps_at(i) + offsetof(abi::FullSizeMaps, store), index, view, dtype, kBlockRows);
     const int cut = cut_columns(config_) % (kSwizzleBytes / bytes(dtype));
     if (cut == 0) return;
-    add_map(offsetof(abi::GemmParams, cut_stores) + at, index, view, dtype, kBlockRows);
+    add_map(maps_at(i) + offsetof(abi::FullSizeMaps, cut_store), index, view, dtype, kBlockRows);
     out_.maps.back().box_cols = cut;
   }
 

@@ -17,7 +17,7 @@ std::vector<double> time_interleaved(const std::vector<std::function<void()>>& r
 
 // Microseconds of each run, back to back in blocks of `block_seconds` whose second half is measured
 // (0.8 and more let the card settle at its power limit): the median of `rounds` blocks, which
-// alternate and rotate.
+// alternate and rotate. The first run goes on for a while before, unmeasured.
 std::vector<double> time_sustained(const std::vector<std::function<void()>>& runs,
                                    double block_seconds, int rounds = 3);
 

@@ -1,6 +1,8 @@
 // Which tensor maps the launch of a Hopper GEMM asks for where tiles end inside of a chunk.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -46,11 +48,37 @@ struct Case {
 };
 
 constexpr std::size_t store_at(int i) {
-  return offsetof(abi::GemmParams, stores) + static_cast<std::size_t>(i) * sizeof(abi::TensorMap);
+  return offsetof(abi::GemmParams, full) + offsetof(abi::FullSizeMaps, store) +
+         static_cast<std::size_t>(i) * sizeof(abi::FullSizeMaps);
 }
 constexpr std::size_t cut_store_at(int i) {
-  return offsetof(abi::GemmParams, cut_stores) +
-         static_cast<std::size_t>(i) * sizeof(abi::TensorMap);
+  return store_at(i) + offsetof(abi::FullSizeMaps, cut_store);
+}
+
+// Host and kernel must agree on how much of the block there is.
+TEST(Sm90Launch, TheParametersEndBehindTheLastThatIsUsed) {
+  const Case all;
+  for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+    for (const unsigned plain : {0u, 1u}) {
+      SCOPED_TRACE(fmt::format("{}, {}", print(config), plain));
+      const GemmVariant variant{.plain_stores = plain};
+      const Launch launch =
+          sm90_dense::launch(all.plan, all.step(), config, variant, all.bound, {});
+      const std::string text =
+          sm90_dense::source(all.plan, all.step(), config, variant, *find_target("sm_90a")).text;
+      EXPECT_NE(text.find(fmt::format("LeadingParams<{}>", launch.params.size())),
+                std::string::npos);
+      std::size_t end = 0;
+      for (const TensorMapRequest& map : launch.maps) end = std::max(end, map.offset + 128);
+      EXPECT_LE(end, launch.params.size());
+      if (plain == 0) {
+        EXPECT_EQ(end, launch.params.size());  // no entry behind the maps is used
+      } else {
+        EXPECT_GE(launch.params.size(),
+                  offsetof(abi::GemmParams, plain_stores) + sizeof(abi::Matrix));
+      }
+    }
+  }
 }
 
 // y is f32, in boxes of 32 columns, z bf16, in boxes of 64.

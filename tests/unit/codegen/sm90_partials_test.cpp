@@ -96,9 +96,9 @@ TEST(Sm90Partials, AreBoundInTheOrderOfTheReductions) {
       expected.push_back(tensor.data);
     }
     const Launch launch = sm90_dense::launch(reduced.plan, step, config, variant, placed, {});
-    abi::GemmParams params;
-    ASSERT_EQ(launch.params.size(), sizeof params);
-    std::memcpy(&params, launch.params.data(), sizeof params);
+    abi::GemmParams params{};
+    ASSERT_LE(launch.params.size(), sizeof params);
+    std::memcpy(&params, launch.params.data(), launch.params.size());
     ASSERT_EQ(expected.size(), 2u);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(params.partials[i].data, expected[i]);
