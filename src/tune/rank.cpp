@@ -2,6 +2,7 @@
 #include "tune/rank.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "base/check.h"
@@ -28,6 +29,19 @@ std::size_t best_of_worse_ranks(std::span<const double> interleaved,
     if (order(i) < order(best)) best = i;
   }
   return best;
+}
+
+std::vector<std::size_t> finalists(std::span<const double> us, std::size_t most,
+                                   std::size_t always) {
+  EPIFUSE_CHECK(always < us.size(), "what always takes part is one of all");
+  std::vector<std::size_t> out(us.size());
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::size_t a, std::size_t b) { return us[a] < us[b]; });
+  out.resize(std::min(out.size(), most));
+  if (std::find(out.begin(), out.end(), always) == out.end()) out.push_back(always);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 }  // namespace epifuse::tune

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace epifuse::tune {
 
@@ -11,5 +12,10 @@ namespace epifuse::tune {
 // other rank, then to the smaller product of both times. The lists are of one length, not empty.
 std::size_t best_of_worse_ranks(std::span<const double> interleaved,
                                 std::span<const double> sustained);
+
+// The `most` of least time, and `always` (one of them or not), in ascending order: those worth
+// being measured further. Ties go to the first.
+std::vector<std::size_t> finalists(std::span<const double> us, std::size_t most,
+                                   std::size_t always);
 
 }  // namespace epifuse::tune

@@ -31,5 +31,15 @@ TEST(BestOfWorseRanks, ThenToTheSmallerTimes) {
   EXPECT_EQ(best_of_worse_ranks(Times{10, 12}, Times{11, 10}), 0u);
 }
 
+TEST(Finalists, AreTheFastestAndTheOneThatAlwaysTakesPart) {
+  const std::vector<double> us{5, 1, 4, 2, 3, 9};
+  using Some = std::vector<std::size_t>;
+  EXPECT_EQ(finalists(us, 2, 5), (Some{1, 3, 5}));
+  EXPECT_EQ(finalists(us, 2, 3), (Some{1, 3}));
+  EXPECT_EQ(finalists(us, 9, 0), (Some{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(finalists(us, 0, 4), (Some{4}));
+  EXPECT_EQ(finalists(std::vector<double>{2, 2, 2}, 2, 0), (Some{0, 1}));
+}
+
 }  // namespace
 }  // namespace epifuse::tune
