@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 
+#include "codegen/epilogue_cuda.h"
 #include "codegen/sm90_dense.h"
 #include "kernels/abi.h"
 
@@ -10,30 +11,6 @@ namespace epifuse::codegen::sm90_dense {
 namespace {
 
 using plan::Access;
-
-// How many entries of each of the block's arrays are used, the last of them wherever it is.
-struct Uses {
-  std::size_t rows = 0, cols = 0, scalars = 0, partials = 0;
-  std::size_t loads = 0, stores = 0;  // full-size ones
-};
-
-Uses uses_of(const plan::Epilogue& epilogue, const GemmVariant& variant) {
-  Uses uses;
-  for (const plan::Load& load : epilogue.loads) {
-    switch (load.access) {
-      case Access::parameter: break;  // before all arrays
-      case Access::scalar: ++uses.scalars; break;
-      case Access::row: ++uses.rows; break;
-      case Access::col: ++uses.cols; break;
-      case Access::tile: ++uses.loads; break;
-    }
-  }
-  for (const plan::Store& store : epilogue.stores) {
-    ++(store.kind == plan::StoreKind::tile ? uses.stores : uses.partials);
-  }
-  if (variant.swapped) std::swap(uses.rows, uses.cols);
-  return uses;
-}
 
 // Behind the last of `count` entries of an array, 0 without any.
 std::size_t end_of(std::size_t array_at, std::size_t count, std::size_t entry_bytes) {
@@ -57,21 +34,26 @@ std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& confi
   using abi::FullSizeMaps;
   using abi::GemmParams;
   if (variant.is_shifted()) return sizeof(abi::ShiftedGemmParams);
-  const Uses uses = uses_of(epilogue, variant);
+  const auto num = [&](Access access) { return loads_of(epilogue, access).size(); };
+  const std::size_t num_rows = num(variant.swapped ? Access::col : Access::row);
+  const std::size_t num_cols = num(variant.swapped ? Access::row : Access::col);
+  const auto num_partials = static_cast<std::size_t>(pressure(epilogue).reductions);
+  const std::size_t num_loads = num(Access::tile),
+                    num_stores = epilogue.stores.size() - num_partials;
   const bool cuts = cut_columns(config) != 0;
   const std::array ends{
       offsetof(GemmParams, rows),
-      end_of(offsetof(GemmParams, rows), uses.rows, sizeof(abi::Vector)),
-      end_of(offsetof(GemmParams, cols), uses.cols, sizeof(abi::Vector)),
+      end_of(offsetof(GemmParams, rows), num_rows, sizeof(abi::Vector)),
+      end_of(offsetof(GemmParams, cols), num_cols, sizeof(abi::Vector)),
       end_of(offsetof(GemmParams, b_narrow), config.two_widths, sizeof(abi::TensorMap)),
-      end_of_maps(uses.loads, offsetof(FullSizeMaps, load)),
-      end_of_maps(uses.stores,
+      end_of_maps(num_loads, offsetof(FullSizeMaps, load)),
+      end_of_maps(num_stores,
                   cuts ? offsetof(FullSizeMaps, cut_store) : offsetof(FullSizeMaps, store)),
-      end_of(offsetof(GemmParams, scalars), uses.scalars, sizeof(abi::Vector)),
-      end_of(offsetof(GemmParams, partials), uses.partials, sizeof(abi::Partials)),
-      end_of(offsetof(GemmParams, plain_tiles), variant.plain_loads != 0 ? uses.loads : 0,
+      end_of(offsetof(GemmParams, scalars), num(Access::scalar), sizeof(abi::Vector)),
+      end_of(offsetof(GemmParams, partials), num_partials, sizeof(abi::Partials)),
+      end_of(offsetof(GemmParams, plain_tiles), variant.plain_loads != 0 ? num_loads : 0,
              sizeof(abi::Matrix)),
-      end_of(offsetof(GemmParams, plain_stores), variant.plain_stores != 0 ? uses.stores : 0,
+      end_of(offsetof(GemmParams, plain_stores), variant.plain_stores != 0 ? num_stores : 0,
              sizeof(abi::Matrix)),
   };
   constexpr std::size_t kAlignment = alignof(GemmParams);

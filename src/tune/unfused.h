@@ -18,8 +18,8 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 // Our time over the vendor's where nothing is fused into the product and operands are aligned,
 // interpolated between the rows of bare_gemm.def; empty where they say nothing.
 std::optional<double> bare_ratio(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes);
-// Whether that is so clearly below 1 that ours is worth being compiled for.
-bool beats_vendor(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes);
+// Whether such a ratio is so clearly below 1 that ours is worth being compiled for.
+bool beats_vendor(std::optional<double> bare_ratio);
 
 // Both together; the product takes `slowdown` times as long as on aligned operands.
 std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,

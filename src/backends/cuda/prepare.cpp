@@ -66,8 +66,9 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.candidates = family.configs(gemm, target);
     step.sizes = tune::typical_sizes(gemm.gemm);
     if (is_bare(gemm)) {
-      std::erase_if(step.sizes,
-                    [&](const auto& sizes) { return !tune::beats_vendor(gemm.gemm, sizes); });
+      std::erase_if(step.sizes, [&](const auto& sizes) {
+        return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes));
+      });
     }
     if (step.sizes.empty()) return vendor_kernels({bare("and the vendor's GEMM is about as fast")});
     step.most_kernels = kMostKernels;

@@ -122,11 +122,12 @@ void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
                  const codegen::DeviceLimits& limits, StepChoice& choice) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   choice.measured = "nothing is fused into it";
-  if (const auto ratio = tune::bare_ratio(gemm.gemm, choice.sizes)) {
+  const std::optional<double> ratio = tune::bare_ratio(gemm.gemm, choice.sizes);
+  if (ratio) {
     choice.measured += fmt::format(
         ", and by measurements at such sizes ours takes {:.2f} of the vendor's time", *ratio);
   }
-  if (tune::beats_vendor(gemm.gemm, choice.sizes)) {
+  if (tune::beats_vendor(ratio)) {
     choose_by_model(prepared, step, late, limits, choice);
   } else {
     choose_kernel(gemm, choice.sizes, limits, choice);  // tuning may come to another conclusion
