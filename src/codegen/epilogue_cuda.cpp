@@ -73,14 +73,16 @@ std::string literal(double value) {
   return text + "f";
 }
 
-std::string statement(const Compute& compute, const std::vector<std::string>& names,
-                      Numerics numerics) {
+std::string statement(const Epilogue& epilogue, const Compute& compute,
+                      const std::vector<std::string>& names, Numerics numerics) {
   if (compute.op == ir::Op::constant) return literal(compute.value);
   std::vector<std::string> args;
   for (int a = 0; a < ir::info(compute.op).arity; ++a) {
     args.push_back(names[static_cast<std::size_t>(compute.args[static_cast<std::size_t>(a)])]);
   }
   if (compute.op == ir::Op::cast) {
+    const bool is_sum = epilogue.has_accumulator && compute.args[0] == 0;
+    if (is_sum && compute.dtype != DType::bf16) args[0] = fmt::format("detached({})", args[0]);
     return fmt::format("round_to<{}>({})", element_cuda(compute.dtype), args[0]);
   }
   const std::string_view text = op_text(compute.op, numerics);
@@ -143,7 +145,7 @@ std::string body(const Epilogue& epilogue, Numerics numerics) {
   for (std::size_t i = 0; i < epilogue.computes.size(); ++i) {
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_compute()) + i;
     out += fmt::format("    const float {} = {};\n", names[slot],
-                       statement(epilogue.computes[i], names, numerics));
+                       statement(epilogue, epilogue.computes[i], names, numerics));
   }
   int result = 0;
   for (int i : result_order(epilogue)) {

@@ -96,13 +96,6 @@ plan::StoreKind transposed(plan::StoreKind kind) {
   return kind;
 }
 
-// Of such kernels ptxas runs one wgmma at a time (C7514, NVRTC 13.0.88), whatever their schedule.
-bool rounds_first_to_f16(const Epilogue& epilogue) {
-  return std::any_of(epilogue.computes.begin(), epilogue.computes.end(), [](const auto& compute) {
-    return compute.op == ir::Op::cast && compute.dtype == DType::f16 && compute.args[0] == 0;
-  });
-}
-
 // The step that computes the transposed result: a and b, rows and columns exchange their roles.
 FusedGemm swapped(FusedGemm step) {
   std::swap(step.gemm.a, step.gemm.b);
@@ -230,12 +223,6 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   }
   for (const plan::Store& store : step.epilogue.stores) {
     if (auto no = why_not_store(store)) return no;
-  }
-  if (rounds_first_to_f16(step.epilogue)) {
-    return WhyNot{
-        "f16_rounded_first",
-        "the product is rounded to f16 before anything else, which the vendor's GEMM does "
-        "as it stores."};
   }
   if (configs(step, target).empty()) {
     return WhyNot{"shared_memory",

@@ -110,9 +110,9 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
          (is_cluster ? kClusterClocks : 0);
 }
 
-double epilogue_clocks(const Pressure& load, const GemmConfig& config, double columns) {
+double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& config,
+                       double columns) {
   constexpr double kChunk = 64 * 64;
-  const bool in_ring = config.cooperative && config.split_k == 1;
   const double chunk = kChunkClocks + kOperationClocks * load.cost +
                        (in_ring ? kRingLoadClocks : kLoadClocks) * load.load_slots +
                        kStoreClocks * std::max(load.store_slots - 1, 0) +
@@ -168,7 +168,8 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
   const Pressure load = pressure(step.epilogue);
   const double main = main_clocks(config, columns, sizes.m, sizes.k);
-  const double epilogue = epilogue_clocks(load, config, columns);
+  const double epilogue =
+      epilogue_clocks(load, loads_in_ring(step.epilogue, config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   double clocks = kFillClocks + (is_cluster ? kClusterFillClocks : 0);
   if (config.cooperative) {
