@@ -1,0 +1,55 @@
+// What of a larger program becomes kernels: for hosts that run the rest themselves.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "epifuse/graph.h"
+#include "epifuse/program.h"
+
+namespace epifuse {
+
+/// What a host knows of its program beyond the graph.
+struct FusionRequest {
+  /// Values that one kernel computes together or not at all: the parts of one op of the host.
+  std::vector<std::vector<std::string>> whole;
+  /// Inputs of the graph that the host computes from values of the graph, with those values: a
+  /// kernel cannot both compute a value and wait for what is made of it.
+  std::map<std::string, std::vector<std::string>, std::less<>> after;
+};
+
+/// A tensor that goes between the host and a kernel.
+struct FusionTensor {
+  std::string value;                      ///< of the graph
+  std::optional<std::vector<Dim>> shape;  ///< where the kernel sees it in another, row-major
+};
+
+/// A product and the work around it: one kernel.
+struct FusedKernel {
+  std::string name;      ///< an identifier: "matmul_bias_gelu_erf"
+  std::string epilogue;  ///< its ops, in order: "bias+gelu_erf"
+  /// What to compile. The same for the same work: no name of the host's is in it.
+  Graph graph;
+  std::vector<FusionTensor> inputs, outputs;  ///< in order of the graph's
+  std::vector<std::string> values;            ///< of the host's graph, computed inside
+};
+
+/// A value that depends on a product and that no kernel computes.
+struct LeftOutValue {
+  std::string value, code, why;  ///< a stable code, and one sentence
+};
+
+struct Fusions {
+  std::vector<FusedKernel> kernels;  ///< in an order in which they can run
+  std::vector<LeftOutValue> left_out;
+};
+
+/// The kernels that `target` fuses of `graph`, whose outputs are all values that the host reads. Only
+/// what pays: a product with work around it, of which no more is stored than without it.
+/// Throws ArgumentError when the request names values that the graph has not.
+Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options = {},
+                     const FusionRequest& request = {});
+
+}  // namespace epifuse
