@@ -57,7 +57,8 @@ void epifuse_free(char* text);
      {"target": "auto" | "cpu" | "cuda" | "sm_90a", "numerics": "fast" | "exact" | "approx",
       "tf32": false,
       "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not at all
-      "after": {"leaf": ["value"]}}            inputs that the host computes from values of the graph
+      "after": {"leaf": ["value"]},            inputs that the host computes from values of the graph
+      "in_memory": ["value"]}                  values that the host needs in memory in any case
    The answer, kernels in an order in which they can run:
      {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier
                    "epilogue": "bias+gelu_erf",         its ops, in order

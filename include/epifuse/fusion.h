@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct FusionRequest {
   /// Inputs of the graph that the host computes from values of the graph, with those values: a
   /// kernel cannot both compute a value and wait for what is made of it.
   std::map<std::string, std::vector<std::string>, std::less<>> after;
+  /// Values that the host needs in memory whoever computes them: its results, operands of what it
+  /// does not fuse elementwise work into. Of others it reads what the kernels store.
+  std::set<std::string, std::less<>> in_memory;
 };
 
 /// A tensor that goes between the host and a kernel.
@@ -30,7 +34,8 @@ struct FusionTensor {
 struct FusedKernel {
   std::string name;      ///< an identifier: "matmul_bias_gelu_erf"
   std::string epilogue;  ///< its ops, in order: "bias+gelu_erf"
-  /// What to compile. The same for the same work: no name of the host's is in it.
+  /// What to compile: no name of the host's is in it, nor its strides, so that the same work is the
+  /// same text. Inputs are declared row-major, whatever their tensors will be.
   Graph graph;
   std::vector<FusionTensor> inputs, outputs;  ///< in order of the graph's
   std::vector<std::string> values;            ///< of the host's graph, computed inside
@@ -46,8 +51,8 @@ struct Fusions {
   std::vector<LeftOutValue> left_out;
 };
 
-/// The kernels that `target` fuses of `graph`, whose outputs are all values that the host reads. Only
-/// what pays: a product with work around it, of which no more is stored than without it.
+/// The kernels that `target` fuses of `graph`, whose outputs are all values that the host reads.
+/// Only what pays: a product with work around it, of which no more is stored than without it.
 /// Throws ArgumentError when the request names values that the graph has not.
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options = {},
                      const FusionRequest& request = {});

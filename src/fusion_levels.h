@@ -1,0 +1,20 @@
+// Cuts a host's graph where the host computes something in between.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "epifuse/fusion.h"
+#include "ir/graph.h"
+
+namespace epifuse {
+
+// The graphs of the values that need 0, 1, 2.. turns of the host before them; empty ones are left
+// out. What comes from an earlier one is an input. So whatever a plan of one of them puts into one
+// kernel, the host never has to compute in the middle of it. Reshapes that hide a product's result
+// from the work on it are moved behind that work; results are named and shaped as the work has
+// them. Throws ArgumentError when the host says that a value waits for itself.
+std::vector<ir::Graph> fusion_levels(const ir::Graph& graph, const FusionRequest& request);
+
+}  // namespace epifuse

@@ -1,0 +1,42 @@
+// Which values of a planned step pay to be in its kernel, when a host can compute the others.
+#pragma once
+
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "epifuse/fusion.h"
+#include "plan/plan.h"
+
+namespace epifuse {
+
+// A plan of one level of a host's graph, with what the host says of it.
+class HostPlan {
+ public:
+  HostPlan(const plan::Plan& plan, const FusionRequest& request);
+
+  const plan::Plan& plan() const { return plan_; }
+  // Of the values that `step` computes, those whose kernel and what is left to the host move the
+  // fewest bytes together; without parts of ops of the host. In graph order, empty when the product
+  // itself is such a part.
+  std::vector<ir::ValueId> worth_computing(const plan::FusedGemm& step) const;
+  // Whether something outside of `inside` reads the value.
+  bool is_read_outside(ir::ValueId value, const std::set<ir::ValueId>& inside) const;
+
+ private:
+  using Values = std::set<ir::ValueId>;
+  Values without(const Values& values, const std::vector<ir::ValueId>& dropped) const;
+  Values without_parts(Values values) const;
+  double bytes(ir::ValueId value, const ir::Shape& tile) const;
+  double traffic(const Values& all, const Values& inside, const ir::Shape& tile) const;
+  std::vector<ir::ValueId> unit(ir::ValueId value) const;
+
+  const plan::Plan& plan_;
+  std::vector<std::vector<ir::ValueId>> dependents_;      // live computed values that read a value
+  std::vector<bool> is_result_, in_memory_, in_product_;  // in_product_: a product's step has it
+  std::unordered_map<ir::ValueId, std::size_t> unit_of_;
+  std::vector<std::vector<ir::ValueId>> units_;
+};
+
+}  // namespace epifuse

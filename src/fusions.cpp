@@ -1,0 +1,151 @@
+// Finds the kernels of a larger program: levels -> plan -> what pays -> a graph for each kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/kernel.h"
+#include "epifuse/error.h"
+#include "epifuse/fusion.h"
+#include "fusion_kernel.h"
+#include "fusion_levels.h"
+#include "fusion_region.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "target.h"
+
+namespace epifuse {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+using ir::ValueId;
+
+void check_names(const FusionRequest& request, const Names& names) {
+  const auto check = [&](std::string_view what, const std::string& name) {
+    if (names.contains(name)) return;
+    throw ArgumentError(fmt::format("{}: expected values of the graph, got '{}'", what, name));
+  };
+  for (const auto& values : request.whole) {
+    for (const std::string& value : values) check("whole", value);
+  }
+  for (const auto& [input, values] : request.after) {
+    check("after", input);
+    for (const std::string& value : values) check("after", value);
+  }
+  for (const std::string& value : request.in_memory) check("in_memory", value);
+}
+
+// "matmul_bias_gelu_erf"
+std::string kernel_name(const std::string& label) {
+  std::string name = "matmul_" + label;
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name;
+}
+
+class Finder {
+ public:
+  Finder(const codegen::TargetInfo& target, const CompileOptions& options,
+         const FusionRequest& request, const Names& names)
+      : target_(target), options_(options), request_(request), names_(names) {}
+
+  void add(const ir::Graph& level) {
+    const plan::Plan plan = plan::make_plan(level, options_);
+    const HostPlan host(plan, request_);
+    for (const plan::LeftOut& value : plan.left_out) {
+      leave_out(plan.graph[value.value].name, value.why);
+    }
+    for (const plan::Step& step : plan.steps) {
+      if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(host, *gemm);
+    }
+  }
+  Fusions take() { return std::move(found_); }
+
+ private:
+  void add_step(const HostPlan& host, const plan::FusedGemm& step) {
+    const ir::Graph& graph = host.plan().graph;
+    const std::vector<ValueId> values = host.worth_computing(step);
+    const auto computed = plan::computed_values(host.plan(), step);
+    for (const ValueId id : computed) {
+      if (values.empty() || std::find(values.begin(), values.end(), id) != values.end()) continue;
+      leave_out(graph[id].name, {"stores_more", fmt::format("With {} the kernel and the rest would "
+                                                            "move more bytes than without it.",
+                                                            graph[id].name)});
+    }
+    const auto no = values.empty() ? nothing_to_fuse(graph[step.gemm.matmul].name)
+                                   : add_kernel(host, values, graph[step.gemm.matmul].name);
+    if (!no) return;
+    for (const ValueId id : values.empty() ? computed : values) leave_out(graph[id].name, *no);
+  }
+
+  std::optional<plan::WhyNot> add_kernel(const HostPlan& host, const std::vector<ValueId>& values,
+                                         const std::string& product) {
+    CutResult cut = cut_kernel(host, values, names_);
+    if (cut.why_not) return cut.why_not;
+    const plan::Plan plan =
+        plan::make_plan(passes::run_all(cut.kernel.graph, options_.numerics), options_);
+    const auto* step =
+        plan.steps.size() == 1 ? std::get_if<plan::FusedGemm>(&plan.steps[0]) : nullptr;
+    if (step == nullptr) {
+      return plan::WhyNot{"not_one_kernel", fmt::format("The work on {} takes more than a kernel: "
+                                                        "an operand or a result needs a copy.",
+                                                        product)};
+    }
+    if (plan::is_bare(*step)) return nothing_to_fuse(product);
+    if (auto no = why_not_fused(plan, *step)) return no;
+    FusedKernel kernel{.name = kernel_name(plan::label(step->epilogue)),
+                       .epilogue = plan::label(step->epilogue),
+                       .graph = Graph::parse(ir::print(without_names(cut.kernel.graph))),
+                       .inputs = std::move(cut.kernel.inputs),
+                       .outputs = std::move(cut.kernel.outputs),
+                       .values = {}};
+    for (const ValueId id : values) kernel.values.push_back(host.plan().graph[id].name);
+    found_.kernels.push_back(std::move(kernel));
+    return std::nullopt;
+  }
+
+  static plan::WhyNot nothing_to_fuse(const std::string& product) {
+    return {"nothing_to_fuse",
+            fmt::format("There is no work on {} that pays to be done with it.", product)};
+  }
+
+  // On GPUs a step that no family takes would run as product and tail, which the host can do too.
+  std::optional<plan::WhyNot> why_not_fused(const plan::Plan& plan,
+                                            const plan::FusedGemm& step) const {
+    if (target_.kind == DeviceKind::cpu) return std::nullopt;
+    std::optional<plan::WhyNot> first;
+    for (const codegen::KernelFamily& family : codegen::all_families()) {
+      auto no = family.why_not(plan, step, target_);
+      if (!no) return std::nullopt;
+      if (!first) first = std::move(no);
+    }
+    return first.value_or(plan::WhyNot{"no_family", "There is no kernel family for the target."});
+  }
+
+  // What does not depend on a product, and what plans add, is no news to the host.
+  void leave_out(const std::string& value, const plan::WhyNot& why) {
+    if (why.code == "no_matmul" || !names_.contains(value)) return;
+    found_.left_out.push_back({value, why.code, why.sentence});
+  }
+
+  const codegen::TargetInfo& target_;
+  const CompileOptions& options_;
+  const FusionRequest& request_;
+  const Names& names_;
+  Fusions found_;
+};
+
+}  // namespace
+
+Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
+                     const FusionRequest& request) {
+  const codegen::TargetInfo& info = target_info(target);
+  Names names;
+  for (const ir::Node& node : graph.ir().nodes) names.insert(node.name);
+  check_names(request, names);
+  CompileOptions planned = options;
+  planned.allow_tf32 = options.allow_tf32 && info.kind == DeviceKind::cuda;
+  Finder finder(info, planned, request, names);
+  for (const ir::Graph& level : fusion_levels(graph.ir(), request)) finder.add(level);
+  return finder.take();
+}
+
+}  // namespace epifuse

@@ -1,0 +1,126 @@
+// What hosts are told to fuse: which values, as which graphs, in which shapes.
+#include "epifuse/fusion.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "epifuse/error.h"
+#include "ir/graph.h"
+#include "ir/text.h"
+
+namespace epifuse {
+namespace {
+
+const Target kHopper{DeviceKind::cuda, "sm_90a"};
+
+std::string show(const FusionTensor& tensor) {
+  return tensor.shape ? tensor.value + ir::print(*tensor.shape) : tensor.value;
+}
+
+// One line a kernel, "name(inputs) -> outputs: values", one a value left out, "value: code".
+std::string found(const std::string& text, const FusionRequest& request = {},
+                  const Target& target = Target::cpu(), const CompileOptions& options = {}) {
+  const Fusions fusions = find_fusions(Graph::parse(text), target, options, request);
+  std::string out;
+  for (const FusedKernel& kernel : fusions.kernels) {
+    std::vector<std::string> inputs, outputs;
+    for (const FusionTensor& tensor : kernel.inputs) inputs.push_back(show(tensor));
+    for (const FusionTensor& tensor : kernel.outputs) outputs.push_back(show(tensor));
+    out += fmt::format("{}({}) -> {}: {}\n", kernel.name, fmt::join(inputs, ", "),
+                       fmt::join(outputs, ", "), fmt::join(kernel.values, " "));
+  }
+  for (const LeftOutValue& value : fusions.left_out) {
+    out += fmt::format("{}: {}\n", value.value, value.code);
+  }
+  return out;
+}
+
+const char* const kLayer =
+    "graph g(x: bf16[B*S, K], w: bf16[K, N], b: bf16[N], r: bf16[B, S, N]) {\n"
+    "  h = matmul x, w\n  t = add h, b\n  g = gelu_erf t\n  v = reshape g [B, S, N]\n"
+    "  y = add v, r\n  return y\n}\n";
+
+TEST(Fusion, TakesInTheWorkOnAProductAndSeesThroughReshapes) {
+  EXPECT_EQ(found(kLayer),
+            "matmul_bias_gelu_erf_residual(x, w, b, r[B*S, N]) -> y[B*S, N]: h t g y\n");
+}
+
+TEST(Fusion, KernelTextHasNoNameOfTheHost) {
+  const Fusions fusions = find_fusions(Graph::parse(kLayer), Target::cpu());
+  ASSERT_EQ(fusions.kernels.size(), 1U);
+  EXPECT_EQ(fusions.kernels[0].graph.str(),
+            "graph kernel(x0: bf16[d0, d1], x1: bf16[d1, d2], x2: bf16[d2], x3: bf16[d0, d2]) {\n"
+            "  t0 = matmul x0, x1\n  t1 = add t0, x2\n  t2 = gelu_erf t1\n  t3 = add t2, x3\n"
+            "  return t3 as y0\n}\n");
+  EXPECT_EQ(fusions.kernels[0].epilogue, "bias+gelu_erf+residual");
+}
+
+TEST(Fusion, ValuesOfANormStayWithTheHost) {
+  // The host reads y anyway; f and q cost four bytes each if they are stored.
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N], r: bf16[M, N]) {\n  h = matmul x, w\n"
+      "  y = add h, r\n  f = cast y -> f32\n  q = mul f, f\n  return y, f, q\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"y"}}),
+            "matmul_residual(x, w, r) -> y[M, N]: h y\nf: stores_more\nq: stores_more\n");
+}
+
+TEST(Fusion, WhatIsSavedForBackwardIsAnotherResult) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N], b: bf16[N]) {\n  h = matmul x, w\n"
+      "  t = add h, b\n  y = silu t\n  return y, t\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"y", "t"}}),
+            "matmul_bias_silu_output(x, w, b) -> t[M, N], y[M, N]: h t y\n");
+}
+
+TEST(Fusion, NothingWaitsForWhatTheHostMakesOfIt) {
+  // n is a norm of y; the last residual belongs to the second product, not to the first.
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, K], r: bf16[M, K], n: bf16[M, K], v: bf16[K, K]) {\n"
+      "  h = matmul x, w\n  y = add h, r\n  u = matmul n, v\n  z = add y, u\n  return y, z\n}\n";
+  EXPECT_EQ(found(text, {.after = {{"n", {"y"}}}, .in_memory = {"y", "z"}}),
+            "matmul_residual(x, w, r) -> y[M, K]: h y\n"
+            "matmul_residual(n, v, y) -> z[M, K]: u z\n");
+}
+
+TEST(Fusion, PartsOfAnOpGoTogether) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N], b: bf16[N]) {\n  p = matmul x, w -> f32\n"
+      "  c = cast b -> f32\n  s = add p, c\n  y = cast s -> bf16\n  z = relu y\n  return z\n}\n";
+  EXPECT_EQ(found(text, {.whole = {{"p", "c", "s", "y"}}, .in_memory = {"z"}}),
+            "matmul_bias_relu(x, w, b) -> z[M, N]: p c s y z\n");
+}
+
+TEST(Fusion, BareProductsAreTheHosts) {
+  EXPECT_EQ(found("graph g(x: bf16[M, K], w: bf16[K, N]) {\n  y = matmul x, w\n  return y\n}\n"),
+            "y: nothing_to_fuse\n");
+}
+
+TEST(Fusion, SaysWhyATargetHasNoKernel) {
+  const std::string text =
+      "graph g(x: f32[M, K], w: f32[K, N] strides [1, S], b: f32[N]) {\n  h = matmul x, w\n"
+      "  y = add h, b\n  return y\n}\n";
+  EXPECT_EQ(found(text), "matmul_bias(x, w, b) -> y[M, N]: h y\n");
+  EXPECT_EQ(
+      find_fusions(Graph::parse(text), Target::cpu()).kernels.at(0).graph.str().find("strides"),
+      std::string::npos);
+  const Fusions fusions = find_fusions(Graph::parse(text), kHopper);
+  EXPECT_TRUE(fusions.kernels.empty());
+  ASSERT_EQ(fusions.left_out.size(), 2U);
+  EXPECT_EQ(fusions.left_out[0].code, "tf32_not_allowed");
+  EXPECT_EQ(fusions.left_out[0].why.substr(0, 9), "x is f32,");
+  EXPECT_EQ(found(text, {}, kHopper, {.allow_tf32 = true}),
+            "matmul_bias(x, w, b) -> y[M, N]: h y\n");
+}
+
+TEST(Fusion, RefusesNamesThatTheGraphHasNot) {
+  EXPECT_THROW(found(kLayer, {.whole = {{"nobody"}}}), ArgumentError);
+  EXPECT_THROW(found(kLayer, {.after = {{"x", {"nobody"}}}}), ArgumentError);
+  EXPECT_THROW(found(kLayer, {.in_memory = {"nobody"}}), ArgumentError);
+  EXPECT_THROW(found(kLayer, {.after = {{"x", {"y"}}}}), ArgumentError);  // y is made of x
+}
+
+}  // namespace
+}  // namespace epifuse
