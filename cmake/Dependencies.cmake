@@ -1,4 +1,4 @@
-# Libraries of the Debian archive, and the two wheels that `./dev` unpacks into .deps/.
+# Libraries of the Debian archive, and the wheels that `./dev` unpacks into .deps/.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 # {fmt} 9 is compiled once (src/base/fmt_library.cpp): header-only, it is two thirds of the work on
@@ -20,6 +20,9 @@ if(EPIFUSE_BUILD_TESTS)
 endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
+include(cmake/Fetch.cmake)
+
+epifuse_fetch(nvidia-cutlass==4.2.0.0)
 set(EPIFUSE_CUTLASS_INCLUDE
     "${PROJECT_SOURCE_DIR}/.deps/nvidia-cutlass-4.2.0.0/cutlass_library/source/include"
     CACHE PATH "Include folder of CUTLASS 4.2.0 (for the embedded device headers)")
@@ -29,3 +32,4 @@ if(NOT EXISTS "${EPIFUSE_CUTLASS_INCLUDE}/cute/arch/mma_sm90_gmma.hpp")
   message(FATAL_ERROR "CUTLASS headers not found in ${EPIFUSE_CUTLASS_INCLUDE}: run ./dev build, "
                       "or set EPIFUSE_CUTLASS_INCLUDE")
 endif()
+epifuse_torch_headers()

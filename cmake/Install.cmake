@@ -1,7 +1,7 @@
-# Install rules of the library: headers, archive, and a package for find_package(epifuse).
+# Install rules of the libraries, their headers, and a package for find_package(epifuse).
 include(CMakePackageConfigHelpers)
 
-install(TARGETS epifuse EXPORT epifuse_targets)
+install(TARGETS epifuse epifuse_c EXPORT epifuse_targets)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/epifuse" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 set(epifuse_package "${CMAKE_INSTALL_LIBDIR}/cmake/epifuse")
 install(EXPORT epifuse_targets NAMESPACE epifuse:: DESTINATION "${epifuse_package}")

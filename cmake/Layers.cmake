@@ -42,5 +42,22 @@ function(epifuse_library)
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(epifuse PUBLIC cxx_std_20)
   target_link_libraries(epifuse PRIVATE ${EPIFUSE_LINK_LIBRARIES})
-  include(cmake/Install.cmake)
+endfunction()
+
+# The C interface as a shared library, which exports nothing else.
+function(epifuse_c_library)
+  epifuse_objects_up_to(compile objects)
+  add_library(epifuse_c SHARED ${objects})
+  set(exports "${PROJECT_SOURCE_DIR}/cmake/epifuse_c.map")
+  set_target_properties(epifuse_c PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib" LINK_DEPENDS "${exports}"
+    BUILD_WITH_INSTALL_RPATH ON)  # CMake would pad it with empty ones, which mean "here"
+  target_include_directories(epifuse_c PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(epifuse_c PRIVATE ${EPIFUSE_LINK_LIBRARIES})
+  target_link_options(epifuse_c PRIVATE "LINKER:--version-script=${exports}")
+  if(NOT EPIFUSE_SANITIZE AND NOT EPIFUSE_FUZZ)  # their run time is the executable's
+    target_link_options(epifuse_c PRIVATE LINKER:--no-undefined)
+  endif()
 endfunction()

@@ -39,6 +39,7 @@ class Levels {
       }
     }
     for (std::size_t id = 0; id < graph.nodes.size(); ++id) find(static_cast<ValueId>(id));
+    for (const std::vector<std::string>& part : request.whole) raise(part, ids);
   }
   int operator[](ValueId id) const { return levels_[index(id)]; }
   int highest() const { return *std::max_element(levels_.begin(), levels_.end()); }
@@ -84,6 +85,14 @@ class Levels {
       level = std::max(level, levels_[index(arg)] + (graph_[id].op == Op::input ? 1 : 0));
     }
     return level;
+  }
+
+  // The parts of one op belong to the level of its result, which needs all of them.
+  void raise(const std::vector<std::string>& parts,
+             const std::unordered_map<std::string, ValueId>& ids) {
+    int level = 0;
+    for (const std::string& part : parts) level = std::max(level, levels_[index(ids.at(part))]);
+    for (const std::string& part : parts) levels_[index(ids.at(part))] = level;
   }
 
   const Graph& graph_;

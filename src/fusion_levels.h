@@ -1,7 +1,6 @@
 // Cuts a host's graph where the host computes something in between.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

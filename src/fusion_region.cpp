@@ -118,7 +118,8 @@ std::vector<ValueId> HostPlan::worth_computing(const plan::FusedGemm& step) cons
       Values fewer = without(now, {id});
       if (!fewer.contains(step.gemm.matmul)) continue;
       const double bytes = traffic(all, fewer, tile);
-      if (bytes >= least) continue;
+      const bool is_larger = bytes == least && improved && fewer.size() > best.size();
+      if (bytes >= least && !is_larger) continue;
       least = bytes;
       best = std::move(fewer);
       improved = true;

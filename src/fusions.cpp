@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "codegen/kernel.h"
 #include "epifuse/error.h"
@@ -10,6 +11,7 @@
 #include "fusion_levels.h"
 #include "fusion_region.h"
 #include "ir/text.h"
+#include "ir/views.h"
 #include "passes/pipeline.h"
 #include "target.h"
 
@@ -18,6 +20,7 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 using ir::ValueId;
+using Ids = std::map<std::string_view, ValueId>;
 
 void check_names(const FusionRequest& request, const Names& names) {
   const auto check = [&](std::string_view what, const std::string& name) {
@@ -34,6 +37,22 @@ void check_names(const FusionRequest& request, const Names& names) {
   for (const std::string& value : request.in_memory) check("in_memory", value);
 }
 
+// What kernels read of other levels must be in memory, whoever computes it.
+void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const Ids& ids,
+                          Names& in_memory) {
+  const auto add = [&](ValueId value) {
+    const auto found = ids.find(plan.graph[ir::storage(plan.graph, value)].name);
+    if (found != ids.end()) in_memory.insert(graph[ir::storage(graph, found->second)].name);
+  };
+  for (const plan::Step& step : plan.steps) {
+    const auto* gemm = std::get_if<plan::FusedGemm>(&step);
+    if (gemm == nullptr) continue;
+    add(gemm->gemm.a.value);
+    add(gemm->gemm.b.value);
+    for (const plan::Load& load : gemm->epilogue.loads) add(load.value);
+  }
+}
+
 // "matmul_bias_gelu_erf"
 std::string kernel_name(const std::string& label) {
   std::string name = "matmul_" + label;
@@ -47,8 +66,7 @@ class Finder {
          const FusionRequest& request, const Names& names)
       : target_(target), options_(options), request_(request), names_(names) {}
 
-  void add(const ir::Graph& level) {
-    const plan::Plan plan = plan::make_plan(level, options_);
+  void add(const plan::Plan& plan) {
     const HostPlan host(plan, request_);
     for (const plan::LeftOut& value : plan.left_out) {
       leave_out(plan.graph[value.value].name, value.why);
@@ -139,12 +157,23 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
                      const FusionRequest& request) {
   const codegen::TargetInfo& info = target_info(target);
   Names names;
-  for (const ir::Node& node : graph.ir().nodes) names.insert(node.name);
+  Ids ids;
+  for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {
+    const std::string& name = graph.ir().nodes[i].name;
+    names.insert(name);
+    ids.emplace(name, static_cast<ValueId>(i));
+  }
   check_names(request, names);
   CompileOptions planned = options;
   planned.allow_tf32 = options.allow_tf32 && info.kind == DeviceKind::cuda;
-  Finder finder(info, planned, request, names);
-  for (const ir::Graph& level : fusion_levels(graph.ir(), request)) finder.add(level);
+  std::vector<plan::Plan> plans;
+  for (const ir::Graph& level : fusion_levels(graph.ir(), request)) {
+    plans.push_back(plan::make_plan(level, planned));
+  }
+  FusionRequest all = request;
+  for (const plan::Plan& plan : plans) add_read_by_products(plan, graph.ir(), ids, all.in_memory);
+  Finder finder(info, planned, all, names);
+  for (const plan::Plan& plan : plans) finder.add(plan);
   return finder.take();
 }
 

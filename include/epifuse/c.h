@@ -85,6 +85,8 @@ EpifuseStatus epifuse_kernel(const char* graph, size_t graph_length, const char*
 
 int epifuse_num_inputs(const EpifuseKernel* kernel);
 int epifuse_num_outputs(const EpifuseKernel* kernel);
+/* 1 when its tensors are memory of a GPU, 0 when they are the host's: what the target came to. */
+int epifuse_is_cuda(const EpifuseKernel* kernel);
 
 /* Dtype, rank and sizes of output `index` for these inputs (all of them, in order; only rank, dtype and
    sizes are read). */

@@ -1,6 +1,7 @@
 // What every backend offers. A row of backends.def.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,6 +48,8 @@ class Executable {
   // Measures the ways to run each step on these tensors and takes the best from now on, on this
   // machine also in later programs: a line for each step that has a choice. Overwrites outputs.
   virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }
+  // Binaries that the run-time compiler has made for it so far; those of a cache do not count.
+  virtual std::int64_t num_compiled() const { return 0; }
 };
 
 struct Backend {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <future>
 #include <map>
 #include <mutex>
@@ -99,6 +100,7 @@ struct Jit::Impl {
 
   void compile(Job& job) {
     const std::shared_ptr<const Nvrtc> compiler = nvrtc();
+    ++num_compiled;
     auto binary = std::make_shared<const Binary>(compile_or_report(*compiler, *job.source));
     if (!binary->cubin.empty()) {
       // Named by the compiler that made it: the record that gave job.key may have been out of date.
@@ -148,11 +150,14 @@ struct Jit::Impl {
   std::optional<std::string> known_toolchain;
   std::mutex results_mutex;
   std::map<std::string, std::shared_future<Result>> results;
+  std::atomic<std::int64_t> num_compiled = 0;
 };
 
 Jit::Jit(KernelCache cache) : impl_(std::make_shared<Impl>(std::move(cache))) {}
 
 const KernelCache& Jit::cache() const { return impl_->cache; }
+
+std::int64_t Jit::num_compiled() const { return impl_->num_compiled; }
 
 std::vector<Result> Jit::get(std::span<const codegen::KernelSource> sources) {
   std::vector<Job> jobs;

@@ -1,6 +1,7 @@
 // From source to cubin: memory, then disk, then NVRTC.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -81,6 +82,7 @@ class Jit {
   // Throws UnavailableError when something must be compiled and no NVRTC is found.
   std::vector<std::shared_ptr<const Binary>> get(std::span<const codegen::KernelSource> sources);
   const KernelCache& cache() const;
+  std::int64_t num_compiled() const;  // sources given to NVRTC, as they were in no cache
 
  private:
   struct Impl;

@@ -75,6 +75,7 @@ class CudaExecutable : public backends::Executable {
   std::vector<std::pair<std::string, std::string>> sources() const override;
   void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
+  std::int64_t num_compiled() const override { return jit_->num_compiled(); }
 
  private:
   jit::CuContext current_context() const;

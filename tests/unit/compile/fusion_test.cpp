@@ -93,6 +93,17 @@ TEST(Fusion, PartsOfAnOpGoTogether) {
             "matmul_bias_relu(x, w, b) -> z[M, N]: p c s y z\n");
 }
 
+TEST(Fusion, PartsOfAnOpFollowItBehindTheHost) {
+  // c needs no turn of the host, but belongs to an op that does.
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, K], n: bf16[M, K], b: bf16[K]) {\n  h = matmul x, w\n"
+      "  y = relu h\n  p = matmul n, w -> f32\n  c = cast b -> f32\n  s = add p, c\n"
+      "  u = cast s -> bf16\n  z = add y, u\n  return y, z\n}\n";
+  EXPECT_EQ(found(text, {.whole = {{"p", "c", "s", "u"}}, .after = {{"n", {"y"}}}}),
+            "matmul_relu(x, w) -> y[M, K]: h y\n"
+            "matmul_bias_residual(n, w, b, y) -> z[M, K]: p c s u z\n");
+}
+
 TEST(Fusion, BareProductsAreTheHosts) {
   EXPECT_EQ(found("graph g(x: bf16[M, K], w: bf16[K, N]) {\n  y = matmul x, w\n  return y\n}\n"),
             "y: nothing_to_fuse\n");

@@ -64,6 +64,7 @@ TEST(Jit, EachKeyIsCompiledOnceUnderManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& result : results) EXPECT_EQ(result, results[0]);  // the same objects
+  EXPECT_EQ(jit.num_compiled(), 3);
 }
 
 TEST(Jit, RefusedSourceIsReportedAndTheOthersCompile) {
@@ -95,6 +96,7 @@ TEST(Jit, WarmStartNeedsNoNvrtc) {
     EXPECT_TRUE(same(*warm[i], *cold[i]));
     EXPECT_EQ(warm[i]->compile_seconds, 0);
   }
+  EXPECT_EQ(jit.num_compiled(), 0);
   const codegen::KernelSource fresh = small_source("5.0f");
   EXPECT_THROW(jit.get({&fresh, 1}), UnavailableError);
 }

@@ -1,0 +1,15 @@
+"""epifuse: a matrix multiply and the elementwise work around it, as one kernel.
+
+`epifuse.torch` is the door for PyTorch; this module needs nothing but the C++ core.
+"""
+
+from epifuse._native import (
+    BadInputError,
+    BugError,
+    Error,
+    FailedError,
+    UnavailableError,
+    version,
+)
+
+__all__ = ["BadInputError", "BugError", "Error", "FailedError", "UnavailableError", "version"]

@@ -1,0 +1,116 @@
+"""The C++ core, reached through its C interface (include/epifuse/c.h)."""
+
+import ctypes
+import functools
+import json
+import os
+import pathlib
+from typing import Any
+
+LIBRARY = "libepifuse_c.so"
+OP_LIBRARY = "libepifuse_torch_op.so"
+PATH_VARIABLE = "EPIFUSE_LIBRARY_PATH"
+
+
+class Error(RuntimeError):
+    """Base of what epifuse raises; says what was expected and what came."""
+
+
+class BadInputError(Error, ValueError):
+    """A graph, options or tensors that do not fit."""
+
+
+class UnavailableError(Error):
+    """This machine lacks a GPU, a driver or a library; says where it was looked for."""
+
+
+class FailedError(Error):
+    """The run-time compiler or the device failed."""
+
+
+class BugError(Error):
+    """A broken invariant of epifuse itself."""
+
+
+_ERRORS = {2: BadInputError, 3: UnavailableError, 4: FailedError, 70: BugError}
+
+
+def library_path(name: str) -> pathlib.Path:
+    """Where a shared library of epifuse is: beside this package, or in $EPIFUSE_LIBRARY_PATH."""
+    folders = [pathlib.Path(__file__).parent / "lib"]
+    if os.environ.get(PATH_VARIABLE):
+        folders.insert(0, pathlib.Path(os.environ[PATH_VARIABLE]))
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    places = ", ".join(str(folder) for folder in folders)
+    raise UnavailableError(f"expected {name} in one of: {places}; "
+                           f"install the wheel, or name a folder in {PATH_VARIABLE}")
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The core, loaded when first asked for. Raises UnavailableError without it."""
+    path = library_path(LIBRARY)
+    try:
+        loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be loaded: {error}") from error
+    text, answer = ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)
+    loaded.epifuse_version.restype = text
+    loaded.epifuse_last_error.restype = text
+    loaded.epifuse_free.argtypes = [ctypes.c_void_p]
+    loaded.epifuse_fusions.argtypes = [text, text, answer]
+    loaded.epifuse_describe.argtypes = [text, answer]
+    loaded.epifuse_explain.argtypes = [text, text, answer]
+    loaded.epifuse_counts.restype = Counts
+    return loaded
+
+
+class Counts(ctypes.Structure):
+    """Programs that kernels of this process compiled, and GPU binaries that came from no cache."""
+
+    _fields_ = [("programs", ctypes.c_int64), ("binaries", ctypes.c_int64)]
+
+
+def check(status: int) -> None:
+    """Raises what a status of the C interface stands for."""
+    if status != 0:
+        message = library().epifuse_last_error().decode("utf-8", "replace")
+        raise _ERRORS.get(status, BugError)(message)
+
+
+def _ask(function: str, *arguments: str) -> Any:
+    answer = ctypes.c_void_p()
+    encoded = [argument.encode() for argument in arguments]
+    check(getattr(library(), function)(*encoded, ctypes.byref(answer)))
+    try:
+        return json.loads(ctypes.string_at(answer.value))
+    finally:
+        library().epifuse_free(answer)
+
+
+def version() -> str:
+    """Version of the C++ core."""
+    return library().epifuse_version().decode()
+
+
+def counts() -> Counts:
+    """What this process compiled so far."""
+    return library().epifuse_counts()
+
+
+def fusions(text: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The kernels of a graph, and what was left out: see epifuse_fusions in epifuse/c.h."""
+    return _ask("epifuse_fusions", text, json.dumps(options))
+
+
+@functools.lru_cache(maxsize=4096)
+def describe(text: str) -> dict[str, Any]:
+    """Name, inputs and outputs of a graph: see epifuse_describe in epifuse/c.h."""
+    return _ask("epifuse_describe", text)
+
+
+def explain(text: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What became of a graph: see epifuse_explain in epifuse/c.h."""
+    return _ask("epifuse_explain", text, json.dumps(options))

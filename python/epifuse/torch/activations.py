@@ -1,0 +1,90 @@
+"""Rows of the aten table for activations, and what they take from `elementwise`."""
+
+from __future__ import annotations
+
+import math
+
+from .elementwise import ONE, Operand, inside
+from .emitter import Args, Emitter
+from .values import ARITHMETIC, Literal, Refusal
+
+_SOFTPLUS_BOUND = 80  # above it PyTorch's exp may overflow where epifuse's softplus does not
+
+
+def _in_result(emit: Emitter, args: Args) -> Operand:
+    if emit.dtype not in ARITHMETIC:
+        raise Refusal("dtype", f"{emit.what} gives {emit.dtype}, which arithmetic is not done on.")
+    return emit.to(emit.operand(args["self"]), emit.dtype)
+
+
+def gelu(emit: Emitter, args: Args) -> Operand:
+    """Both forms."""
+    forms = {"none": "gelu_erf", "tanh": "gelu_tanh"}
+    if args["approximate"] not in forms:
+        raise Refusal("option", f"{emit.what} has an unknown form.")
+    return emit.op(forms[args["approximate"]], _in_result(emit, args))
+
+
+def relu6(emit: Emitter, args: Args) -> Operand:
+    """x from 0 to 6."""
+    return emit.op("clamp", _in_result(emit, args), Literal(0.0), Literal(6.0))
+
+
+def leaky_relu(emit: Emitter, args: Args) -> Operand:
+    """x, or a multiple of it below 0."""
+    slope = emit.number(args["negative_slope"])
+    if math.isinf(slope):
+        raise Refusal("scalar_operand", f"The slope of {emit.what} is infinite.")
+    return emit.op("leaky_relu", _in_result(emit, args), Literal(slope))
+
+
+def softplus(emit: Emitter, args: Args) -> Operand:
+    """`log(1 + exp(beta x)) / beta`, and x where `beta x` is above the threshold."""
+    beta, threshold = emit.number(args["beta"]), emit.number(args["threshold"])
+    if beta == 1 and threshold == 20:
+        return emit.op("softplus", _in_result(emit, args))
+    if beta <= 0 or threshold > _SOFTPLUS_BOUND or math.isinf(beta):
+        raise Refusal("option", f"{emit.what} has beta {beta} and threshold {threshold}.")
+    x = inside(emit, args["self"])
+    z = x if beta == 1 else emit.op("mul", x, Literal(beta))
+    y = emit.op("softplus", z)
+    y = y if beta == 1 else emit.op("div", y, Literal(beta))
+    return emit.op("select", emit.op("gt", z, Literal(threshold)), x, y)
+
+
+def hardsigmoid(emit: Emitter, args: Args) -> Operand:
+    """`min(max(x + 3, 0), 6) / 6`."""
+    shifted = emit.op("add", inside(emit, args["self"]), Literal(3.0))
+    return emit.op("div", emit.op("clamp", shifted, Literal(0.0), Literal(6.0)), Literal(6.0))
+
+
+def mish(emit: Emitter, args: Args) -> Operand:
+    """`x * tanh(softplus(x))`."""
+    x = inside(emit, args["self"])
+    return emit.op("mul", x, emit.op("tanh", emit.op("softplus", x)))
+
+
+def _exp_minus_one(emit: Emitter, x: Operand) -> Operand:
+    """`tanh(x / 2) * (exp(x) + 1)`: unlike `exp(x) - 1` it loses no digits near 0."""
+    half = emit.op("tanh", emit.op("mul", x, Literal(0.5)))
+    return emit.op("mul", half, emit.op("add", emit.op("exp", x), ONE))
+
+
+def expm1(emit: Emitter, args: Args) -> Operand:
+    """`exp(x) - 1`."""
+    return _exp_minus_one(emit, inside(emit, args["self"]))
+
+
+def elu(emit: Emitter, args: Args) -> Operand:
+    """`scale * x`, and `scale * alpha * (exp(input_scale * x) - 1)` up to 0."""
+    x = inside(emit, args["self"])
+    alpha, scale, input_scale = (
+        emit.number(args[key]) for key in ("alpha", "scale", "input_scale")
+    )
+    z = x if input_scale == 1 else emit.op("mul", x, Literal(input_scale))
+    low, high = _exp_minus_one(emit, z), x
+    if alpha * scale != 1:
+        low = emit.op("mul", low, Literal(emit.number(alpha * scale)))
+    if scale != 1:
+        high = emit.op("mul", x, Literal(scale))
+    return emit.op("select", emit.op("le", x, Literal(0.0)), low, high)

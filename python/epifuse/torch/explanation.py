@@ -1,0 +1,41 @@
+"""explain(model, *args): what the backend makes of a model, without compiling the rest."""
+
+from typing import Any
+
+import torch
+
+from epifuse.torch import inductor
+from epifuse.torch.report import Report
+
+
+def _run_as_graph(graph: torch.fx.GraphModule, inputs: list[Any], **ignored: Any) -> Any:
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(graph.forward)
+
+
+def explain(model: Any, *args: Any, numerics: str = "fast", tf32: bool | None = None,
+            **kwargs: Any) -> Report:
+    """Runs `model(*args, **kwargs)` once and reports which nodes became kernels and which did not.
+
+    The report has `.kernels` and `.left_out`; print it, or take `.json()`. Nothing is compiled but
+    our own kernels.
+    """
+    report = Report()
+
+    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
+        fusion = inductor.FusionPass({"numerics": numerics, "tf32": tf32}, None, report)
+        fusion(graph.graph)
+        graph.recompile()
+        return _run_as_graph(graph, inputs)
+
+    def run(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
+        from torch._inductor.compile_fx import compile_fx
+
+        inductor.op.load()
+        return compile_fx(graph, inputs, inner_compile=compile_graph)
+
+    torch._dynamo.reset()
+    torch.compile(model, backend=run)(*args, **kwargs)
+    torch._dynamo.reset()
+    return report

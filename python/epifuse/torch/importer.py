@@ -1,0 +1,195 @@
+"""Translates what surrounds the matrix products of an FX graph into one `.epi` graph.
+
+Codes of what is refused: `op_not_known`, `dtype`, `shape`, `scalar_operand` (a number that is not known
+or no float32), `layout` (elements move in memory, or a sparse tensor), `device`, `option` (an argument
+that the language cannot express), `scaled_mm`, `int_mm`, `grouped_mm`, `sparse_mm`, `too_large`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from torch import fx
+
+from .aten import ELEMENTWISE, PRODUCTS, foreign
+from .emitter import Args, Emitter, Scope, bind, tensor_of
+from .values import Operand, Refusal, Value, graph_text, reachable
+from .views import VIEWS, is_getitem, is_split, part, source
+
+_MAX_VALUES = 90_000  # of 100,000 that a text may hold
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An FX node that reads a computed value, or is a product, and stays with the host."""
+
+    node: fx.Node
+    code: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A graph in the language, and what its names mean in the FX graph."""
+
+    text: str | None  # None when no product can be imported
+    names: dict[str, fx.Node] = field(default_factory=dict)  # of inputs, results and views
+    whole: list[list[str]] = field(default_factory=list)  # values of one FX node
+    after: dict[str, list[str]] = field(default_factory=dict)  # input -> values it is computed from
+    refused: list[Refused] = field(default_factory=list)
+
+
+def import_graph(graph: fx.Graph) -> Imported:
+    """The products of an FX graph, and all around them that the language can say."""
+    importer = _Importer(graph)
+    importer.read()
+    return importer.result()
+
+
+class _Importer:
+    def __init__(self, graph: fx.Graph) -> None:
+        self.scope = Scope()
+        self.nodes = _live(graph)
+        for node in self.nodes:
+            self.scope.names[node] = self.scope.words.take(node.name)
+        self.values: list[Value] = []  # in order of computation
+        self.groups: list[list[Value]] = []  # of one FX node each
+        self.base: dict[fx.Node, fx.Node] = {}  # of computed nodes and views: the computed node
+        self.refused: list[Refused] = []
+        self.outputs: dict[fx.Node, None] = {}
+
+    def read(self) -> None:
+        """Imports node after node."""
+        for node in self.nodes:
+            if not self._import(node):
+                for operand in node.all_input_nodes:
+                    if operand in self.base:
+                        self.outputs[self.base[operand]] = None
+
+    # --- one node -----------------------------------------------------------------------------------
+
+    def _import(self, node: fx.Node) -> bool:
+        """Whether the node has become values or views of the text."""
+        derived = any(operand in self.base for operand in node.all_input_nodes)
+        target = str(node.target)
+        is_product = target in PRODUCTS
+        if node.op != "call_function" or not (derived or is_product or foreign(node)):
+            return False
+        if is_split(node) and source(node) in self.base:
+            self.base[node] = self.base[source(node)]
+            return True
+        try:
+            if len(self.values) > _MAX_VALUES:
+                raise Refusal("too_large", "The graph has more values than one text can hold.")
+            row = part if is_getitem(node) else VIEWS.get(target)
+            if row is not None and source(node) in self.base:
+                self._view(node, row)
+            elif is_product or target in ELEMENTWISE:
+                self._compute(node, PRODUCTS.get(target) or ELEMENTWISE[target])
+            else:
+                code, why = foreign(node) or ("op_not_known", _not_known(node))
+                raise Refusal(code, why)
+        except Refusal as refusal:
+            if tensor_of(node) is not None or not _is_size(node):
+                self.refused.append(Refused(node, refusal.code, refusal.why))
+            return False
+        return True
+
+    def _view(self, node: fx.Node, row: Callable[[Emitter, Args], Value]) -> None:
+        emit = Emitter(node, self.scope)
+        self._keep(node, emit, emit.finish(row(emit, bind(node))))
+        self.base[node] = self.base[source(node)]
+
+    def _compute(self, node: fx.Node, row: Callable[[Emitter, Args], Operand]) -> None:
+        emit = Emitter(node, self.scope)
+        value = emit.finish(row(emit, bind(node)))
+        if value in emit.created:
+            self.groups.append(self._keep(node, emit, value))
+            self.base[node] = node
+        else:
+            same = next(n for n in node.all_input_nodes if self.scope.computed.get(n) is value)
+            self._keep(node, emit, value)
+            self.base[node] = self.base[same]
+
+    def _keep(self, node: fx.Node, emit: Emitter, value: Value) -> list[Value]:
+        """Gives the last value of a node the node's name."""
+        kept = [each for each in emit.created if each is not value]
+        if value in emit.created:
+            value = replace(value, name=self.scope.names[node])
+            kept.append(value)
+        self.scope.computed[node] = value
+        self.values += kept
+        return kept
+
+    # --- all together -------------------------------------------------------------------------------
+
+    def result(self) -> Imported:
+        """The text of what the outputs need."""
+        outputs = [self.scope.computed[node] for node in self.nodes if node in self.outputs]
+        if not outputs:
+            return Imported(None, refused=self.refused)
+        needed = reachable(outputs)
+        leaves = {node: value for node, value in self.scope.leaves.items() if value in needed}
+        inputs = [leaves[node] for node in self.nodes if node in leaves]
+        names = {value.name: node for node, value in leaves.items()}
+        for node, value in self.scope.computed.items():
+            if value in needed and value.name == self.scope.names[node]:
+                names[value.name] = node
+        groups = [[value.name for value in group if value in needed] for group in self.groups]
+        return Imported(
+            graph_text(
+                inputs,
+                [value for value in self.values if value in needed],
+                outputs,
+                self.scope.words,
+            ),
+            names,
+            [group for group in groups if len(group) > 1],
+            self._after(leaves, needed),
+            self.refused,
+        )
+
+    def _after(self, leaves: dict[fx.Node, Value], needed: set[Value]) -> dict[str, list[str]]:
+        """For each input the nearest computed values that it depends on."""
+        computed = [node for node, base in self.base.items()
+                    if base is node and self.scope.computed[node] in needed]  # fmt: skip
+        bit = {node: 1 << place for place, node in enumerate(computed)}
+        nearest: dict[fx.Node, int] = {}  # sets as bits: joining them costs little
+        after: dict[str, list[str]] = {}
+        for node in self.nodes:
+            if node in self.base:
+                nearest[node] = bit.get(self.base[node], 0)
+                continue
+            bits = 0
+            for operand in node.all_input_nodes:
+                bits |= nearest[operand]
+            nearest[node] = bits
+            if bits and node in leaves:
+                after[leaves[node].name] = [self.scope.names[computed[i]] for i in _places(bits)]
+        return after
+
+
+def _places(bits: int) -> Iterator[int]:
+    """The places of the bits that are set."""
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
+
+
+def _live(graph: fx.Graph) -> list[fx.Node]:
+    """The nodes that the graph's outputs and effects depend on, in order."""
+    live: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        if node in live or node.op != "placeholder" and node.is_impure():
+            live.add(node)
+            live.update(node.all_input_nodes)
+    return [node for node in graph.nodes if node in live]
+
+
+def _is_size(node: fx.Node) -> bool:
+    """Whether a node gives a number of the host's, such as a size."""
+    return "val" in node.meta and not isinstance(node.meta["val"], (tuple, list))
+
+
+def _not_known(node: fx.Node) -> str:
+    return f"{node.target} is no op that a kernel of epifuse computes."

@@ -1,0 +1,137 @@
+"""The pass inside Inductor's post-grad pipeline, and the backend that installs it for one model."""
+
+import contextlib
+import logging
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+
+from epifuse import _native
+from epifuse.torch import op
+from epifuse.torch.report import Report
+from epifuse.torch.rewrite import fuse
+
+log = logging.getLogger("epifuse.torch")
+
+OPTIONS = {"numerics": "fast", "tf32": None}
+_PREFIX = "epifuse."
+
+
+def own_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Options with their defaults. Raises BadInputError naming what there is."""
+    unknown = set(given) - set(OPTIONS)
+    if unknown:
+        raise _native.BadInputError(
+            f"expected options among {', '.join(sorted(OPTIONS))}, got {', '.join(sorted(unknown))}")
+    if given.get("numerics", "fast") not in ("fast", "exact", "approx"):
+        raise _native.BadInputError(
+            f"numerics: expected fast, exact or approx, got {given['numerics']!r}")
+    return {**OPTIONS, **given}
+
+
+class FusionPass(CustomGraphPass):
+    """Fuses a post-grad graph, after the pass that the user may have put in the same place."""
+
+    def __init__(self, options: dict[str, Any], before: Callable[[torch.fx.Graph], None] | None,
+                 report: Report | None = None) -> None:
+        self.options = own_options(options)
+        self.before = before
+        self.report = report
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        if self.before is not None:
+            self.before(graph)
+        report = fuse(graph, self.core_options())
+        if self.report is not None:
+            self.report.extend(report)
+        log.info("%s", report)
+
+    def core_options(self) -> dict[str, Any]:
+        """What the C++ core is asked for; tf32 is what torch allows, if not said otherwise."""
+        tf32 = self.options["tf32"]
+        if tf32 is None:
+            tf32 = torch.get_float32_matmul_precision() != "highest"
+        return {"numerics": self.options["numerics"], "tf32": bool(tf32)}
+
+    def uuid(self) -> Any:
+        """What Inductor's cache keys of compiled graphs have of this pass."""
+        before = None
+        if self.before is not None:
+            identify = getattr(self.before, "uuid", None)
+            before = identify() if identify is not None else None
+            if before is None:
+                return None  # nothing is known of the user's pass: no caching
+        sources = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+        sources.append(_native.library_path(_native.LIBRARY))
+        return [get_hash_for_files(tuple(str(path) for path in sources)),
+                sorted(self.core_options().items()), before]
+
+
+def enable(**options: Any) -> None:
+    """Fuses in everything that Inductor compiles from now on, until `disable`.
+
+    Options: numerics ("fast", "exact", "approx": docs/numerics.md) and tf32 (whether GPUs may
+    multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says). A pass that
+    the user installed in the same place stays and runs first.
+    """
+    from torch._inductor import config
+
+    disable()
+    op.load()
+    config.post_grad_custom_pre_pass = FusionPass(options, config.post_grad_custom_pre_pass)
+
+
+def disable() -> None:
+    """Takes the pass out again; does nothing when it is not there."""
+    from torch._inductor import config
+
+    if isinstance(config.post_grad_custom_pre_pass, FusionPass):
+        config.post_grad_custom_pre_pass = config.post_grad_custom_pre_pass.before
+
+
+@contextlib.contextmanager
+def enabled(**options: Any) -> Iterator[None]:
+    """Fuses in what Inductor compiles inside of the `with`."""
+    from torch._inductor import config
+
+    op.load()
+    before = config.post_grad_custom_pre_pass
+    before = before.before if isinstance(before, FusionPass) else before
+    with config.patch(post_grad_custom_pre_pass=FusionPass(options, before)):
+        yield
+
+
+def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
+    import torch._inductor
+
+    patches: dict[str, Any] = {}
+    if mode is not None and mode != "default":
+        patches.update(torch._inductor.list_mode_options(mode))
+    for key, value in (options or {}).items():
+        if not key.startswith(_PREFIX):
+            patches[key.replace("-", "_")] = value
+    return patches
+
+
+def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, mode: str | None = None,
+            options: dict[str, Any] | None = None, report: Report | None = None,
+            **rest: Any) -> Any:
+    """torch.compile(model, backend="epifuse"): Inductor, with what pays fused into our kernels.
+
+    `mode` and `options` are those of torch.compile; options that begin with "epifuse." are ours:
+    "epifuse.numerics" and "epifuse.tf32", as in `enable`.
+    """
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx
+
+    op.load()
+    own = {key.removeprefix(_PREFIX): value for key, value in (options or {}).items()
+           if key.startswith(_PREFIX)}
+    patches = _patches(mode, options)
+    before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
+    before = before.before if isinstance(before, FusionPass) else before
+    patches["post_grad_custom_pre_pass"] = FusionPass(own, before, report)
+    return compile_fx(graph, inputs, config_patches=patches, **rest)

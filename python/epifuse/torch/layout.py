@@ -1,0 +1,65 @@
+"""What views and copies do to the order of memory, read off the strides of fake tensors.
+
+Only whether a view is worth importing depends on this, never what it means: sizes that are not known
+are taken at the values that were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def _known(sizes: Sequence[Any]) -> list[int] | None:
+    """The traced values of sizes or strides, or None where there are none (unbacked symbols)."""
+    known = []
+    for size in sizes:
+        if not isinstance(size, int):
+            if not size.node.has_hint():
+                return None
+            size = size.node.hint
+        known.append(int(size))
+    return known
+
+
+def keeps_order(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether a copy leaves the elements in their order and repeats none."""
+    shape = _known(before.shape)
+    old, new = _known(before.stride()), _known(after.stride())
+    if shape is None or old is None or new is None:
+        return all(str(a) == str(b) for a, b in zip(before.stride(), after.stride()))
+    dims = [dim for dim, size in enumerate(shape) if size != 1]
+    if any(old[dim] == 0 for dim in dims):
+        return False
+    return sorted(dims, key=lambda dim: -old[dim]) == sorted(dims, key=lambda dim: -new[dim])
+
+
+def can_view(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether a reshape needs no copy."""
+    shape, strides, wanted = _known(before.shape), _known(before.stride()), _known(after.shape)
+    if shape is None or strides is None or wanted is None:
+        return True
+    if 0 in shape:
+        return True
+    blocks = _blocks(shape, strides)
+    for size in reversed([size for size in wanted if size != 1]):
+        if not blocks or blocks[-1] % size:
+            return False
+        blocks[-1] //= size
+        if blocks[-1] == 1:
+            blocks.pop()
+    return not blocks
+
+
+def _blocks(shape: list[int], strides: list[int]) -> list[int]:
+    """Element counts of neighbouring dims that lie in memory like one dim, outermost first."""
+    blocks: list[int] = []
+    expected = None  # the stride that continues the innermost block so far
+    for size, stride in reversed([pair for pair in zip(shape, strides) if pair[0] != 1]):
+        if expected is not None and stride == expected:
+            blocks[-1] *= size
+        else:
+            blocks.append(size)
+        expected = size * stride
+    return blocks[::-1]

@@ -1,0 +1,83 @@
+"""torch.ops.epifuse.fused: runs one kernel. Registered in C++; its meta function is here."""
+
+import ast
+import ctypes
+import functools
+from typing import Any
+
+import torch
+
+from epifuse import _native
+
+_DTYPES = {
+    "f32": torch.float32,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "e4m3": torch.float8_e4m3fn,
+    "e5m2": torch.float8_e5m2,
+    "bool": torch.bool,
+}
+
+
+def ir_dtype(dtype: torch.dtype) -> str | None:
+    """Name of a torch dtype in `.epi` text; None when it has none."""
+    return next((name for name, known in _DTYPES.items() if known == dtype), None)
+
+
+def _size(text: str, sizes: dict[str, Any]) -> Any:
+    """A size such as "2*M + 1" for sizes that may be symbolic."""
+
+    def value(node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return sizes[node.id]
+        if isinstance(node, ast.UnaryOp):
+            return -value(node.operand)
+        left, right = value(node.left), value(node.right)
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        return left + right if isinstance(node.op, ast.Add) else left - right
+
+    return value(ast.parse(text, mode="eval").body)
+
+
+def output_sizes(inputs: list[torch.Tensor], graph: str) -> list[tuple[list[Any], torch.dtype]]:
+    """Sizes and dtype of each result of a kernel on these inputs."""
+    described = _native.describe(graph)
+    if len(inputs) != len(described["inputs"]):
+        raise _native.BadInputError(
+            f"expected {len(described['inputs'])} tensors, got {len(inputs)}")
+    sizes: dict[str, Any] = {}
+    for tensor, declared in zip(inputs, described["inputs"]):
+        if tensor.dim() != len(declared["shape"]):
+            raise _native.BadInputError(f"{declared['name']}: expected {len(declared['shape'])} "
+                                        f"dims, got {tensor.dim()}")
+        for size, text in zip(tensor.shape, declared["shape"]):
+            if text.isidentifier():
+                sizes.setdefault(text, size)
+    return [([_size(text, sizes) for text in output["shape"]], _DTYPES[output["dtype"]])
+            for output in described["outputs"]]
+
+
+def _fake(inputs: list[torch.Tensor], graph: str, options: str) -> list[torch.Tensor]:
+    return [inputs[0].new_empty(sizes, dtype=dtype) for sizes, dtype in output_sizes(inputs, graph)]
+
+
+def _has_stable_lists() -> bool:
+    major, minor = (int(part) for part in torch.__version__.split(".")[:2])
+    return (major, minor) >= (2, 10)
+
+
+@functools.cache
+def load() -> Any:
+    """Registers the op once and returns it. Raises UnavailableError without the library."""
+    _native.version()  # loads the core, which the op's library needs
+    if _has_stable_lists():
+        ctypes.CDLL(str(_native.library_path(_native.OP_LIBRARY)))
+    else:
+        from epifuse.torch import op_by_ctypes
+
+        op_by_ctypes.register()
+    torch.library.register_fake("epifuse::fused", _fake)
+    return torch.ops.epifuse.fused.default

@@ -1,0 +1,110 @@
+"""Rows of the aten table for matrix products and the sums that kernels take of rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import sizes
+from .emitter import Args, Emitter
+from .values import ARITHMETIC, Literal, Operand, Refusal, Value
+
+Row = Callable[[Emitter, Args], Operand]
+
+_MAX_OPERAND_RANK = 5
+
+# Products that epifuse has no kernel for, and why. They are reported wherever they occur.
+FOREIGN: dict[str, tuple[str, str]] = {
+    "aten._scaled_mm": ("scaled_mm", "multiplies 8-bit floats with scales"),
+    "aten._scaled_mm_v2": ("scaled_mm", "multiplies 8-bit floats with scales"),
+    "aten._scaled_grouped_mm": ("grouped_mm", "multiplies groups of rows by matrices of their own"),
+    "aten._scaled_grouped_mm_v2": ("grouped_mm", "multiplies groups of rows by matrices of their own"),
+    "aten._grouped_mm": ("grouped_mm", "multiplies groups of rows by matrices of their own"),
+    "aten._int_mm": ("int_mm", "multiplies integers"),
+    "aten._weight_int8pack_mm": ("int_mm", "multiplies by packed integers"),
+    "aten._weight_int4pack_mm": ("int_mm", "multiplies by packed integers"),
+    "aten._mixed_dtypes_linear": ("int_mm", "multiplies by packed integers"),
+    "aten._cslt_sparse_mm": ("sparse_mm", "multiplies by a sparse matrix"),
+    "aten._sparse_semi_structured_mm": ("sparse_mm", "multiplies by a sparse matrix"),
+    "aten._sparse_semi_structured_linear": ("sparse_mm", "multiplies by a sparse matrix"),
+    "aten._sparse_semi_structured_addmm": ("sparse_mm", "multiplies by a sparse matrix"),
+    "aten._sparse_mm": ("sparse_mm", "multiplies by a sparse matrix"),
+}
+
+
+def product(
+    emit: Emitter, first: Any, second: Any, dtype: str, transpose_second: bool = False
+) -> Value:
+    """`matmul first, second` with the result in the operands' dtype or f32."""
+    a, b = emit.value(first), emit.value(second)
+    if a.dtype != b.dtype or a.dtype not in ARITHMETIC:
+        raise Refusal("dtype", f"{emit.what} multiplies {a.dtype} by {b.dtype}.")
+    if dtype not in (a.dtype, "f32"):
+        raise Refusal("dtype", f"{emit.what} multiplies {a.dtype} and gives {dtype}.")
+    if not all(2 <= len(value.shape) <= _MAX_OPERAND_RANK for value in (a, b)):
+        raise Refusal("shape", f"{emit.what} multiplies tensors of {len(a.shape)} and "
+                               f"{len(b.shape)} dims; epifuse those of 2 to 5.")  # fmt: skip
+    *batch_a, rows, inner_a = a.shape
+    *batch_b, inner_b, columns = b.shape
+    if transpose_second:
+        inner_b, columns = columns, inner_b
+    batch = sizes.broadcast([batch_a, batch_b])
+    if batch is None or not sizes.same(inner_a, inner_b):
+        raise Refusal("shape", f"The shapes of {emit.what} do not provably fit.")
+    form = "matmul {0}, {1}" + ("^T" if transpose_second else "")
+    form += "" if dtype == a.dtype else f" -> {dtype}"
+    return emit.add("product", [a, b], dtype, (*batch, rows, columns), form)
+
+
+def mm(emit: Emitter, args: Args) -> Operand:
+    """The plain products, also of batches, also with a result of another dtype."""
+    first, second, *_ = args.values()
+    return product(emit, first, second, emit.dtype)
+
+
+def linear(emit: Emitter, args: Args) -> Operand:
+    """`input weight^T + bias`."""
+    if args["bias"] is None:
+        return product(emit, args["input"], args["weight"], emit.dtype, transpose_second=True)
+    total = product(emit, args["input"], args["weight"], "f32", transpose_second=True)
+    return emit.op("add", total, emit.to(emit.value(args["bias"]), "f32"))
+
+
+def addmm(emit: Emitter, args: Args) -> Operand:
+    """`beta * self + alpha * first second`, rounded once; beta 0 does not look at self."""
+    bias, first, second, *_ = args.values()
+    alpha, beta = emit.number(args["alpha"]), emit.number(args["beta"])
+    if alpha == 0:
+        raise Refusal("scalar_operand", f"{emit.what} multiplies its product by 0.")
+    if beta == 0 and alpha == 1:
+        return product(emit, first, second, emit.dtype)
+    total = product(emit, first, second, "f32")
+    if alpha != 1:
+        total = emit.op("mul", total, Literal(alpha))
+    if beta == 0:
+        return total
+    added = emit.to(emit.value(bias), "f32")
+    if beta != 1:
+        added = emit.op("mul", added, Literal(beta))
+    return emit.op("add", total, added)
+
+
+def reduction(row: str, column: str) -> Row:
+    """A reduction of the last dim or the last but one that keeps it as 1."""
+
+    def build(emit: Emitter, args: Args) -> Operand:
+        dims = args["dim"] if isinstance(args["dim"], (list, tuple)) else [args["dim"]]
+        value = emit.value(args["self"])
+        rank = len(value.shape)
+        if len(dims) != 1 or not args.get("keepdim") or rank < 2 or emit.dtype not in ARITHMETIC:
+            raise Refusal("option", f"{emit.what} reduces other dims than the last or the last but "
+                                    "one, or drops them.")  # fmt: skip
+        dim = dims[0] % rank
+        if dim < rank - 2:
+            raise Refusal("option", f"{emit.what} reduces dim {dim} of {rank}.")
+        op = row if dim == rank - 1 else column
+        operand = emit.cast(value, emit.dtype)
+        shape = [1 if place == dim else size for place, size in enumerate(value.shape)]
+        return emit.add(op, [operand], emit.dtype, shape, f"{op} {{0}}")
+
+    return build

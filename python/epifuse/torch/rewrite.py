@@ -1,0 +1,217 @@
+"""Puts kernels into an FX graph: each becomes one call of torch.ops.epifuse.fused."""
+
+import json
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from epifuse import _native
+from epifuse.torch import op
+from epifuse.torch.importer import Imported, import_graph
+from epifuse.torch.report import Kernel, LeftOut, Report
+
+# What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
+_REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
+_VIEWS = {
+    "view", "reshape", "_unsafe_view", "permute", "transpose", "t", "expand", "unsqueeze",
+    "squeeze", "slice", "select", "alias", "detach", "split", "split_with_sizes", "chunk",
+}  # fmt: skip
+
+
+def _base_name(target: Any) -> str:
+    packet = getattr(target, "overloadpacket", None)
+    return packet.__name__ if packet is not None else getattr(target, "__name__", str(target))
+
+
+def _is_view(node: Node) -> bool:
+    return node.target is operator.getitem or _base_name(node.target) in _VIEWS
+
+
+def _is_fused_by_inductor(node: Node) -> bool:
+    if node.op != "call_function":
+        return False
+    tags = getattr(node.target, "tags", ())
+    name = _base_name(node.target)
+    return torch.Tag.pointwise in tags or name in _REDUCTIONS or name == "convert_element_type"
+
+
+def _is_needed_in_memory(node: Node) -> bool:
+    """Whether something reads the node, maybe through views, that Inductor reads from memory."""
+    open_nodes, seen = list(node.users), set()
+    while open_nodes:
+        user = open_nodes.pop()
+        if user in seen:
+            continue
+        seen.add(user)
+        if _is_view(user):
+            open_nodes += user.users
+        elif not _is_fused_by_inductor(user):
+            return True
+    return False
+
+
+def _symbolic_sizes(graph: Graph) -> dict[Any, Node]:
+    sizes: dict[Any, Node] = {}
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            sizes.setdefault(value.node.expr, node)
+    return sizes
+
+
+class _NoSize(Exception):
+    pass
+
+
+class _Rewriter:
+    def __init__(self, graph: Graph, imported: Imported, options: str) -> None:
+        self.graph = graph
+        self.imported = imported
+        self.options = options
+        self.sizes = _symbolic_sizes(graph)
+        self.node_of = dict(imported.names)
+        for names in imported.whole:
+            last = next(name for name in names if name in imported.names)
+            self.node_of.update((name, imported.names[last]) for name in names)
+
+    def call(self, target: Any, arguments: tuple[Any, ...], name: str | None = None) -> Node:
+        """A node with its meta value, at the insertion point."""
+        node = self.graph.create_node("call_function", target, arguments, name=name)
+        values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
+        tensors = [v for v in torch.utils._pytree.tree_leaves(values)
+                   if isinstance(v, torch.Tensor)]
+        mode = getattr(tensors[0], "fake_mode", None)
+        if mode is None:
+            node.meta["val"] = target(*values)
+        else:
+            with mode:
+                node.meta["val"] = target(*values)
+        return node
+
+    def shape_argument(self, shape: tuple[Any, ...]) -> list[Any]:
+        """A shape as an argument: integers, and nodes where a size is symbolic; one may be -1."""
+        argument: list[Any] = []
+        for size in shape:
+            if isinstance(size, int):
+                argument.append(size)
+            else:
+                argument.append(self.sizes.get(size.node.expr, -1))
+        if argument.count(-1) > 1:
+            raise _NoSize
+        return argument
+
+    def input(self, tensor: dict[str, Any]) -> Node:
+        node = self.imported.names[tensor["value"]]
+        if tensor["shape"] is None:
+            return node
+        sizes = [int(size) if size.isdigit() else -1 for size in tensor["shape"]]
+        if sizes.count(-1) > 1:
+            raise _NoSize
+        return self.call(torch.ops.aten.reshape.default, (node, sizes))
+
+    def insert(self, kernel: dict[str, Any]) -> Kernel:
+        """Puts a kernel behind its inputs and makes everyone read its results."""
+        outputs = [self.imported.names[tensor["value"]] for tensor in kernel["outputs"]]
+        shapes = [self.shape_argument(tuple(node.meta["val"].shape)) for node in outputs]
+        names = {self.imported.names[tensor["value"]] for tensor in kernel["inputs"]}
+        last = [node for node in self.graph.nodes if node in names][-1]
+        taken = dict.fromkeys(self.node_of[value] for value in kernel["values"])
+        description = Kernel(kernel["name"], kernel["epilogue"],
+                             tuple(node.name for node in taken),
+                             tuple(node.name for node in outputs), kernel["graph"])
+        with self.graph.inserting_after(last):
+            place = self.graph.call_function(operator.pos, (last,))
+        with self.graph.inserting_before(place):
+            inputs = [self.input(tensor) for tensor in kernel["inputs"]]
+            call = self.call(op.load(), (inputs, kernel["graph"], self.options),
+                             f"epifuse_{kernel['name']}")
+            for index, (node, shape) in enumerate(zip(outputs, shapes)):
+                result = self.call(operator.getitem, (call, index))
+                if result.meta["val"].shape != node.meta["val"].shape:
+                    result = self.call(torch.ops.aten.reshape.default, (result, shape))
+                node.replace_all_uses_with(result)
+                result.meta = {**node.meta, "val": result.meta["val"]}
+                self.replace(node, result)
+        self.graph.erase_node(place)
+        self.erase(list(taken))
+        return description
+
+    def replace(self, node: Node, result: Node) -> None:
+        for name, known in self.imported.names.items():
+            if known is node:
+                self.imported.names[name] = result
+
+    def erase(self, nodes: list[Node]) -> None:
+        """Erases nodes that nobody reads any more, and the views on the way."""
+        open_nodes = list(nodes)
+        while open_nodes:
+            node = open_nodes.pop()
+            if node._erased:
+                continue
+            open_nodes += [user for user in node.users if _is_view(user) and not user.users]
+            if not node.users:
+                open_nodes += [arg for arg in node.all_input_nodes if arg in nodes or _is_view(arg)]
+                self.graph.erase_node(node)
+
+
+def _device(imported: Imported) -> torch.device:
+    node = next(iter(imported.names.values()))
+    return node.meta["val"].device
+
+
+def _on_one_device(kernel: dict[str, Any], imported: Imported) -> bool:
+    devices = {imported.names[tensor["value"]].meta["val"].device for tensor in kernel["inputs"]}
+    return len(devices) == 1
+
+
+def _request(imported: Imported, options: dict[str, Any]) -> dict[str, Any]:
+    in_memory = [name for name, node in imported.names.items() if _is_needed_in_memory(node)]
+    return {**options, "whole": imported.whole, "after": imported.after, "in_memory": in_memory}
+
+
+def fuse(graph: Graph, options: dict[str, Any]) -> Report:
+    """Fuses what pays in a functional aten graph, in place.
+
+    `options`: "numerics" and "tf32" as in epifuse_fusions (epifuse/c.h). What cannot be fused stays
+    as it is, and the report says why.
+    """
+    report = Report()
+    imported = import_graph(graph)
+    report.left_out += [LeftOut(refused.node.name, refused.code, refused.why)
+                        for refused in imported.refused]
+    if imported.text is None:
+        return report
+    options = {"target": _device(imported).type, **options}
+    try:
+        found = _native.fusions(imported.text, _request(imported, options))
+    except _native.UnavailableError as error:
+        report.left_out += [LeftOut(name, "unavailable", str(error)) for name in imported.names]
+        return report
+    rewriter = _Rewriter(graph, imported, json.dumps(options, separators=(",", ":")))
+    left_out = [(entry["value"], entry["code"], entry["why"]) for entry in found["left_out"]]
+    for kernel in found["kernels"]:
+        values = [tensor["value"] for tensor in kernel["outputs"]]
+        if not _on_one_device(kernel, imported):
+            left_out += [(value, "device", "The operands are on several devices.")
+                         for value in values]
+            continue
+        try:
+            report.kernels.append(rewriter.insert(kernel))
+        except _NoSize:
+            left_out += [(value, "symbolic_shape", "No node of the graph has a size that the "
+                          "result needs.") for value in values]
+    named = {rewriter.node_of[value].name: LeftOut(rewriter.node_of[value].name, code, why)
+             for value, code, why in left_out if value in rewriter.node_of}
+    report.left_out += named.values()
+    if report.kernels:
+        _sort(graph)
+    return report
+
+
+def _sort(graph: Graph) -> None:
+    from torch._inductor.pattern_matcher import stable_topological_sort
+
+    stable_topological_sort(graph)
+    graph.lint()

@@ -1,0 +1,123 @@
+"""Values of an `.epi` graph that is being written, and the text of the graph."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+import torch
+
+from . import sizes
+from .sizes import Size
+from .words import Words
+
+# What the language computes with and stores; other dtypes stay with the host.
+DTYPES: dict[torch.dtype, str] = {
+    torch.float32: "f32",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.float8_e4m3fn: "e4m3",
+    torch.float8_e5m2: "e5m2",
+    torch.bool: "bool",
+}
+ARITHMETIC = ("f32", "bf16", "f16")
+MAX_FLOAT32 = 3.4028234663852886e38
+
+
+class Refusal(Exception):
+    """An FX node that stays with the host: a stable code and one plain sentence."""
+
+    def __init__(self, code: str, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number that stands in the text. One that PyTorch has in a tensor `rounds` to the dtype that
+    the op computes in, as that tensor would."""
+
+    value: float
+    rounds: bool = False
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One statement of the text, or an input where `op` is empty."""
+
+    name: str
+    dtype: str
+    shape: tuple[Size, ...]
+    op: str = ""
+    operands: tuple[Operand, ...] = ()
+    form: str = ""  # the call, with {0} and so on for the operands
+    sizes: tuple[Size, ...] = ()  # those that the form writes
+
+    def __str__(self) -> str:
+        return self.name
+
+    def statement(self) -> str:
+        """`y = add h, b`"""
+        return f"{self.name} = {self.form.format(*self.operands)}"
+
+    def declaration(self) -> str:
+        """`x: bf16[s0, 64]`"""
+        return f"{self.name}: {self.dtype}{sizes.shape_text(self.shape)}"
+
+
+Operand = Union[Value, Literal]
+
+
+def round_to(value: float, dtype: str) -> float:
+    """A number rounded to a dtype by way of float32, as PyTorch rounds a scalar."""
+    if value in (float("inf"), float("-inf")):
+        return value
+    try:
+        single = struct.unpack("<f", struct.pack("<f", value))[0]
+        if dtype == "f16":
+            return struct.unpack("<e", struct.pack("<e", single))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    if dtype != "bf16":
+        return single
+    bits = struct.unpack("<I", struct.pack("<f", single))[0]
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def reachable(outputs: Iterable[Value]) -> set[Value]:
+    """The values that outputs are computed from, themselves included."""
+    seen: set[Value] = set()
+    waiting = list(outputs)
+    while waiting:
+        value = waiting.pop()
+        if value not in seen:
+            seen.add(value)
+            waiting += [operand for operand in value.operands if isinstance(operand, Value)]
+    return seen
+
+
+def graph_text(
+    inputs: Sequence[Value], computed: Sequence[Value], outputs: Sequence[Value], words: Words
+) -> str:
+    """The text of a graph. Symbols that no input holds alone get an input that does."""
+    used: set[str] = set()
+    bound: set[str] = set()
+    for value in [*inputs, *computed]:
+        for size in (*value.shape, *value.sizes):
+            used |= sizes.symbols(size)
+    for value in inputs:
+        bound |= {text for text in map(sizes.text, value.shape) if text in used}
+    declarations = [value.declaration() for value in inputs]
+    for symbol in sorted(used - bound):
+        declarations.append(f"{words.take('size_' + symbol)}: f32[{symbol}]")
+    lines = ["graph fx(" + ",\n         ".join(declarations) + ") {"]
+    lines += ["  " + value.statement() for value in computed]
+    lines += ["  return " + ",\n         ".join(value.name for value in outputs), "}"]
+    return "\n".join(lines) + "\n"

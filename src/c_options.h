@@ -1,0 +1,29 @@
+// The JSON of the C interface: options that come in, descriptions that go out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "epifuse/fusion.h"
+
+namespace epifuse {
+
+// What hosts may ask for.
+struct HostOptions {
+  std::string target = "auto";
+  CompileOptions compile;
+  FusionRequest fusion;
+};
+
+enum class OptionsOf : std::uint8_t { kernel, fusions };
+
+// Reads a JSON object; empty text is one without keys. Only fusions take those of
+// FusionRequest. Throws ArgumentError for keys and values that it does not know.
+HostOptions parse_options(std::string_view json, OptionsOf what);
+
+// As include/epifuse/c.h says.
+std::string describe_json(const Graph& graph);
+std::string fusions_json(const Fusions& fusions);
+
+}  // namespace epifuse

@@ -1,0 +1,287 @@
+// Reads layouts off tensors, and keeps a program for each set of them.
+#include "layout_programs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "epifuse/error.h"
+#include "ir/text.h"
+#include "program_state.h"
+
+namespace epifuse {
+namespace {
+
+// A layout: row-major, which a graph need not declare, or kDeclared with two bits for each dim.
+constexpr unsigned kRowMajor = 0, kDeclared = 1U << 15;
+enum class Stride : std::uint8_t { any, zero, one };
+
+unsigned bits(Stride stride, std::size_t dim) { return static_cast<unsigned>(stride) << (2 * dim); }
+Stride stride_of(unsigned layout, std::size_t dim) {
+  return static_cast<Stride>(layout >> (2 * dim) & 3U);
+}
+
+std::span<const std::int64_t> sizes_of(const EpifuseTensor& tensor) {
+  return {tensor.sizes, static_cast<std::size_t>(tensor.rank)};
+}
+
+bool is_empty(const EpifuseTensor& tensor) {
+  return std::ranges::find(sizes_of(tensor), 0) != sizes_of(tensor).end();
+}
+
+// A dim of size 1 gets the stride that it has in a dense tensor: its own says nothing.
+std::vector<std::int64_t> meaningful_strides(const EpifuseTensor& tensor) {
+  const auto sizes = sizes_of(tensor);
+  std::vector<std::int64_t> strides(sizes.size());
+  const bool empty = is_empty(tensor);
+  std::int64_t inner = 1;
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    strides[d] = empty || sizes[d] == 1 ? inner : tensor.strides[d];
+    inner = std::max(inner, sizes[d] * strides[d]);
+  }
+  return strides;
+}
+
+// The first dim with stride 1, or the rank. A dim of size 1 is taken where there is no other, so
+// that it is the same dim when the size is 1 in some calls.
+std::size_t unit_dim(const EpifuseTensor& tensor) {
+  const auto rank = static_cast<std::size_t>(tensor.rank);
+  for (const std::int64_t least_size : {2, 1}) {
+    for (std::size_t d = 0; d < rank; ++d) {
+      if (tensor.strides[d] == 1 && tensor.sizes[d] >= least_size) return d;
+    }
+  }
+  return rank;
+}
+
+// The layout of a tensor with these meaningful strides.
+unsigned layout_of(const EpifuseTensor& tensor, std::vector<std::int64_t>& strides) {
+  if (strides.empty()) return kRowMajor;
+  unsigned zeros = 0;
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    if (strides[d] == 0) zeros |= bits(Stride::zero, d);
+  }
+  if (zeros == 0 && strides.back() == 1) return kRowMajor;
+  const std::size_t unit = unit_dim(tensor);
+  if (unit == strides.size()) return kDeclared | zeros;
+  strides[unit] = 1;
+  return kDeclared | zeros | bits(Stride::one, unit);
+}
+
+TensorView view_of(const EpifuseTensor& tensor, std::vector<std::int64_t> strides,
+                   DeviceKind device) {
+  const auto sizes = sizes_of(tensor);
+  return {tensor.data,
+          static_cast<DType>(tensor.dtype),
+          {sizes.begin(), sizes.end()},
+          std::move(strides),
+          device};
+}
+
+// Symbols of sizes, and names of values for good measure.
+std::set<std::string> names_of(const ir::Graph& graph) {
+  std::set<std::string> names;
+  for (const ir::Node& node : graph.nodes) {
+    names.insert(node.name);
+    for (const Dim& dim : node.type.shape) {
+      for (std::string& symbol : dim.symbols()) names.insert(std::move(symbol));
+    }
+  }
+  return names;
+}
+
+void check_dtype_and_rank(std::string_view role, std::string_view name, const ir::TensorType& type,
+                          const EpifuseTensor& tensor) {
+  const auto fail = [&](const std::string& came) {
+    throw ArgumentError(
+        fmt::format("{} '{}' is declared {}: got {}", role, name, ir::print(type), came));
+  };
+  if (static_cast<int>(tensor.dtype) != static_cast<int>(type.dtype)) {
+    const bool known = tensor.dtype >= EPIFUSE_F32 && tensor.dtype <= EPIFUSE_BOOL;
+    fail(known ? fmt::format("{} elements", epifuse::name(static_cast<DType>(tensor.dtype)))
+               : fmt::format("dtype {}, which is none", static_cast<int>(tensor.dtype)));
+  }
+  if (tensor.rank != std::ssize(type.shape)) fail(fmt::format("a tensor of {} dims", tensor.rank));
+}
+
+}  // namespace
+
+LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions options)
+    : graph_(graph.ir()), target_(std::move(target)), options_(options) {
+  for (const ir::Node& node : graph_.nodes) {
+    if (node.op == ir::Op::scalar) {
+      throw ArgumentError(fmt::format(
+          "graph '{}': expected tensors as inputs, got the scalar '{}'; declare it f32[]",
+          graph_.name, node.name));
+    }
+    if (node.op != ir::Op::input) continue;
+    if (!node.type.strides.empty()) {
+      throw ArgumentError(fmt::format(
+          "graph '{}': expected inputs without strides, which are read off the tensors, got {}: {}",
+          graph_.name, node.name, ir::print(node.type)));
+    }
+    // Symbols are read off inputs, so these go in before the first size is looked up.
+    inputs_.push_back({"input", node.name, &node.type, {}});
+  }
+  for (Declared& input : inputs_) input = declare("input", input.name, *input.type);
+  for (const ir::Output& output : graph_.outputs) {
+    outputs_.push_back(declare("output", output.name, graph_[output.value].type));
+  }
+}
+
+LayoutPrograms::Declared LayoutPrograms::declare(std::string_view role, std::string_view name,
+                                                 const ir::TensorType& type) const {
+  Declared declared{role, name, &type, {}};
+  for (const Dim& dim : type.shape) declared.sizes.push_back(size_of(dim));
+  return declared;
+}
+
+LayoutPrograms::Size LayoutPrograms::size_of(const Dim& dim) const {
+  if (const auto number = dim.constant()) return {.number = *number};
+  if (!dim.symbol()) {
+    for (const std::string& symbol : dim.symbols()) size_of(Dim(symbol));
+    return {.is_polynomial = true};
+  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const ir::Shape& shape = inputs_[i].type->shape;
+    const auto place = std::find(shape.begin(), shape.end(), dim);
+    if (place == shape.end()) continue;
+    return {.input = static_cast<int>(i), .dim = static_cast<int>(place - shape.begin())};
+  }
+  throw ArgumentError(
+      fmt::format("graph '{}': '{}' cannot be read off any tensor, as it stands alone in no size "
+                  "of an input",
+                  graph_.name, dim.str()));
+}
+
+std::int64_t LayoutPrograms::eval(const Declared& declared, std::size_t dim,
+                                  std::span<const EpifuseTensor> inputs) const {
+  const auto read = [&](const Size& size) {
+    return size.input < 0 ? size.number
+                          : inputs[static_cast<std::size_t>(size.input)].sizes[size.dim];
+  };
+  const Size& size = declared.sizes[dim];
+  if (!size.is_polynomial) return read(size);
+  const Dim& polynomial = declared.type->shape[dim];
+  Sizes values;
+  for (const std::string& symbol : polynomial.symbols()) {
+    values.emplace(symbol, read(size_of(Dim(symbol))));
+  }
+  return polynomial.eval(values);
+}
+
+// `inputs` have been checked, or are `tensors`.
+void LayoutPrograms::check(std::span<const Declared> declared,
+                           std::span<const EpifuseTensor> tensors,
+                           std::span<const EpifuseTensor> inputs) const {
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    check_dtype_and_rank(declared[i].role, declared[i].name, *declared[i].type, tensors[i]);
+  }
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    const ir::Shape& shape = declared[i].type->shape;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const std::int64_t expected = eval(declared[i], d, inputs), came = tensors[i].sizes[d];
+      if (came == expected && came >= 0) continue;
+      std::string why;
+      if (came != expected && !shape[d].constant()) {
+        why = fmt::format(", where {} is {}", shape[d].str(), expected);
+      }
+      throw ArgumentError(fmt::format("{} '{}' is declared {}: got [{}]{}", declared[i].role,
+                                      declared[i].name, ir::print(*declared[i].type),
+                                      fmt::join(sizes_of(tensors[i]), ", "), why));
+    }
+  }
+}
+
+TensorForm LayoutPrograms::output(std::span<const EpifuseTensor> inputs, int index) const {
+  if (index < 0 || index >= std::ssize(outputs_)) {
+    throw ArgumentError(fmt::format("graph '{}': expected an output below {}, got {}", graph_.name,
+                                    outputs_.size(), index));
+  }
+  check(inputs_, inputs, inputs);
+  const Declared& declared = outputs_[static_cast<std::size_t>(index)];
+  TensorForm form{declared.type->dtype, static_cast<int>(declared.sizes.size()), {}};
+  for (std::size_t d = 0; d < declared.sizes.size(); ++d) {
+    form.sizes[d] = eval(declared, d, inputs);
+    if (form.sizes[d] >= 0) continue;
+    throw ArgumentError(fmt::format("output '{}' is declared {}: {} would be {}", declared.name,
+                                    ir::print(*declared.type), declared.type->shape[d].str(),
+                                    form.sizes[d]));
+  }
+  return form;
+}
+
+void LayoutPrograms::run(std::span<const EpifuseTensor> inputs,
+                         std::span<const EpifuseTensor> outputs, Stream stream) const {
+  check(inputs_, inputs, inputs);
+  check(outputs_, outputs, inputs);
+  if (std::ranges::all_of(outputs, is_empty)) return;
+  std::vector<Layout> layouts;
+  std::vector<Binding> tensors;
+  layouts.reserve(inputs.size());
+  tensors.reserve(inputs.size() + outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    std::vector<std::int64_t> strides = meaningful_strides(inputs[i]);
+    layouts.push_back(static_cast<Layout>(layout_of(inputs[i], strides)));
+    tensors.emplace_back(std::string(inputs_[i].name),
+                         view_of(inputs[i], std::move(strides), target_.kind));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    tensors.emplace_back(std::string(outputs_[i].name),
+                         view_of(outputs[i], meaningful_strides(outputs[i]), target_.kind));
+  }
+  find_or_compile(layouts).run(tensors, stream);
+}
+
+const Program* LayoutPrograms::find(std::span<const Layout> layouts) const {
+  const std::shared_lock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (std::ranges::equal(entry.layouts, layouts)) return &entry.program;
+  }
+  return nullptr;
+}
+
+const Program& LayoutPrograms::find_or_compile(const std::vector<Layout>& layouts) const {
+  if (const Program* program = find(layouts)) return *program;
+  const std::scoped_lock compiling(compiling_);
+  if (const Program* program = find(layouts)) return *program;
+  Program program = compile(with_strides(layouts), target_, options_);
+  const std::unique_lock lock(mutex_);
+  entries_.push_front({layouts, std::move(program)});
+  return entries_.front().program;
+}
+
+// Strides that no program may count on are symbols of their own.
+Graph LayoutPrograms::with_strides(std::span<const Layout> layouts) const {
+  ir::Graph graph = graph_;
+  const std::set<std::string> taken = names_of(graph);
+  std::size_t input = 0;
+  for (ir::Node& node : graph.nodes) {
+    if (node.op != ir::Op::input) continue;
+    const unsigned layout = layouts[input++];
+    for (std::size_t d = 0; layout != kRowMajor && d < node.type.shape.size(); ++d) {
+      if (stride_of(layout, d) == Stride::any) {
+        std::string symbol = fmt::format("stride{}_{}", input - 1, d);
+        while (taken.contains(symbol)) symbol += '_';
+        node.type.strides.emplace_back(std::string_view(symbol));
+      } else {
+        node.type.strides.emplace_back(stride_of(layout, d) == Stride::one ? 1 : 0);
+      }
+    }
+  }
+  return Graph::parse(ir::print(graph));
+}
+
+EpifuseCounts LayoutPrograms::counts() const {
+  EpifuseCounts counts{};
+  const std::shared_lock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    ++counts.programs;
+    counts.binaries += entry.program.state().executable->num_compiled();
+  }
+  return counts;
+}
+
+}  // namespace epifuse

@@ -1,0 +1,90 @@
+"""Whole models of Hugging Face, small and with random weights: results, kernels, what was left out."""
+
+import pytest
+import torch
+from close import assert_no_further_than_eager
+from torch import nn
+
+import epifuse.torch
+
+transformers = pytest.importorskip("transformers")
+
+_SMALL = {"hidden_size": 64, "intermediate_size": 160, "num_attention_heads": 4,
+          "num_hidden_layers": 2, "vocab_size": 128}
+
+
+def _llama():
+    config = transformers.LlamaConfig(**_SMALL, num_key_value_heads=2)
+    return transformers.LlamaModel(config), {"use_cache": False}
+
+
+def _qwen():
+    config = transformers.Qwen2Config(**_SMALL, num_key_value_heads=2)
+    return transformers.Qwen2Model(config), {"use_cache": False}
+
+
+def _bert():
+    return transformers.BertModel(transformers.BertConfig(**_SMALL)), {}
+
+
+def _gpt2():
+    config = transformers.GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=128)
+    return transformers.GPT2Model(config), {"use_cache": False}
+
+
+def _mixtral():
+    config = transformers.MixtralConfig(**_SMALL, num_key_value_heads=2, num_local_experts=4)
+    return transformers.MixtralModel(config), {"use_cache": False}
+
+
+class _Pixels(nn.Module):
+    """A ViT that makes its pixels from the same integers that the others take as tokens."""
+
+    def __init__(self):
+        super().__init__()
+        small = {key: value for key, value in _SMALL.items() if key != "vocab_size"}
+        config = transformers.ViTConfig(**small, image_size=32, patch_size=8)
+        self.vit = transformers.ViTModel(config, add_pooling_layer=False)
+
+    def forward(self, ids):
+        pixels = ids.to(self.vit.dtype)[:, :1, None, None] / 128
+        return self.vit((pixels * torch.ones_like(pixels).expand(-1, 3, 32, 32)).sin())
+
+
+def _vit():
+    return _Pixels(), {}
+
+
+# Epilogues of one layer, in order; GPT-2's and Mixtral's are asserted as they come.
+_LAYERS = {
+    "llama": (_llama, ["residual", "silu", "mul", "residual"]),
+    "qwen": (_qwen, ["bias"] * 3 + ["residual", "silu", "mul", "residual"]),
+    "bert": (_bert, ["bias"] * 3 + ["bias+residual", "bias+gelu_erf", "bias+residual"]),
+    "vit": (_vit, ["bias"] * 3 + ["bias+residual", "bias+gelu_erf", "bias+residual"]),
+    "gpt2": (_gpt2, ["bias", "bias+residual", "bias+gelu_tanh", "bias+residual"]),
+    "mixtral": (_mixtral, ["residual"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", _LAYERS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_model(name, dtype):
+    make, layer = _LAYERS[name]
+    model, kwargs = make()
+    model = model.to(dtype).eval()
+    ids = torch.randint(0, 128, (2, 16))
+    with torch.no_grad():
+        report = epifuse.torch.explain(model, ids, **kwargs)
+    epilogues = [kernel.epilogue for kernel in report.kernels]
+    for epilogue in set(layer):
+        assert epilogues.count(epilogue) >= 2 * layer.count(epilogue), str(report)
+    compiled = torch.compile(model, backend=epifuse.torch.backend)
+    assert_no_further_than_eager(model, compiled, (ids,), kwargs, slack=1.25)
