@@ -41,8 +41,7 @@ class Renamer {
 
 class Cutter {
  public:
-  Cutter(const HostPlan& host, const std::vector<ValueId>& values,
-         const std::set<std::string, std::less<>>& host_values)
+  Cutter(const HostPlan& host, const std::vector<ValueId>& values, const HostValues& host_values)
       : host_(host),
         from_(host.plan().graph),
         values_(values),
@@ -102,8 +101,13 @@ class Cutter {
     while (!host_values_.contains(from_[named].name) && from_[named].op == Op::reshape) {
       named = from_[named].args[0];
     }
-    knows_inputs_ = knows_inputs_ && host_values_.contains(from_[named].name);
-    if (named != id) tensor = {from_[named].name, from_[id].type.shape};
+    const auto known = host_values_.find(from_[named].name);
+    if (known == host_values_.end()) {
+      knows_inputs_ = false;
+      return;
+    }
+    tensor.value = known->first;
+    if (known->second != from_[id].type.shape) tensor.shape = from_[id].type.shape;
     kernel_.inputs.push_back(std::move(tensor));
     Node node;
     node.name = from_[id].name;
@@ -144,7 +148,7 @@ class Cutter {
   const Graph& from_;
   const std::vector<ValueId>& values_;
   const std::set<ValueId> inside_;
-  const std::set<std::string, std::less<>>& host_values_;
+  const HostValues& host_values_;
   CutKernel kernel_;
   std::vector<ValueId> inputs_;
   std::map<ValueId, ValueId> new_id_;
@@ -168,7 +172,7 @@ ir::Graph without_names(ir::Graph graph) {
 }
 
 CutResult cut_kernel(const HostPlan& host, const std::vector<ValueId>& values,
-                     const std::set<std::string, std::less<>>& host_values) {
+                     const HostValues& host_values) {
   try {
     return Cutter(host, values, host_values).run();
   } catch (const GraphError& error) {  // sizes that only the host knows to be equal

@@ -22,7 +22,7 @@ using Names = std::set<std::string, std::less<>>;
 using ir::ValueId;
 using Ids = std::map<std::string_view, ValueId>;
 
-void check_names(const FusionRequest& request, const Names& names) {
+void check_names(const FusionRequest& request, const HostValues& names) {
   const auto check = [&](std::string_view what, const std::string& name) {
     if (names.contains(name)) return;
     throw ArgumentError(fmt::format("{}: expected values of the graph, got '{}'", what, name));
@@ -63,7 +63,7 @@ std::string kernel_name(const std::string& label) {
 class Finder {
  public:
   Finder(const codegen::TargetInfo& target, const CompileOptions& options,
-         const FusionRequest& request, const Names& names)
+         const FusionRequest& request, const HostValues& names)
       : target_(target), options_(options), request_(request), names_(names) {}
 
   void add(const plan::Plan& plan) {
@@ -147,7 +147,7 @@ class Finder {
   const codegen::TargetInfo& target_;
   const CompileOptions& options_;
   const FusionRequest& request_;
-  const Names& names_;
+  const HostValues& names_;
   Fusions found_;
 };
 
@@ -156,12 +156,12 @@ class Finder {
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
                      const FusionRequest& request) {
   const codegen::TargetInfo& info = target_info(target);
-  Names names;
+  HostValues names;
   Ids ids;
   for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {
-    const std::string& name = graph.ir().nodes[i].name;
-    names.insert(name);
-    ids.emplace(name, static_cast<ValueId>(i));
+    const ir::Node& node = graph.ir().nodes[i];
+    names.emplace(node.name, node.type.shape);
+    ids.emplace(node.name, static_cast<ValueId>(i));
   }
   check_names(request, names);
   CompileOptions planned = options;

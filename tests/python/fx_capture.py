@@ -117,10 +117,23 @@ def _compare(
 ) -> None:
     inputs = set(epi_reference.parse(imported.text).inputs)
     given = {name: eager[node] for name, node in imported.names.items() if name in inputs}
+    for name in inputs - given.keys():
+        given[name] = torch.zeros(_size(name.removeprefix("size_"), eager))
     got = epi_reference.run(imported.text, given, exact)
     for name, node in imported.names.items():
         if name not in inputs:
             check(name, got[name], eager[node], exact, tolerance)
+
+
+def _size(symbol: str, eager: dict[fx.Node, Any]) -> int:
+    """What a symbol of the text was in a run."""
+    for node, result in eager.items():
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and isinstance(result, torch.Tensor):
+            for size, known in zip(value.shape, result.shape):
+                if str(size) == symbol:
+                    return known
+    raise AssertionError(f"nothing has the size {symbol}")
 
 
 def check(

@@ -294,19 +294,25 @@ def test_a_shape_that_does_not_provably_fit():
 # --- real models ----------------------------------------------------------------------------------
 
 
-def post_grad_imports(model, *args, dynamic=None, **kwargs):
-    """What is imported of each graph that Inductor compiles of a model."""
+class Seen(Exception):
+    """Ends a compilation when its graph was seen."""
+
+
+def post_grad_import(model, *args, dynamic=None, **kwargs):
+    """What is imported of the first graph that Inductor compiles of a model."""
     import torch._inductor.config as config
 
     imports = []
 
     def look(graph):
         imports.append(import_graph(graph))
+        raise Seen
 
     torch._dynamo.reset()
     with config.patch(post_grad_custom_pre_pass=look, fx_graph_cache=False), torch.no_grad():
-        torch.compile(model, dynamic=dynamic)(*args, **kwargs)
-    return imports
+        with pytest.raises(Exception, match="Seen"):
+            torch.compile(model, dynamic=dynamic)(*args, **kwargs)
+    return imports[0]
 
 
 def computed(imported):
@@ -323,7 +329,7 @@ SMALL = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
 def test_bert():
     transformers = pytest.importorskip("transformers")
     model = transformers.BertModel(transformers.BertConfig(**SMALL)).bfloat16().eval()
-    (imported,) = post_grad_imports(model, torch.randint(0, 100, (2, 16)), use_cache=False)
+    imported = post_grad_import(model, torch.randint(0, 100, (2, 16)), use_cache=False)
     assert_parses(imported.text)
     counts = computed(imported)
     assert counts["aten.addmm.default"] == 7
@@ -340,12 +346,12 @@ def test_llama(dynamic):
     config = transformers.LlamaConfig(**SMALL, num_key_value_heads=2)
     model = transformers.LlamaModel(config).bfloat16().eval()
     ids = torch.randint(0, 100, (2, 16))
-    imported = post_grad_imports(model, ids, dynamic=dynamic, use_cache=False)[0]
+    imported = post_grad_import(model, ids, dynamic=dynamic, use_cache=False)
     assert_parses(imported.text)
     counts = computed(imported)
     assert counts["aten.mm.default"] == 7
     assert counts["aten.exp.default"] == 1  # silu, decomposed
-    assert ("s33*s50" in imported.text.replace("s50*s33", "s33*s50")) == dynamic or dynamic
+    assert bool(re.search(r"s\d+\*s\d+", imported.text)) == dynamic
 
 
 def test_training():
@@ -373,4 +379,4 @@ def test_a_deep_graph_takes_little_time():
     begin = time.perf_counter()
     imported = import_graph(module.graph)
     assert time.perf_counter() - begin < 5
-    assert sum(len(values) for values in imported.after.values()) < 2000
+    assert sum(map(len, imported.after.values())) < 2000

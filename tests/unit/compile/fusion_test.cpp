@@ -104,6 +104,24 @@ TEST(Fusion, PartsOfAnOpFollowItBehindTheHost) {
             "matmul_bias_residual(n, w, b, y) -> z[M, K]: p c s u z\n");
 }
 
+TEST(Fusion, ResultsOfOtherKernelsComeAsTheHostHasThem) {
+  const std::string text =
+      "graph g(x: bf16[6, K], w: bf16[K, N], v: bf16[K, N]) {\n  h = matmul x, w\n"
+      "  p = reshape h [2, 3, N]\n  s = silu p\n  u = matmul x, v\n  q = reshape u [2, 3, N]\n"
+      "  y = mul s, q\n  return y\n}\n";
+  EXPECT_EQ(found(text),
+            "matmul_silu(x, w) -> s[6, N]: h s\nmatmul_mul(x, v, s[6, N]) -> y[6, N]: u y\n");
+}
+
+TEST(Fusion, ReductionsOfWhatTheHostReadsAnywayAreTheHosts) {
+  const std::string head =
+      "graph g(x: bf16[M, K], w: bf16[K, N]) {\n  h = matmul x, w\n"
+      "  y = relu h\n  m = row_max y\n";
+  EXPECT_EQ(found(head + "  return y, m\n}\n"),
+            "matmul_relu(x, w) -> y[M, N]: h y\nm: stores_more\n");
+  EXPECT_EQ(found(head + "  return m\n}\n"), "matmul_relu_row_max(x, w) -> m[M, 1]: h y m\n");
+}
+
 TEST(Fusion, BareProductsAreTheHosts) {
   EXPECT_EQ(found("graph g(x: bf16[M, K], w: bf16[K, N]) {\n  y = matmul x, w\n  return y\n}\n"),
             "y: nothing_to_fuse\n");
