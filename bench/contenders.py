@@ -2,10 +2,10 @@
 
     python3 bench/contenders.py bench/results/h200.json [--suite dense] [--seconds 300] [--again]
 
-For every epifuse row with baseline `cublas`: eager PyTorch and torch.compile max-autotune of the same
-expression, launches alternated with the bare product in one run, L2 flushed before each. Points that
-have rows of this PyTorch on this device are skipped, so that several short runs finish the list; the
-order takes one point of each epilogue before a second one of any.
+For every epifuse row with baseline `cublas`: eager PyTorch and torch.compile max-autotune of the
+same expression, launches alternated with the bare product in one run, L2 flushed before each.
+Points that have rows of this PyTorch on this device are skipped, so that several short runs finish
+the list; the order takes one point of each epilogue before a second one of any.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def expression(epilogue):
 
 
 def interleaved(runs, rounds=30):
-    """Median microseconds of each, launches alternated in rotating order, L2 flushed before each."""
+    """Median microseconds of each, launches alternated in rotating order, L2 flushed."""
     flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
     names = list(runs)
     events = {name: [] for name in names}
@@ -149,7 +149,8 @@ def is_measured(rows, point, numerics):
 
 
 def write(path, rows):
-    lines = ",\n".join("  " + json.dumps(row, sort_keys=True, separators=(",", ":")) for row in rows)
+    texts = (json.dumps(row, sort_keys=True, separators=(",", ":")) for row in rows)
+    lines = ",\n".join("  " + text for text in texts)
     path.write_text(f"[\n{lines}\n]\n")
 
 

@@ -35,7 +35,8 @@ def wgmma_head(text):
 
 def wgmma_struct(text, struct):
     """One instruction's struct, after the file's notice."""
-    found = re.search(r"^template <[^;{}]*>\s*struct " + struct + r"\n\{.*?^\};\n", text, re.M | re.S)
+    pattern = r"^template <[^;{}]*>\s*struct " + struct + r"\n\{.*?^\};\n"
+    found = re.search(pattern, text, re.M | re.S)
     if not found:
         raise SystemExit(f"embed_headers.py: no struct {struct}")
     return (

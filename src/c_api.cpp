@@ -252,4 +252,11 @@ EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inpu
   });
 }
 
+EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* inputs) {
+  return guarded([&] {
+    require(kernel, "a kernel");
+    kernel->programs.prepare(all_of(inputs, kernel->programs.num_inputs(), "inputs"));
+  });
+}
+
 EpifuseCounts epifuse_counts(void) { return kernel_table().counts(); }

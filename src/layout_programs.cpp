@@ -70,6 +70,12 @@ unsigned layout_of(const EpifuseTensor& tensor, std::vector<std::int64_t>& strid
   return kDeclared | zeros | bits(Stride::one, unit);
 }
 
+// Of no memory, for tensors that are not there yet.
+void* aligned_address() {
+  constexpr std::uintptr_t kAddress = 4096;
+  return reinterpret_cast<void*>(kAddress);
+}
+
 TensorView view_of(const EpifuseTensor& tensor, std::vector<std::int64_t> strides,
                    DeviceKind device) {
   const auto sizes = sizes_of(tensor);
@@ -213,26 +219,50 @@ TensorForm LayoutPrograms::output(std::span<const EpifuseTensor> inputs, int ind
   return form;
 }
 
+LayoutPrograms::Call LayoutPrograms::call_on(std::span<const EpifuseTensor> inputs,
+                                             std::span<const EpifuseTensor> outputs) const {
+  Call call;
+  call.layouts.reserve(inputs.size());
+  call.tensors.reserve(inputs.size() + outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    std::vector<std::int64_t> strides = meaningful_strides(inputs[i]);
+    call.layouts.push_back(static_cast<Layout>(layout_of(inputs[i], strides)));
+    call.tensors.emplace_back(std::string(inputs_[i].name),
+                              view_of(inputs[i], std::move(strides), target_.kind));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    call.tensors.emplace_back(std::string(outputs_[i].name),
+                              view_of(outputs[i], meaningful_strides(outputs[i]), target_.kind));
+  }
+  return call;
+}
+
 void LayoutPrograms::run(std::span<const EpifuseTensor> inputs,
                          std::span<const EpifuseTensor> outputs, Stream stream) const {
   check(inputs_, inputs, inputs);
   check(outputs_, outputs, inputs);
   if (std::ranges::all_of(outputs, is_empty)) return;
-  std::vector<Layout> layouts;
-  std::vector<Binding> tensors;
-  layouts.reserve(inputs.size());
-  tensors.reserve(inputs.size() + outputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    std::vector<std::int64_t> strides = meaningful_strides(inputs[i]);
-    layouts.push_back(static_cast<Layout>(layout_of(inputs[i], strides)));
-    tensors.emplace_back(std::string(inputs_[i].name),
-                         view_of(inputs[i], std::move(strides), target_.kind));
+  const Call call = call_on(inputs, outputs);
+  find_or_compile(call.layouts).run(call.tensors, stream);
+}
+
+void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
+  std::vector<TensorForm> forms;
+  std::vector<std::vector<std::int64_t>> strides;
+  for (std::size_t i = 0; i < num_outputs(); ++i) {
+    const TensorForm& form = forms.emplace_back(output(inputs, static_cast<int>(i)));
+    strides.push_back(
+        TensorView::dense_strides({form.sizes.begin(), form.sizes.begin() + form.rank}));
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    tensors.emplace_back(std::string(outputs_[i].name),
-                         view_of(outputs[i], meaningful_strides(outputs[i]), target_.kind));
+  std::vector<EpifuseTensor> outputs;
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    outputs.push_back({nullptr, static_cast<EpifuseDType>(forms[i].dtype), forms[i].rank,
+                       forms[i].sizes.data(), strides[i].data()});
   }
-  find_or_compile(layouts).run(tensors, stream);
+  if (std::ranges::all_of(outputs, is_empty)) return;
+  Call call = call_on(inputs, outputs);
+  for (Binding& tensor : call.tensors) tensor.view.data = aligned_address();
+  find_or_compile(call.layouts).prepare(call.tensors);
 }
 
 const Program* LayoutPrograms::find(std::span<const Layout> layouts) const {

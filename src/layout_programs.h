@@ -44,6 +44,9 @@ class LayoutPrograms {
   void run(std::span<const EpifuseTensor> inputs, std::span<const EpifuseTensor> outputs,
            Stream stream) const;
 
+  // Compiles what a run on such inputs needs. Their data is not read, and taken to be aligned.
+  void prepare(std::span<const EpifuseTensor> inputs) const;
+
   EpifuseCounts counts() const;
 
  private:
@@ -65,6 +68,12 @@ class LayoutPrograms {
     Program program;
   };
 
+  struct Call {
+    std::vector<Layout> layouts;
+    std::vector<Binding> tensors;
+  };
+
+  Call call_on(std::span<const EpifuseTensor> inputs, std::span<const EpifuseTensor> outputs) const;
   Declared declare(std::string_view role, std::string_view name, const ir::TensorType& type) const;
   Size size_of(const Dim& dim) const;
   std::int64_t eval(const Declared& declared, std::size_t dim,

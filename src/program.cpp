@@ -12,7 +12,7 @@
 namespace epifuse {
 namespace {
 
-constexpr std::size_t kMostRecent = 16;
+constexpr std::size_t kMostRecent = 64;  // as many as the layers of a model that share a kernel
 
 bool same(const Binding& a, const Binding& b) {
   return a.view.data == b.view.data && a.view.shape == b.view.shape &&
@@ -98,6 +98,11 @@ void Program::run(std::span<const Binding> tensors, Stream stream) const {
   const auto bound =
       state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);
   state_->executable->run(bound, stream);
+}
+
+void Program::prepare(std::span<const Binding> tensors) const {
+  state_->executable->plan_for(
+      backends::bind(state_->executable->plan(), tensors, state_->target.kind));
 }
 
 std::vector<std::string> Program::tune(std::span<const Binding> tensors) const {

@@ -1,6 +1,6 @@
-/* The C interface: what other languages build on. Graphs are `.epi` text (docs/epi.md), answers JSON.
-   Functions that return a status give EPIFUSE_OK, or say in epifuse_last_error() what was expected
-   and what came. All may be called from any thread. */
+/* The C interface: what other languages build on. Graphs are `.epi` text (docs/epi.md), answers
+   JSON. Functions that return a status give EPIFUSE_OK, or say in epifuse_last_error() what was
+   expected and what came. All may be called from any thread. */
 #ifndef EPIFUSE_C_H
 #define EPIFUSE_C_H
 
@@ -46,40 +46,42 @@ typedef struct EpifuseKernel EpifuseKernel;
 /* "0.1.0" */
 const char* epifuse_version(void);
 
-/* Of the last call on this thread that failed; "" when none did. Valid until the thread's next call. */
+/* Of the last call on this thread that failed; "" when none did. Valid until the thread's next
+   call. */
 const char* epifuse_last_error(void);
 
 /* Frees text that a function below handed out. */
 void epifuse_free(char* text);
 
-/* What of a graph becomes kernels, for hosts that run the rest themselves. `options` is a JSON object,
-   all keys optional:
+/* What of a graph becomes kernels, for hosts that run the rest themselves. `options` is a JSON
+   object, all keys optional:
      {"target": "auto" | "cpu" | "cuda" | "sm_90a", "numerics": "fast" | "exact" | "approx",
       "tf32": false,
-      "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not at all
-      "after": {"leaf": ["value"]},            inputs that the host computes from values of the graph
+      "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
+      "after": {"leaf": ["value"]},            inputs that the host makes of values of the graph
       "in_memory": ["value"]}                  values that the host needs in memory in any case
    The answer, kernels in an order in which they can run:
      {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier
                    "epilogue": "bias+gelu_erf",         its ops, in order
-                   "graph": ".epi text, the same for the same work whatever its values are called",
-                   "inputs": [{"value": "x", "shape": null}],   in order of the text's inputs; a shape
-                                                 (texts of sizes) where the kernel reads it reshaped
+                   "graph": ".epi text, without any of the host's names",
+                   "inputs": [{"value": "x", "shape": null}],   in order of the text's; a shape
+                                                   (texts of sizes) where the kernel reshapes it
                    "outputs": [{"value": "t", "shape": null}],  the same for results
                    "values": ["h", "t"]}],              of the graph, computed inside
       "left_out": [{"value": "u", "code": "no_matmul", "why": "one sentence."}]} */
 EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** json);
 
-/* {"name": .., "inputs": [{"name": .., "dtype": "bf16", "shape": ["M", "768"]}], "outputs": [..]}
-   Sizes are polynomials over symbols in `+ - *`. */
+/* {"name": .., "inputs": [{"name": .., "dtype": "bf16", "shape": ["M", "768"]}],
+    "outputs": [..]}; sizes are polynomials over symbols in `+ - *`. */
 EpifuseStatus epifuse_describe(const char* graph, char** json);
 
-/* What Program::explain_json says of the graph; options as above ("target", "numerics", "tf32"). */
+/* What Program::explain_json says of the graph; of the options above "target", "numerics" and
+   "tf32". */
 EpifuseStatus epifuse_explain(const char* graph, const char* options, char** json);
 
-/* The kernel of a graph text; options as above ("target", "numerics", "tf32"). The same texts give the
-   same kernel for the life of the process: nothing is to be freed, and asking again costs a look-up.
-   Texts need no terminating 0. */
+/* The kernel of a graph text; options as for epifuse_explain. The same texts give the same kernel
+   for the life of the process: nothing is to be freed, and asking again costs a look-up. Texts need
+   no terminating 0. */
 EpifuseStatus epifuse_kernel(const char* graph, size_t graph_length, const char* options,
                              size_t options_length, const EpifuseKernel** kernel);
 
@@ -88,19 +90,23 @@ int epifuse_num_outputs(const EpifuseKernel* kernel);
 /* 1 when its tensors are memory of a GPU, 0 when they are the host's: what the target came to. */
 int epifuse_is_cuda(const EpifuseKernel* kernel);
 
-/* Dtype, rank and sizes of output `index` for these inputs (all of them, in order; only rank, dtype and
-   sizes are read). */
+/* Dtype, rank and sizes of output `index` for these inputs (all of them, in order; only rank, dtype
+   and sizes are read). */
 EpifuseStatus epifuse_output(const EpifuseKernel* kernel, const EpifuseTensor* inputs, int index,
                              EpifuseDType* dtype, int32_t* rank, int64_t sizes[EPIFUSE_MAX_RANK]);
 
-/* Runs on all inputs and outputs, in the order of the text. On CUDA the work is queued on `stream` (a
-   cudaStream_t, of the current device) and the call returns. For strides that have not come before a
-   program is compiled. */
+/* Runs on all inputs and outputs, in the order of the text. On CUDA the work is queued on `stream`
+   (a cudaStream_t, of the current device) and the call returns. For strides that have not come
+   before a program is compiled. */
 EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inputs,
                           const EpifuseTensor* outputs, void* stream);
 
-/* Programs that kernels of this process compiled, and GPU binaries among them that came from no cache:
-   for tests that count. */
+/* Compiles what a run on such inputs needs, and runs nothing: their data is not read. For threads
+   beside the one that will run. */
+EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* inputs);
+
+/* Programs that kernels of this process compiled, and GPU binaries among them that came from no
+   cache: for tests that count. */
 typedef struct {
   int64_t programs, binaries;
 } EpifuseCounts;

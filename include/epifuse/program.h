@@ -71,6 +71,9 @@ class Program {
   void run(std::initializer_list<Binding> tensors, Stream stream = nullptr) const {
     run(std::span<const Binding>(tensors.begin(), tensors.size()), stream);
   }
+  /// Compiles what `run` on such tensors needs, if anything, and runs nothing: `data` is only
+  /// looked at for its alignment. For threads beside the one that will run. Throws as `run` does.
+  void prepare(std::span<const Binding> tensors) const;
   /// Measures every way to run each fused step on these tensors, and runs the best one from now on
   /// at these sizes. The ways are all candidates of the step's kernel family and the vendor's
   /// product with a tail kernel; each is timed alone and under sustained load. The choices are kept

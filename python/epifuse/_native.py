@@ -5,10 +5,13 @@ import functools
 import json
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
+DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool")  # EpifuseDType, in its order
 LIBRARY = "libepifuse_c.so"
-OP_LIBRARY = "libepifuse_torch_op.so"
+OP_DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool")  # EpifuseDType, in its order
+LIBRARY = "libepifuse_torch_op.so"
 PATH_VARIABLE = "EPIFUSE_LIBRARY_PATH"
 
 
@@ -53,16 +56,20 @@ def library() -> ctypes.CDLL:
     """The core, loaded when first asked for. Raises UnavailableError without it."""
     path = library_path(LIBRARY)
     try:
-        loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
     except OSError as error:
         raise UnavailableError(f"{path} cannot be loaded: {error}") from error
     text, answer = ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)
+    size = ctypes.c_size_t
     loaded.epifuse_version.restype = text
     loaded.epifuse_last_error.restype = text
     loaded.epifuse_free.argtypes = [ctypes.c_void_p]
     loaded.epifuse_fusions.argtypes = [text, text, answer]
     loaded.epifuse_describe.argtypes = [text, answer]
     loaded.epifuse_explain.argtypes = [text, text, answer]
+    loaded.epifuse_kernel.argtypes = [text, size, text, size, answer]
+    loaded.epifuse_run.argtypes = [ctypes.c_void_p] * 4
+    loaded.epifuse_prepare.argtypes = [ctypes.c_void_p] * 2
     loaded.epifuse_counts.restype = Counts
     return loaded
 
@@ -71,6 +78,24 @@ class Counts(ctypes.Structure):
     """Programs that kernels of this process compiled, and GPU binaries that came from no cache."""
 
     _fields_ = [("programs", ctypes.c_int64), ("binaries", ctypes.c_int64)]
+
+
+class Tensor(ctypes.Structure):
+    """Memory seen as a tensor (EpifuseTensor)."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_int32),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+    ]
+
+    @classmethod
+    def of(cls, data: int, dtype: str, sizes: Sequence[int], strides: Sequence[int]) -> "Tensor":
+        """A tensor at an address; its dtype as in `.epi` text, strides in elements."""
+        numbers = ctypes.c_int64 * max(len(sizes), 1)
+        return cls(data, DTYPES.index(dtype), len(sizes), numbers(*sizes), numbers(*strides))
 
 
 def check(status: int) -> None:
@@ -114,3 +139,26 @@ def describe(text: str) -> dict[str, Any]:
 def explain(text: str, options: dict[str, Any]) -> dict[str, Any]:
     """What became of a graph: see epifuse_explain in epifuse/c.h."""
     return _ask("epifuse_explain", text, json.dumps(options))
+
+
+def kernel(text: str, options: str) -> ctypes.c_void_p:
+    """The kernel of a graph text; lives as long as the process."""
+    found = ctypes.c_void_p()
+    graph, keys = text.encode(), options.encode()
+    check(library().epifuse_kernel(graph, len(graph), keys, len(keys), ctypes.byref(found)))
+    return found
+
+
+def _array(tensors: Sequence[Tensor]) -> Any:
+    return (Tensor * max(len(tensors), 1))(*tensors)
+
+
+def run(text: str, options: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
+        stream: int | None) -> None:
+    """Runs a kernel: see epifuse_run in epifuse/c.h."""
+    check(library().epifuse_run(kernel(text, options), _array(inputs), _array(outputs), stream))
+
+
+def prepare(text: str, options: str, inputs: Sequence[Tensor]) -> None:
+    """Compiles what a run on such inputs needs: see epifuse_prepare in epifuse/c.h."""
+    check(library().epifuse_prepare(kernel(text, options), _array(inputs)))

@@ -168,8 +168,8 @@ class _Run:
 
 
 def run(text: str, given: Tensors, exact: bool = False) -> Tensors:
-    """All values of a text for these inputs (those that only declare sizes may be left out). At level
-    exact they are in float32, each rounded to its dtype; else in float64 and not rounded at all."""
+    """All values of a text for these inputs. At level exact they are in float32, each rounded to
+    its dtype; else in float64 and not rounded at all."""
     parsed = parse(text)
     state = _Run(parsed, given, exact)
     for name, op, rest in parsed.statements:

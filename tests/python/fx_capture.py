@@ -97,9 +97,8 @@ def compare(
     runs: list[tuple[Any, ...]] = (),
     **how: Any,
 ) -> Imported:
-    """Imports a function and checks every value of the text against eager: if `wide` in float64, and
-    if `exact` in the dtypes of the function, where `tolerance` says how many units in the last place
-    may lack."""
+    """Imports a function and checks every value of the text against eager: if `wide` in float64, if
+    `exact` in the dtypes of the function. `tolerance` counts units in the last place."""
     module = capture(function, *args, **how)
     imported = import_graph(module.graph)
     assert imported.text is not None, imported.refused

@@ -167,11 +167,7 @@ def test_inputs_that_depend_on_results():
 
 
 def test_names_are_identifiers():
-    class Odd(nn.Module):
-        def forward(self, x, w):
-            return torch.matmul(x, w) + 1
-
-    module = capture(Odd(), X, W)
+    module = capture(lambda x, w: x @ w + 1, X, W)
     for node, name in zip(module.graph.nodes, ["a.b", "0 day", "select", "graph", "return"]):
         node.name = name
     imported = import_graph(module.graph)
@@ -280,6 +276,25 @@ def test_slices_with_symbolic_sizes():
         return h[1:].relu() + h[:-1] * h[2:3]
 
     compare(function, X, W, dynamic=True, runs=[(whole_numbers(9, 8), W)])
+
+
+def test_slices_that_start_at_symbolic_sizes():
+    def function(x, w, y):
+        n = y.shape[0]
+        return (x @ w)[:, n:].relu() + (x @ w)[n:, n:].sum()
+
+    imported = compare(function, X, W, whole_numbers(3), dynamic=True)
+    assert re.search(r"slice mm \[:, s\d+:s\d+\]", imported.text)
+
+
+def test_sizes_that_only_a_run_tells():
+    def function(x, w):
+        rows = x[x[:, 0] > 0]
+        return torch.relu(rows @ w).unsqueeze(1).clone().flatten() * 2
+
+    imported = compare(function, X, W, dynamic=True)
+    assert re.search(r"\[u\d+, ", imported.text)
+    assert not imported.refused
 
 
 def test_a_shape_that_does_not_provably_fit():

@@ -7,7 +7,9 @@ import torch
 from fx_capture import capture, compare
 from torch.nn import functional as F
 
+from epifuse.torch.aten import ELEMENTWISE, FOREIGN, PRODUCTS
 from epifuse.torch.importer import import_graph
+from epifuse.torch.views import SPLITS, VIEWS
 
 aten = torch.ops.aten
 SPECIAL = torch.tensor([0.0, -0.0, 1e-4, -1e-4, 1.0, -1.0, 3.0, -3.0, 6.0, 25.0, -25.0, 90.0, -90.0,
@@ -34,12 +36,12 @@ def of_product(function):
 
 def check(function, *rest, dtype=torch.float32, **how):
     eye = torch.eye(16, dtype=dtype)
-    wide = dtype == torch.float32  # else numbers are rounded to the dtype, and float64 tells nothing
+    wide = dtype == torch.float32  # else numbers are rounded to the dtype first
     return compare(of_product(function), rows(dtype), eye, *rest, wide=wide, **how)
 
 
-# Functions that one op of the language computes, or several that round as eager does. Scalars of add
-# and sub are bf16 numbers here: eager rounds them first on the CPU, and does not on CUDA.
+# Functions that one op of the language computes, or several that round as eager does. Scalars of
+# add and sub are bf16 numbers here: eager rounds them first on the CPU, and does not on CUDA.
 EXACT = {
     "add": lambda x, y: x + y,
     "add scalar": lambda x, y: x + 1.125,
@@ -228,3 +230,26 @@ def test_float8_of_bounded_values():
         imported = import_graph(capture(of_product(function), rows(), torch.eye(16)).graph)
         assert not imported.refused
         assert " -> e" in imported.text
+
+
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="the tables name ops of newer versions too")
+def test_the_tables_name_ops_that_exist():
+    import torch._inductor.inductor_prims  # noqa: F401 (registers prims.fma)
+
+    for name in [*ELEMENTWISE, *PRODUCTS, *VIEWS, *SPLITS]:
+        namespace, packet, overload = name.split(".")
+        assert hasattr(getattr(getattr(torch.ops, namespace), packet), overload), name
+    for name in FOREIGN:
+        assert hasattr(aten, name.removeprefix("aten.")), name
+
+
+@pytest.mark.parametrize(("function", "dtype", "expected"), [
+    (lambda x: x * 0.1, torch.bfloat16, "mul mm, 0.1\n"),
+    (lambda x: x > 0.1, torch.bfloat16, "gt mm, 0.10009765625\n"),
+    (lambda x: x > 0.1, torch.float32, "gt mm, 0.1\n"),
+    (lambda x: x * torch.full((), 0.1), torch.bfloat16, "mul mm, 0.10009765625\n"),
+    (lambda x: x * torch.full((), 0.1), torch.float32, "mul mm, 0.1\n"),
+])  # fmt: skip
+def test_how_numbers_are_rounded(function, dtype, expected):
+    module = capture(of_product(function), rows(dtype), torch.eye(16, dtype=dtype))
+    assert expected in import_graph(module.graph).text

@@ -16,8 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_version_is_the_projects():
-    project = re.search(r"project\(epifuse VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
-    assert epifuse.version() == project[1]
+    project = (ROOT / "CMakeLists.txt").read_text()
+    assert epifuse.version() == re.search(r"project\(epifuse VERSION ([0-9.]+)", project)[1]
 
 
 def test_library_path_is_a_file():

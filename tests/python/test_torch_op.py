@@ -192,9 +192,12 @@ def test_cost_of_a_call(fused, device):
     x, w, b = (make(s, device=device) for s in [(4, 8), (8, 16), (16,)])
     text, wanted = ffn(), options(device)
     call = lambda x: fused([x, w, b], text, wanted)
-    nothing = best_microseconds(lambda: call(x[:0]))
     others = iter([make((4, 8), device=device) for _ in range(64)] * 10000)
-    print(f"\n{device}: without a run {nothing:.1f} us, with one {best_microseconds(lambda: call(x)):.1f}"
-          f" us, on other tensors each time {best_microseconds(lambda: call(next(others))):.1f} us,"
-          f" addmm and gelu "
-          f"{best_microseconds(lambda: torch.nn.functional.gelu(torch.addmm(b, x, w))):.1f} us")
+    times = {
+        "without a run": lambda: call(x[:0]),
+        "with one": lambda: call(x),
+        "on other tensors each time": lambda: call(next(others)),
+        "addmm and gelu": lambda: torch.nn.functional.gelu(torch.addmm(b, x, w)),
+    }
+    print(f"\n{device}: " + ", ".join(f"{name} {best_microseconds(each):.1f} us"
+                                       for name, each in times.items()))

@@ -1,8 +1,8 @@
 """Rows of the aten table for elementwise ops.
 
-A row builds what eager PyTorch computes: operands are cast to the dtype of the result, arithmetic is
-float32 and the result is rounded once. What takes several ops is therefore computed in f32 throughout
-and cast at the end (by `Emitter.finish`)."""
+A row builds what eager PyTorch computes on CUDA: operands are cast to the dtype of the result,
+arithmetic is float32, and the result is rounded once. What takes several ops is therefore computed
+in f32 throughout and cast at the end (by `Emitter.finish`)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def common_dtype(emit: Emitter, *arguments: Any) -> str:
             common = dtype
     if DTYPES.get(common) not in ARITHMETIC:
         name = str(common).removeprefix("torch.")
-        raise Refusal("dtype", f"{emit.what} computes with {name}, which no kernel of epifuse does.")
+        raise Refusal("dtype", f"{emit.what} computes with {name}, which epifuse does not.")
     return DTYPES[common]
 
 

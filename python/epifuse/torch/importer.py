@@ -1,8 +1,9 @@
 """Translates what surrounds the matrix products of an FX graph into one `.epi` graph.
 
-Codes of what is refused: `op_not_known`, `dtype`, `shape`, `scalar_operand` (a number that is not known
-or no float32), `layout` (elements move in memory, or a sparse tensor), `device`, `option` (an argument
-that the language cannot express), `scaled_mm`, `int_mm`, `grouped_mm`, `sparse_mm`, `too_large`."""
+Codes of what is refused: `op_not_known`, `dtype`, `shape`, `scalar_operand` (a number that is not
+known, or no float32), `layout` (elements move in memory, or a sparse tensor), `device`, `option`
+(an argument that the language cannot express), `scaled_mm`, `int_mm`, `grouped_mm`, `sparse_mm` and
+`too_large`."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ class _Importer:
                     if operand in self.base:
                         self.outputs[self.base[operand]] = None
 
-    # --- one node -----------------------------------------------------------------------------------
+    # --- one node ---------------------------------------------------------------------------------
 
     def _import(self, node: fx.Node) -> bool:
         """Whether the node has become values or views of the text."""
@@ -121,7 +122,7 @@ class _Importer:
         self.values += kept
         return kept
 
-    # --- all together -------------------------------------------------------------------------------
+    # --- all together -----------------------------------------------------------------------------
 
     def result(self) -> Imported:
         """The text of what the outputs need."""

@@ -1,7 +1,7 @@
 """What views and copies do to the order of memory, read off the strides of fake tensors.
 
-Only whether a view is worth importing depends on this, never what it means: sizes that are not known
-are taken at the values that were traced."""
+Only whether a view is worth importing depends on this, never what it means: symbolic sizes are
+taken at the values that were traced."""
 
 from __future__ import annotations
 

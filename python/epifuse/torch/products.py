@@ -13,22 +13,27 @@ Row = Callable[[Emitter, Args], Operand]
 
 _MAX_OPERAND_RANK = 5
 
+_GROUPED = ("grouped_mm", "multiplies groups of rows by matrices of their own")
+_PACKED = ("int_mm", "multiplies by packed integers")
+_SCALED = ("scaled_mm", "multiplies 8-bit floats with scales")
+_SPARSE = ("sparse_mm", "multiplies by a sparse matrix")
+
 # Products that epifuse has no kernel for, and why. They are reported wherever they occur.
 FOREIGN: dict[str, tuple[str, str]] = {
-    "aten._scaled_mm": ("scaled_mm", "multiplies 8-bit floats with scales"),
-    "aten._scaled_mm_v2": ("scaled_mm", "multiplies 8-bit floats with scales"),
-    "aten._scaled_grouped_mm": ("grouped_mm", "multiplies groups of rows by matrices of their own"),
-    "aten._scaled_grouped_mm_v2": ("grouped_mm", "multiplies groups of rows by matrices of their own"),
-    "aten._grouped_mm": ("grouped_mm", "multiplies groups of rows by matrices of their own"),
+    "aten._scaled_mm": _SCALED,
+    "aten._scaled_mm_v2": _SCALED,
+    "aten._grouped_mm": _GROUPED,
+    "aten._scaled_grouped_mm": _GROUPED,
+    "aten._scaled_grouped_mm_v2": _GROUPED,
     "aten._int_mm": ("int_mm", "multiplies integers"),
-    "aten._weight_int8pack_mm": ("int_mm", "multiplies by packed integers"),
-    "aten._weight_int4pack_mm": ("int_mm", "multiplies by packed integers"),
-    "aten._mixed_dtypes_linear": ("int_mm", "multiplies by packed integers"),
-    "aten._cslt_sparse_mm": ("sparse_mm", "multiplies by a sparse matrix"),
-    "aten._sparse_semi_structured_mm": ("sparse_mm", "multiplies by a sparse matrix"),
-    "aten._sparse_semi_structured_linear": ("sparse_mm", "multiplies by a sparse matrix"),
-    "aten._sparse_semi_structured_addmm": ("sparse_mm", "multiplies by a sparse matrix"),
-    "aten._sparse_mm": ("sparse_mm", "multiplies by a sparse matrix"),
+    "aten._weight_int8pack_mm": _PACKED,
+    "aten._weight_int4pack_mm": _PACKED,
+    "aten._mixed_dtypes_linear": _PACKED,
+    "aten._sparse_mm": _SPARSE,
+    "aten._cslt_sparse_mm": _SPARSE,
+    "aten._sparse_semi_structured_mm": _SPARSE,
+    "aten._sparse_semi_structured_addmm": _SPARSE,
+    "aten._sparse_semi_structured_linear": _SPARSE,
 }
 
 

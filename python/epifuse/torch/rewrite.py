@@ -9,6 +9,7 @@ from torch.fx import Graph, Node
 
 from epifuse import _native
 from epifuse.torch import op
+from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.report import Kernel, LeftOut, Report
 
@@ -127,6 +128,7 @@ class _Rewriter:
             inputs = [self.input(tensor) for tensor in kernel["inputs"]]
             call = self.call(op.load(), (inputs, kernel["graph"], self.options),
                              f"epifuse_{kernel['name']}")
+            compile_ahead(kernel["graph"], self.options, [node.meta["val"] for node in inputs])
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
                 result = self.call(operator.getitem, (call, index))
                 if result.meta["val"].shape != node.meta["val"].shape:

@@ -27,7 +27,7 @@ struct PreparedRun {
 // The runs seen last, most recent first. Thread-safe.
 class RecentRuns {
  public:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMost = 64;  // as RecentBindings keeps
 
   // The run on these tensors; with `workspace`, the one prepared for it there.
   std::shared_ptr<const PreparedRun> find(const codegen::Bound* bound, jit::CuContext context,

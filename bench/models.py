@@ -1,0 +1,240 @@
+"""Times whole models: epifuse, Inductor and eager PyTorch, in one run, and adds the rows (suite `torch`).
+
+    python3 bench/models.py bench/results/h200.json [--contenders ...] [--filter bert] [--commit C]
+
+Forward passes in bf16 with random weights, without gradients. `us` is the median over rounds of calls
+that take turns, after a flush of the L2; `ratio` is over `baseline` (inductor), `ratio_sustained` the
+same for calls back to back. `compile_s`: from the call of torch.compile to the first result, kernel
+caches empty.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import time
+from dataclasses import dataclass
+
+import torch
+import torch._inductor.config
+import torch.nn.functional as F
+from contenders import add, interleaved, sustained, write
+from torch import nn
+
+import epifuse.torch
+
+BASELINE = "inductor"
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+        return self.weight * wide.to(x.dtype)
+
+
+def rotate(x, cos, sin):
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+
+class LlamaLayer(nn.Module):
+    """A layer of Llama 3 8B: 32 heads of 128, 8 of them for keys and values, SwiGLU."""
+
+    def __init__(self, width=4096, inner=14336, heads=32, kv_heads=8):
+        super().__init__()
+        linear = lambda k, n: nn.Linear(k, n, bias=False)
+        self.heads, self.kv_heads, self.size = heads, kv_heads, width // heads
+        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
+        self.q, self.o = linear(width, width), linear(width, width)
+        self.k, self.v = (linear(width, kv_heads * self.size) for _ in range(2))
+        self.gate, self.up = linear(width, inner), linear(width, inner)
+        self.down = linear(inner, width)
+
+    def forward(self, x, cos, sin):
+        batch, length, _ = x.shape
+        split = lambda y, heads: y.view(batch, length, heads, self.size).transpose(1, 2)
+        y = self.norm1(x)
+        q, k = split(self.q(y), self.heads), split(self.k(y), self.kv_heads)
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        v = split(self.v(y), self.kv_heads)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=length > 1, enable_gqa=True)
+        x = x + self.o(y.transpose(1, 2).reshape(batch, length, -1))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    def __init__(self, layers=4, size=128):
+        super().__init__()
+        self.layers = nn.ModuleList(LlamaLayer() for _ in range(layers))
+        self.size = size
+
+    def forward(self, x):
+        place = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
+        step = torch.arange(0, self.size, 2, device=x.device, dtype=torch.float32)
+        angle = place[:, None] * (500000.0 ** (-step / self.size))[None, :]
+        angle = torch.cat((angle, angle), -1)
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        return x
+
+
+class BertLayer(nn.Module):
+    """A layer of BERT-large: 16 heads of 64, gelu, norms behind the residuals."""
+
+    def __init__(self, width=1024, inner=4096, heads=16):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        split = lambda y: y.view(*y.shape[:2], self.heads, -1).transpose(1, 2)
+        y = F.scaled_dot_product_attention(split(self.q(x)), split(self.k(x)), split(self.v(x)))
+        x = self.norm1(x + self.o(y.transpose(1, 2).reshape(x.shape)))
+        return self.norm2(x + self.down(F.gelu(self.up(x))))
+
+
+@dataclass(frozen=True)
+class Point:
+    workload: str
+    make: object
+    batch: int
+    length: int
+    width: int
+    inner: int
+
+
+def bert(layers=24):
+    return nn.Sequential(*(BertLayer() for _ in range(layers)))
+
+
+POINTS = [
+    Point("llama3_8b_4_layers", Llama, 1, 8192, 4096, 14336),
+    Point("llama3_8b_4_layers", Llama, 4, 2048, 4096, 14336),
+    Point("llama3_8b_4_layers", Llama, 64, 1, 4096, 14336),
+    Point("bert_large", bert, 32, 512, 1024, 4096),
+]
+
+COMPILERS = {
+    "eager": None,
+    "inductor": {},
+    "inductor-max-autotune": {"mode": "max-autotune-no-cudagraphs"},
+    "epifuse": {"backend": epifuse.torch.backend},
+}
+
+
+def compiled(name, model, x):
+    """The model by one contender and how long its first result took, caches empty."""
+    if COMPILERS[name] is None:
+        return model, 0.0
+    torch.compiler.reset()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    run = torch.compile(model, **COMPILERS[name])
+    run(x)
+    torch.cuda.synchronize()
+    return run, time.perf_counter() - begin
+
+
+def measure(point, names):
+    torch.manual_seed(0)
+    model = point.make().cuda().to(torch.bfloat16).eval().requires_grad_(False)
+    x = torch.randn(point.batch, point.length, point.width, device="cuda").to(torch.bfloat16)
+    runs, seconds = {}, {}
+    for name in names:
+        runs[name], seconds[name] = compiled(name, model, x)
+        print(f"{point.workload} {point.batch}x{point.length} {name}: first result after "
+              f"{seconds[name]:.1f} s", flush=True)
+    calls = {name: (lambda run=run: run(x)) for name, run in runs.items()}
+    us, us_sustained = interleaved(calls), sustained(calls)
+    errors = {name: ((run(x).float() - runs["eager"](x).float()).norm()
+                     / runs["eager"](x).float().norm()).item() for name, run in runs.items()}
+    return us, us_sustained, errors, seconds
+
+
+def add_point(rows, point, names, arguments):
+    us, us_sustained, errors, seconds = measure(point, names)
+    for name in names:
+        row = {
+            "suite": "torch", "workload": f"{point.workload}_{point.batch}x{point.length}",
+            "m": point.batch * point.length, "n": point.inner, "k": point.width, "groups": 1,
+            "dtype": "bf16", "epilogue": "forward", "numerics": f"torch {torch.__version__}",
+            "contender": name, "us": us[name], "baseline": BASELINE,
+            "ratio": us[name] / us[BASELINE],
+            "ratio_sustained": us_sustained[name] / us_sustained[BASELINE],
+            "rel_error": errors[name], "compile_s": seconds[name],
+            "device": torch.cuda.get_device_name(), "driver": str(torch.version.cuda),
+            "commit": arguments.commit, "date": datetime.date.today().isoformat(),
+            "command": f"python3 bench/models.py {arguments.file.name}",
+        }  # fmt: skip
+        add(rows, row)
+        print(f"{row['workload']:28} {name:22} {row['us']:10.1f} us  ratio {row['ratio']:.3f}  "
+              f"sustained {row['ratio_sustained']:.3f}  compile {row['compile_s']:.1f} s  "
+              f"from eager {row['rel_error']:.1e}", flush=True)
+
+
+def call_cost(rows, arguments):
+    """Host microseconds of one fused call from Python, outside of graphs."""
+    from epifuse.torch import op
+
+    text = ("graph kernel(x0: bf16[d0, d1], x1: bf16[d1, d2], x2: bf16[d2]) {\n"
+            "  t0 = matmul x0, x1\n  t1 = add t0, x2\n  t2 = gelu_erf t1\n  return t2 as y0\n}\n")
+    fused = op.load()
+    x = torch.randn(16, 64, device="cuda").to(torch.bfloat16)
+    w, b = x.new_zeros(32, 64).t(), x.new_zeros(32)
+    call = lambda: fused([x, w, b], text, '{"target":"cuda"}')
+    other = lambda: torch.addmm(b, x, w)
+    times = {}
+    for name, run in (("epifuse", call), ("eager", other)):
+        best = []
+        for _ in range(20):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(200):
+                run()
+            best.append((time.perf_counter() - begin) / 200 * 1e6)
+        times[name] = sorted(best)[len(best) // 2]
+        print(f"one call from Python: {name} {times[name]:.1f} us", flush=True)
+        add(rows, {
+            "suite": "torch", "workload": "call", "m": 16, "n": 32, "k": 64, "groups": 1,
+            "dtype": "bf16", "epilogue": "bias+gelu_erf" if name == "epifuse" else "bias",
+            "numerics": f"torch {torch.__version__}", "contender": name, "us": times[name],
+            "baseline": "", "ratio": 0.0, "ratio_sustained": 0.0, "rel_error": 0.0,
+            "device": torch.cuda.get_device_name(), "driver": str(torch.version.cuda),
+            "commit": arguments.commit, "date": datetime.date.today().isoformat(),
+            "command": f"python3 bench/models.py {arguments.file.name}",
+        })  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=pathlib.Path)
+    parser.add_argument("--contenders", nargs="*", default=list(COMPILERS))
+    parser.add_argument("--filter", default="", help="only points whose text has this")
+    parser.add_argument("--commit", default="")
+    arguments = parser.parse_args()
+    names = list(dict.fromkeys(["eager", BASELINE, *arguments.contenders]))
+    rows = json.loads(arguments.file.read_text())
+    with torch.no_grad():
+        torch._inductor.config.force_disable_caches = True
+        call_cost(rows, arguments)
+        for point in POINTS:
+            if arguments.filter in f"{point.workload}_{point.batch}x{point.length}":
+                add_point(rows, point, names, arguments)
+                write(arguments.file, rows)
+                torch.compiler.reset()
+                torch.cuda.empty_cache()
+    write(arguments.file, rows)
+
+
+if __name__ == "__main__":
+    main()

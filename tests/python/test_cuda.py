@@ -1,0 +1,107 @@
+"""The backend on a GPU: results, CUDA graphs, streams, sizes that change. Skipped without one."""
+
+import pytest
+import torch
+from close import assert_no_further_than_eager
+from test_backend import Mlp, Views, compiled
+from torch import nn
+
+import epifuse.torch
+from epifuse import _native
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
+    pytest.mark.skipif(torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0),
+                       reason="no Hopper GPU"),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def mlp(dtype=torch.bfloat16):
+    return Mlp(256, 1024, dtype).cuda().eval().requires_grad_(False)
+
+
+def tokens(*shape, dtype=torch.bfloat16):
+    return torch.randn(*shape, 256, device="cuda", dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [1, 17, 127, 2048])
+def test_mlp(dtype, rows):
+    model, x = mlp(dtype), tokens(2, rows, dtype=dtype)
+    assert [k.epilogue for k in epifuse.torch.explain(model, x).kernels] == [
+        "bias+gelu_erf", "bias+residual"]
+    assert_no_further_than_eager(model, compiled(model), (x,))
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune-no-cudagraphs"])
+def test_modes(mode):
+    model = nn.Sequential(mlp(), mlp())
+    run = compiled(model, mode=mode)
+    for _ in range(3):
+        assert_no_further_than_eager(model, run, (tokens(64),))
+
+
+def test_float32_needs_leave_for_tf32():
+    model, x = mlp(torch.float32), tokens(100, dtype=torch.float32)
+    report = epifuse.torch.explain(model, x)
+    assert not report.kernels
+    assert {node.code for node in report.left_out} >= {"tf32_not_allowed"}
+    assert epifuse.torch.explain(model, x, tf32=True).kernels
+    run = compiled(model, options={"epifuse.tf32": True})
+    exact = model.double()(x.double())
+    torch.testing.assert_close(run(x).double(), exact, rtol=1e-2, atol=1e-2)
+
+
+def test_views():
+    model = Views().cuda().eval().requires_grad_(False)
+    x = torch.randn(33, 64, device="cuda", dtype=torch.bfloat16)
+    assert_no_further_than_eager(model, compiled(model), (x,))
+
+
+def test_rows_may_change_without_new_binaries():
+    model = mlp()
+    run = compiled(model, dynamic=True)
+    assert_no_further_than_eager(model, run, (tokens(100),))
+    before = _native.counts()
+    for rows in (2, 64, 333):
+        assert_no_further_than_eager(model, run, (tokens(rows),))
+    assert _native.counts().programs == before.programs
+
+
+def test_streams():
+    model = mlp()
+    run, x = compiled(model), tokens(512)
+    expected = run(x)
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    results = []
+    torch.cuda.synchronize()
+    for stream in streams * 4:
+        with torch.cuda.stream(stream):
+            results.append(run(x))
+    torch.cuda.synchronize()
+    assert all(torch.equal(result, expected) for result in results)
+
+
+def test_gradients():
+    model = Mlp(256, 1024, torch.float32).cuda()
+    torch.set_float32_matmul_precision("high")
+    x = torch.randn(64, 256, device="cuda", requires_grad=True)
+    exact = [torch.zeros_like(p) for p in model.parameters()]
+    try:
+        model(x).square().sum().backward()
+        exact = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        compiled(model)(x).square().sum().backward()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    for parameter, want in zip(model.parameters(), exact):
+        scale = want.abs().max()
+        assert (parameter.grad - want).abs().max() <= 1e-2 * scale
