@@ -3,16 +3,15 @@
 import ctypes
 import functools
 import json
-import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool")  # EpifuseDType, in its order
+from epifuse import settings
+
 LIBRARY = "libepifuse_c.so"
-OP_DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool")  # EpifuseDType, in its order
-LIBRARY = "libepifuse_torch_op.so"
-PATH_VARIABLE = "EPIFUSE_LIBRARY_PATH"
+OP_LIBRARY = "libepifuse_torch_op.so"
+DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool")  # EpifuseDType, in its order
 
 
 class Error(RuntimeError):
@@ -41,14 +40,15 @@ _ERRORS = {2: BadInputError, 3: UnavailableError, 4: FailedError, 70: BugError}
 def library_path(name: str) -> pathlib.Path:
     """Where a shared library of epifuse is: beside this package, or in $EPIFUSE_LIBRARY_PATH."""
     folders = [pathlib.Path(__file__).parent / "lib"]
-    if os.environ.get(PATH_VARIABLE):
-        folders.insert(0, pathlib.Path(os.environ[PATH_VARIABLE]))
+    named = settings.library_folder()
+    if named is not None:
+        folders.insert(0, named)
     for folder in folders:
         if (folder / name).is_file():
             return folder / name
     places = ", ".join(str(folder) for folder in folders)
     raise UnavailableError(f"expected {name} in one of: {places}; "
-                           f"install the wheel, or name a folder in {PATH_VARIABLE}")
+                           f"install the wheel, or name a folder in EPIFUSE_LIBRARY_PATH")
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from torch import fx
 
 from .aten import ELEMENTWISE, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
+from .layout import strides_to_declare
 from .values import Operand, Refusal, Value, graph_text, reachable
 from .views import VIEWS, is_getitem, is_split, part, source
 
@@ -131,7 +132,8 @@ class _Importer:
             return Imported(None, refused=self.refused)
         needed = reachable(outputs)
         leaves = {node: value for node, value in self.scope.leaves.items() if value in needed}
-        inputs = [leaves[node] for node in self.nodes if node in leaves]
+        inputs = {leaves[node]: strides_to_declare(node.meta["val"])
+                  for node in self.nodes if node in leaves}  # fmt: skip
         names = {value.name: node for node, value in leaves.items()}
         for node, value in self.scope.computed.items():
             if value in needed and value.name == self.scope.names[node]:

@@ -63,3 +63,19 @@ def _blocks(shape: list[int], strides: list[int]) -> list[int]:
             blocks.append(size)
         expected = size * stride
     return blocks[::-1]
+
+
+def strides_to_declare(tensor: torch.Tensor) -> list[int | None] | None:
+    """What programs depend on of the strides of a tensor that is not row-major: 0 where it repeats, 1
+    in one dim, None where any will do. None for a row-major tensor, padded or not."""
+    shape, strides = _known(tensor.shape), _known(tensor.stride())
+    if shape is None or strides is None or not shape:
+        return None
+    repeats = [stride == 0 and size > 1 for size, stride in zip(shape, strides)]
+    if not any(repeats) and (strides[-1] == 1 or shape[-1] <= 1):
+        return None
+    declared: list[int | None] = [0 if repeated else None for repeated in repeats]
+    unit = [dim for dim, size in enumerate(shape) if strides[dim] == 1 and size > 1]
+    if unit:
+        declared[unit[0]] = 1
+    return declared

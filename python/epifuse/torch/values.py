@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -103,10 +103,23 @@ def reachable(outputs: Iterable[Value]) -> set[Value]:
     return seen
 
 
+def _declaration(value: Value, strides: Sequence[int | None] | None, words: Words) -> str:
+    """An input's; strides that may be any become symbols of their own."""
+    if strides is None:
+        return value.declaration()
+    texts = [words.take(f"stride_{value.name}_{dim}") if stride is None else str(stride)
+             for dim, stride in enumerate(strides)]
+    return f"{value.declaration()} strides [{', '.join(texts)}]"
+
+
 def graph_text(
-    inputs: Sequence[Value], computed: Sequence[Value], outputs: Sequence[Value], words: Words
+    inputs: Mapping[Value, Sequence[int | None] | None],
+    computed: Sequence[Value],
+    outputs: Sequence[Value],
+    words: Words,
 ) -> str:
-    """The text of a graph. Symbols that no input holds alone get an input that does."""
+    """The text of a graph, whose inputs come with the strides to declare, if they are not row-major.
+    Symbols that no input holds alone get an input that does."""
     used: set[str] = set()
     bound: set[str] = set()
     for value in [*inputs, *computed]:
@@ -114,7 +127,7 @@ def graph_text(
             used |= sizes.symbols(size)
     for value in inputs:
         bound |= {text for text in map(sizes.text, value.shape) if text in used}
-    declarations = [value.declaration() for value in inputs]
+    declarations = [_declaration(value, strides, words) for value, strides in inputs.items()]
     for symbol in sorted(used - bound):
         declarations.append(f"{words.take('size_' + symbol)}: f32[{symbol}]")
     lines = ["graph fx(" + ",\n         ".join(declarations) + ") {"]
