@@ -123,11 +123,15 @@ POINTS = [
     Point("bert_large", bert, 32, 512, 1024, 4096),
 ]
 
+EPIFUSE = {"backend": epifuse.torch.backend}
 COMPILERS = {
     "eager": None,
     "inductor": {},
-    "inductor-max-autotune": {"mode": "max-autotune-no-cudagraphs"},
-    "epifuse": {"backend": epifuse.torch.backend},
+    "inductor-cudagraphs": {"mode": "reduce-overhead"},
+    "inductor-max-autotune": {"mode": "max-autotune"},
+    "epifuse": EPIFUSE,
+    "epifuse-cudagraphs": {**EPIFUSE, "mode": "reduce-overhead"},
+    "epifuse-max-autotune": {**EPIFUSE, "mode": "max-autotune"},
 }
 
 

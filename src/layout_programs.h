@@ -13,6 +13,7 @@
 #include "epifuse/c.h"
 #include "epifuse/program.h"
 #include "ir/graph.h"
+#include "recent_calls.h"
 
 namespace epifuse {
 
@@ -91,6 +92,7 @@ class LayoutPrograms {
   mutable std::mutex compiling_;      // held by who compiles
   mutable std::shared_mutex mutex_;   // of entries_
   mutable std::list<Entry> entries_;  // newest first; none is ever removed
+  mutable RecentCalls recent_;
 };
 
 }  // namespace epifuse

@@ -256,7 +256,7 @@ struct Config : sm90::UsualConfig {{
 }}  // namespace epifuse::generated
 
 extern "C" __global__ void __launch_bounds__({threads}, 1)
-    epifuse_gemm(const __grid_constant__ epifuse::{params} p) {{
+    {entry}(const __grid_constant__ epifuse::{params} p) {{
   using namespace epifuse;
   sm90::{dense}<generated::Config, generated::Epilogue>({p});
 }}
@@ -265,11 +265,11 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   std::string includes = wgmma_include(step.gemm, config.tile_n);
   if (config.two_widths) includes += wgmma_include(step.gemm, config.tile_n - 8);
   KernelSource out;
-  out.entry = "epifuse_gemm";
+  out.entry = entry_name("gemm", given.epilogue);
   out.arch = target.name;
   out.text = fmt::format(
       fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
-      fmt::arg("includes", includes),
+      fmt::arg("includes", includes), fmt::arg("entry", out.entry),
       fmt::arg("template", variant.is_shifted() ? "sm90_shifted" : "sm90_dense"),
       fmt::arg("params", params_text(given.epilogue, config, variant)),
       fmt::arg("p", variant.is_shifted() ? "p" : "p.params()"),

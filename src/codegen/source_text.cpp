@@ -1,5 +1,7 @@
 #include "codegen/source_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace epifuse::codegen {
@@ -33,6 +35,13 @@ std::string without_comments(std::string_view source) {
     source.remove_prefix(std::min(end + 1, source.size()));
   }
   return out;
+}
+
+std::string entry_name(std::string_view kind, const plan::Epilogue& epilogue) {
+  constexpr std::size_t kLongest = 96;
+  std::string name = fmt::format("epifuse_{}_{}", kind, plan::label(epilogue));
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name.substr(0, kLongest);
 }
 
 }  // namespace epifuse::codegen

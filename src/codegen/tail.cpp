@@ -114,7 +114,7 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const T
   const Epilogue& epilogue = tail.epilogue;
   const TailShape shape = tail_shape(epilogue);
   KernelSource source;
-  source.entry = "epifuse_tail";
+  source.entry = entry_name("tail", epilogue);
   source.arch = target.name;
   source.text = fmt::format(
       "{header}"

@@ -264,7 +264,10 @@ TEST_F(GpuRuntime, TheDriverCountsClusters) {
   ASSERT_FALSE(sources.empty());
   const codegen::TargetInfo& target = *codegen::find_target(program.target().arch);
   jit::Jit jit{jit::KernelCache({})};
-  const codegen::KernelSource source{"epifuse_gemm", sources[0].second, program.target().arch};
+  const std::string& text = sources[0].second;
+  const std::size_t entry = text.rfind("epifuse_gemm_");
+  const codegen::KernelSource source{text.substr(entry, text.find('(', entry) - entry), text,
+                                     program.target().arch};
   const auto binary = jit.get(std::span(&source, 1)).front();
   cuda::Context context(device, target);
   context.count_clusters(binary, source.entry);

@@ -59,6 +59,14 @@ def test_explain_names_nodes_and_reasons():
         assert left_out.why.endswith(".") and left_out.code.isidentifier()
 
 
+def test_explain_sees_what_was_compiled_before():
+    model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
+    for backend in ("inductor", epifuse.torch.backend):
+        torch.compile(model, backend=backend)(x)
+        torch._dynamo.reset()
+        assert len(epifuse.torch.explain(model, x).kernels) == 2
+
+
 def test_rows_may_change_without_new_binaries():
     model = Mlp().eval().requires_grad_(False)
     run = compiled(model, dynamic=True)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from close import assert_no_further_than_eager
+from close import assert_no_further_than_eager, in_float64
 from test_backend import Mlp, Views, compiled
 from torch import nn
 
@@ -56,7 +56,7 @@ def test_float32_needs_leave_for_tf32():
     assert {node.code for node in report.left_out} >= {"tf32_not_allowed"}
     assert epifuse.torch.explain(model, x, tf32=True).kernels
     run = compiled(model, options={"epifuse.tf32": True})
-    exact = model.double()(x.double())
+    exact = in_float64(model)(x.double())
     torch.testing.assert_close(run(x).double(), exact, rtol=1e-2, atol=1e-2)
 
 

@@ -12,6 +12,7 @@ import pytest
 import epifuse
 from epifuse import _native
 
+VARIABLE = "EPIFUSE_LIBRARY_PATH"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -26,15 +27,15 @@ def test_library_path_is_a_file():
 
 def test_the_environment_names_the_folder(tmp_path, monkeypatch):
     (tmp_path / _native.LIBRARY).touch()
-    monkeypatch.setenv(_native.PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert _native.library_path(_native.LIBRARY) == tmp_path / _native.LIBRARY
 
 
 def test_a_missing_library_is_named_with_the_places(tmp_path, monkeypatch):
-    monkeypatch.setenv(_native.PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(epifuse.UnavailableError) as raised:
         _native.library_path("libnot_there.so")
-    for word in ("libnot_there.so", str(tmp_path), _native.PATH_VARIABLE):
+    for word in ("libnot_there.so", str(tmp_path), VARIABLE):
         assert word in str(raised.value)
 
 
@@ -46,7 +47,7 @@ def test_import_needs_neither_the_library_nor_torch(tmp_path):
             "try: epifuse.version()\n"
             "except epifuse.UnavailableError as error: print(error)\n")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    environment.pop(_native.PATH_VARIABLE, None)
+    environment.pop(VARIABLE, None)
     result = subprocess.run([sys.executable, "-c", code], env=environment, check=True, text=True,
                             capture_output=True)
     assert str(tmp_path / "epifuse" / "lib") in result.stdout

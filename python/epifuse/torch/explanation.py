@@ -30,10 +30,14 @@ def explain(model: Any, *args: Any, numerics: str = "fast", tf32: bool | None = 
         return _run_as_graph(graph, inputs)
 
     def run(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
+        from torch._functorch import config as autograd_config
+        from torch._inductor import config
         from torch._inductor.compile_fx import compile_fx
 
         inductor.op.load()
-        return compile_fx(graph, inputs, inner_compile=compile_graph)
+        with autograd_config.patch(enable_autograd_cache=False), config.patch(
+                force_disable_caches=True):  # what is taken from a cache is not seen
+            return compile_fx(graph, inputs, inner_compile=compile_graph)
 
     torch._dynamo.reset()
     torch.compile(model, backend=run)(*args, **kwargs)
