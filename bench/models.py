@@ -1,11 +1,11 @@
-"""Times whole models: epifuse, Inductor and eager PyTorch, in one run, and adds the rows (suite `torch`).
+"""Times whole models by epifuse, Inductor and eager PyTorch, and adds the rows (suite `torch`).
 
     python3 bench/models.py bench/results/h200.json [--contenders ...] [--filter bert] [--commit C]
 
-Forward passes in bf16 with random weights, without gradients. `us` is the median over rounds of calls
-that take turns, after a flush of the L2; `ratio` is over `baseline` (inductor), `ratio_sustained` the
-same for calls back to back. `compile_s`: from the call of torch.compile to the first result, kernel
-caches empty.
+Forward passes in bf16 with random weights, without gradients. `us` is the median over rounds of
+calls that take turns, after a flush of the L2; `ratio` is over `baseline` (inductor),
+`ratio_sustained` the same for calls back to back. `compile_s`: from the call of torch.compile to
+the first result, without Inductor's caches.
 """
 
 import argparse

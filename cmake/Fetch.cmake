@@ -38,7 +38,11 @@ function(epifuse_torch_headers)
   if(EXISTS "${include}/${header}")
     set(EPIFUSE_TORCH_INCLUDE "${include}" PARENT_SCOPE)
   elseif(EPIFUSE_TORCH_INCLUDE OR EPIFUSE_FETCH)
-    message(FATAL_ERROR "PyTorch's headers (${header}) not found in ${include}: install torch 2.10 "
-                        "or newer, or set EPIFUSE_TORCH_INCLUDE to the torch/include of one")
+    set(place "${EPIFUSE_TORCH_INCLUDE}")
+    if(NOT place)
+      set(place ".deps/ and the torch of ${Python3_EXECUTABLE}")
+    endif()
+    message(FATAL_ERROR "PyTorch's headers (${header}) not found in ${place}: install torch 2.10 or "
+                        "newer, or set EPIFUSE_TORCH_INCLUDE to the torch/include of one")
   endif()
 endfunction()

@@ -11,5 +11,5 @@ def library_folder() -> pathlib.Path | None:
 
 
 def fuse_in_inductor() -> bool:
-    """EPIFUSE_TORCH: 1 installs the pass in Inductor's pipeline of any program that imports torch."""
+    """EPIFUSE_TORCH: 1 installs the pass in Inductor's pipeline in programs that import torch."""
     return os.environ.get("EPIFUSE_TORCH", "") not in ("", "0")

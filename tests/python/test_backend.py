@@ -51,7 +51,8 @@ def test_residual_that_feeds_a_norm_and_the_next_residual_fuses():
 
 
 def test_explain_names_nodes_and_reasons():
-    report = epifuse.torch.explain(Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16))
+    model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
+    report = epifuse.torch.explain(model, x)
     assert report.kernels[0].name == "matmul_bias_gelu_erf"
     assert len(report.kernels[0].nodes) > 1 and len(report.kernels[0].outputs) == 1
     assert "kernels" in str(report) and '"left_out"' in report.json()

@@ -1,4 +1,4 @@
-"""Whole models of Hugging Face, small and with random weights: results, kernels, what was left out."""
+"""Models of Hugging Face, small and with random weights: results, kernels, what was left out."""
 
 import pytest
 import torch

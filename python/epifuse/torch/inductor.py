@@ -24,8 +24,8 @@ def own_options(given: dict[str, Any]) -> dict[str, Any]:
     """Options with their defaults. Raises BadInputError naming what there is."""
     unknown = set(given) - set(OPTIONS)
     if unknown:
-        raise _native.BadInputError(
-            f"expected options among {', '.join(sorted(OPTIONS))}, got {', '.join(sorted(unknown))}")
+        known, came = ", ".join(sorted(OPTIONS)), ", ".join(sorted(unknown))
+        raise _native.BadInputError(f"expected options among {known}, got {came}")
     if given.get("numerics", "fast") not in ("fast", "exact", "approx"):
         raise _native.BadInputError(
             f"numerics: expected fast, exact or approx, got {given['numerics']!r}")
@@ -74,8 +74,8 @@ def enable(**options: Any) -> None:
     """Fuses in everything that Inductor compiles from now on, until `disable`.
 
     Options: numerics ("fast", "exact", "approx": docs/numerics.md) and tf32 (whether GPUs may
-    multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says). A pass that
-    the user installed in the same place stays and runs first.
+    multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says). A pass
+    that the user installed in the same place stays and runs first.
     """
     from torch._inductor import config
 

@@ -66,8 +66,8 @@ def _blocks(shape: list[int], strides: list[int]) -> list[int]:
 
 
 def strides_to_declare(tensor: torch.Tensor) -> list[int | None] | None:
-    """What programs depend on of the strides of a tensor that is not row-major: 0 where it repeats, 1
-    in one dim, None where any will do. None for a row-major tensor, padded or not."""
+    """What programs depend on of the strides of a tensor that is not row-major: 0 where it repeats,
+    1 in one dim, None where any will do. None for a row-major tensor, padded or not."""
     shape, strides = _known(tensor.shape), _known(tensor.stride())
     if shape is None or strides is None or not shape:
         return None

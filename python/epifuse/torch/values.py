@@ -118,8 +118,8 @@ def graph_text(
     outputs: Sequence[Value],
     words: Words,
 ) -> str:
-    """The text of a graph, whose inputs come with the strides to declare, if they are not row-major.
-    Symbols that no input holds alone get an input that does."""
+    """The text of a graph, whose inputs come with the strides to declare where they are not
+    row-major. Symbols that no input holds alone get an input that does."""
     used: set[str] = set()
     bound: set[str] = set()
     for value in [*inputs, *computed]:

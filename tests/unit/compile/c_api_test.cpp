@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <thread>
@@ -166,6 +165,45 @@ TEST(CApi, StridesGiveAProgramForEachLayout) {
   EXPECT_EQ(check(text, {Tensor({5, 33}, {99, 3}), Tensor({33, 20}), Tensor({5, 20})}), 1);
 }
 
+TEST(CApi, PreparedAheadNothingIsLeftToCompile) {
+  const std::string text = ffn("ahead");
+  std::vector<Tensor> inputs{Tensor({5, 33}), Tensor({33, 20}, {1, 33}), Tensor({5, 20})};
+  std::vector<EpifuseTensor> forms = views(inputs);
+  for (EpifuseTensor& form : forms) form.data = nullptr;
+  const std::int64_t before = epifuse_counts().programs;
+  EXPECT_EQ(epifuse_prepare(kernel_of(text), forms.data()), EPIFUSE_OK) << epifuse_last_error();
+  EXPECT_EQ(epifuse_counts().programs, before + 1);
+  EXPECT_EQ(check(text, inputs), 0);
+  forms[1].rank = 1;
+  EXPECT_EQ(epifuse_prepare(kernel_of(text), forms.data()), EPIFUSE_BAD_INPUT);
+}
+
+TEST(CApi, RepeatedCallsReadTheMemoryAnew) {
+  const EpifuseKernel* kernel = kernel_of(ffn("again"));
+  std::vector<Tensor> inputs{Tensor({5, 33}), Tensor({33, 20}), Tensor({5, 20})};
+  std::vector<Tensor> outputs{Tensor({5, 20})};
+  const auto check_again = [&] {
+    ASSERT_EQ(epifuse_run(kernel, views(inputs).data(), views(outputs).data(), nullptr), EPIFUSE_OK)
+        << epifuse_last_error();
+    EXPECT_LE(error_of(inputs, outputs[0]), 1);
+  };
+  for (int i = 0; i < 3; ++i) {
+    inputs[0].memory[7] += 1;
+    check_again();
+  }
+  // The same addresses under other sizes are another call; more calls than are remembered.
+  for (std::int64_t m = 1; m <= 5; ++m) {
+    inputs[0].sizes[0] = inputs[2].sizes[0] = outputs[0].sizes[0] = m;
+    check_again();
+  }
+  std::vector<std::vector<Tensor>> others;
+  for (int i = 0; i < 70; ++i) {
+    others.push_back({Tensor({2, 33}), Tensor({33, 20}), Tensor({2, 20})});
+    EXPECT_LE(error_of(others.back(), run(kernel, others.back())[0]), 1);
+  }
+  check_again();
+}
+
 TEST(CApi, StridesOfSizeOneSayNothing) {
   const std::string text = ffn("ones");
   EXPECT_EQ(check(text, {Tensor({1, 33}), Tensor({33, 1}), Tensor({1, 1})}), 1);
@@ -315,53 +353,6 @@ TEST(CApi, AnyNumberOfThreadsMayCall) {
   EXPECT_LE(*std::max_element(errors.begin(), errors.end()), 1);
   EXPECT_EQ(epifuse_counts().programs - before, 2);
   EXPECT_EQ(epifuse_counts().binaries, 0);
-}
-
-using Ask = EpifuseStatus (*)(const char*, const char*, char**);
-
-nlohmann::json answer(Ask ask, const std::string& text, const char* options) {
-  char* json = nullptr;
-  EXPECT_EQ(ask(text.c_str(), options, &json), EPIFUSE_OK) << epifuse_last_error();
-  auto parsed = nlohmann::json::parse(json);
-  epifuse_free(json);
-  return parsed;
-}
-
-TEST(CApi, DescribesGraphs) {
-  const Ask describe = [](const char* graph, const char*, char** json) {
-    return epifuse_describe(graph, json);
-  };
-  const nlohmann::json expected = nlohmann::json::parse(
-      R"({"name": "d",
-          "inputs": [{"name": "x", "dtype": "bf16", "shape": ["M", "768"]},
-                     {"name": "s", "dtype": "f32", "shape": []}],
-          "outputs": [{"name": "y", "dtype": "bf16", "shape": ["768*M"]}]})");
-  const std::string text =
-      "graph d(x: bf16[M, 768], s: f32[]) {\n  t = mul x, s\n  y = reshape t [M*768]\n"
-      "  return y\n}\n";
-  EXPECT_EQ(answer(describe, text, nullptr), expected);
-  char* json = nullptr;
-  EXPECT_EQ(epifuse_describe("graph", &json), EPIFUSE_BAD_INPUT);
-  EXPECT_EQ(epifuse_describe(nullptr, &json), EPIFUSE_BAD_INPUT);
-}
-
-TEST(CApi, FindsFusionsWhoseGraphsAreKernels) {
-  const nlohmann::json found =
-      answer(epifuse_fusions, ffn("found"),
-             R"({"target": "cpu", "whole": [["h", "t"]], "after": {}, "in_memory": ["y"]})");
-  ASSERT_EQ(found["kernels"].size(), 1);
-  const nlohmann::json& kernel = found["kernels"][0];
-  EXPECT_EQ(kernel["inputs"].size(), 3);
-  EXPECT_TRUE(kernel["inputs"][0]["shape"].is_null());
-  EXPECT_EQ(kernel["outputs"][0]["value"], "y");
-  EXPECT_EQ(epifuse_num_inputs(kernel_of(kernel["graph"])), 3);
-  char* json = nullptr;
-  EXPECT_EQ(epifuse_fusions(ffn("f").c_str(), R"({"whole": [["q"]]})", &json), EPIFUSE_BAD_INPUT);
-}
-
-TEST(CApi, Explains) {
-  const nlohmann::json all = answer(epifuse_explain, ffn("explained"), R"({"target": "cpu"})");
-  EXPECT_TRUE(all.contains("runs"));
 }
 
 }  // namespace

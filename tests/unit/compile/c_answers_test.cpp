@@ -1,0 +1,65 @@
+// What the C interface answers in JSON.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "epifuse/c.h"
+
+namespace {
+
+const char* const kText =
+    "graph g(x: f32[M, K], w: f32[K, N], b: f32[M, N]) {\n  h = matmul x, w\n  t = add h, b\n"
+    "  y = gelu_erf t\n  return y\n}\n";
+
+using Ask = EpifuseStatus (*)(const char*, const char*, char**);
+
+nlohmann::json answer(Ask ask, const std::string& text, const char* options) {
+  char* json = nullptr;
+  EXPECT_EQ(ask(text.c_str(), options, &json), EPIFUSE_OK) << epifuse_last_error();
+  auto parsed = nlohmann::json::parse(json);
+  epifuse_free(json);
+  return parsed;
+}
+
+TEST(CAnswers, DescribesGraphs) {
+  const Ask describe = [](const char* graph, const char*, char** json) {
+    return epifuse_describe(graph, json);
+  };
+  const nlohmann::json expected = nlohmann::json::parse(
+      R"({"name": "d",
+          "inputs": [{"name": "x", "dtype": "bf16", "shape": ["M", "768"]},
+                     {"name": "s", "dtype": "f32", "shape": []}],
+          "outputs": [{"name": "y", "dtype": "bf16", "shape": ["768*M"]}]})");
+  const std::string text =
+      "graph d(x: bf16[M, 768], s: f32[]) {\n  t = mul x, s\n  y = reshape t [M*768]\n"
+      "  return y\n}\n";
+  EXPECT_EQ(answer(describe, text, nullptr), expected);
+  char* json = nullptr;
+  EXPECT_EQ(epifuse_describe("graph", &json), EPIFUSE_BAD_INPUT);
+  EXPECT_EQ(epifuse_describe(nullptr, &json), EPIFUSE_BAD_INPUT);
+}
+
+TEST(CAnswers, FindsFusionsWhoseGraphsAreKernels) {
+  const nlohmann::json found =
+      answer(epifuse_fusions, kText,
+             R"({"target": "cpu", "whole": [["h", "t"]], "after": {}, "in_memory": ["y"]})");
+  ASSERT_EQ(found["kernels"].size(), 1);
+  const nlohmann::json& kernel = found["kernels"][0];
+  EXPECT_EQ(kernel["inputs"].size(), 3);
+  EXPECT_TRUE(kernel["inputs"][0]["shape"].is_null());
+  EXPECT_EQ(kernel["outputs"][0]["value"], "y");
+  const std::string text = kernel["graph"];
+  const EpifuseKernel* made = nullptr;
+  ASSERT_EQ(epifuse_kernel(text.data(), text.size(), nullptr, 0, &made), EPIFUSE_OK);
+  EXPECT_EQ(epifuse_num_inputs(made), 3);
+  char* json = nullptr;
+  EXPECT_EQ(epifuse_fusions(kText, R"({"whole": [["q"]]})", &json), EPIFUSE_BAD_INPUT);
+}
+
+TEST(CAnswers, Explains) {
+  const nlohmann::json all = answer(epifuse_explain, kText, R"({"target": "cpu"})");
+  EXPECT_TRUE(all.contains("runs"));
+}
+
+}  // namespace
