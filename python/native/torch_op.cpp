@@ -40,7 +40,8 @@ struct Core {
 };
 
 Core load_core() {
-  void* const library = dlopen(EPIFUSE_C_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(EPIFUSE_C_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) library = dlopen("libepifuse_c.so", RTLD_NOW | RTLD_LOCAL);  // of a wheel
   if (library == nullptr) throw std::runtime_error(dlerror());
   Core core{};
   const auto find = [&](auto& function, const char* name) {

@@ -1,6 +1,9 @@
 """The installed package, where PyTorch finds it by itself: run by tests/python/run."""
 
 import importlib.metadata
+import os
+import subprocess
+import sys
 
 import torch
 
@@ -31,3 +34,13 @@ def test_compile_by_name():
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model, backend="epifuse")(x), model(x),
                                    rtol=1e-3, atol=1e-4)
+
+
+def test_the_environment_installs_the_pass():
+    program = ("import torch\nfrom torch._inductor import config\n"
+               "print(type(config.post_grad_custom_pre_pass).__name__)")
+    for flag, expected in (("1", "FusionPass"), ("0", "NoneType")):
+        environment = {**os.environ, "EPIFUSE_TORCH": flag}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, text=True,
+                              capture_output=True, check=True)
+        assert done.stdout.split()[-1] == expected

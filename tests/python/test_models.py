@@ -78,6 +78,8 @@ def fresh():
 @pytest.mark.parametrize("name", _LAYERS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_model(name, dtype):
+    if name == "mixtral" and dtype == torch.float32:
+        pytest.skip("slow to compile, and the same graph")
     make, layer = _LAYERS[name]
     model, kwargs = make()
     model = model.to(dtype).eval()
