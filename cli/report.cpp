@@ -105,6 +105,25 @@ std::string suite_section(const ReportTable& table, const std::string& plot_link
   return out + baseline_table(table) + contender_table(table) + point_table(table);
 }
 
+// Whole models in PyTorch, over Inductor in the same run, and what one call costs from Python.
+std::string models_section(const json& rows) {
+  std::string lines;
+  for (const json& row : rows) {
+    if (row.at("suite") != "torch") continue;
+    const double us = row.at("us").get<double>(), ratio = row.at("ratio").get<double>();
+    const std::string time =
+        us < 1e3 ? fmt::format("{:.1f} us", us) : fmt::format("{:.2f} ms", us / 1e3);
+    lines += fmt::format("| {} | {} | {} | {} |\n", row.at("workload").get<std::string>(),
+                         row.at("contender").get<std::string>(), time,
+                         cell({ratio, row.at("ratio_sustained").get<double>()}));
+  }
+  if (lines.empty()) return "";
+  return "\n## Models in PyTorch (`torch`)\n\nForward passes with random weights; `call` is one "
+         "call from Python, outside of CUDA graphs.\nRatios are to `inductor`, torch.compile as it "
+         "is, in the same run.\n\n| model | by | time | time / inductor |\n" +
+         rule(4) + lines;
+}
+
 // What stands alone: times of the host.
 std::string host_section(const json& rows) {
   std::string lines;
@@ -127,9 +146,9 @@ std::string sources(const json& rows) {
   for (const json& row : rows) {
     const auto text = [&](const char* key) { return row.at(key).get<std::string>(); };
     const std::string torch = text("numerics").starts_with("torch") ? ", " + text("numerics") : "";
-    lines.insert(fmt::format("| `{}` | {}, driver {}{} | {} | {} |\n", text("command"),
-                             text("device"), text("driver"), torch,
-                             torch.empty() ? text("commit") : "", text("date")));
+    lines.insert(fmt::format(
+        "| `{}` | {}, driver {}{} | {} | {} |\n", text("command"), text("device"), text("driver"),
+        torch, torch.empty() || text("suite") == "torch" ? text("commit") : "", text("date")));
   }
   if (lines.empty()) return "";
   std::string out = "\n## Commands\n\n| command | on | commit | date |\n" + rule(4);
@@ -154,7 +173,7 @@ std::string report_markdown(const json& rows, const std::string& rows_link,
       rows_link);
   try {
     for (const ReportTable& table : report_tables(rows)) out += suite_section(table, plot_link);
-    return out + host_section(rows) + sources(rows);
+    return out + models_section(rows) + host_section(rows) + sources(rows);
   } catch (const json::exception& error) {
     throw ArgumentError(fmt::format("expected a list of result rows: {}", error.what()));
   }
