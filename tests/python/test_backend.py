@@ -63,9 +63,13 @@ def test_explain_names_nodes_and_reasons():
 def test_explain_sees_what_was_compiled_before():
     model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
     for backend in ("inductor", epifuse.torch.backend):
-        torch.compile(model, backend=backend)(x)
-        torch._dynamo.reset()
-        assert len(epifuse.torch.explain(model, x).kernels) == 2
+        run = torch.compile(model, backend=backend)
+        run(x)
+        for _ in range(3):
+            assert len(epifuse.torch.explain(model, x).kernels) == 2
+        before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        run(x)  # and it stays compiled
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before
 
 
 def test_rows_may_change_without_new_binaries():
@@ -162,3 +166,15 @@ def test_empty_batch():
     model = Mlp().eval().requires_grad_(False)
     with torch.no_grad():
         assert compiled(model, dynamic=True)(torch.empty(0, 64).bfloat16()).shape == (0, 64)
+
+
+def test_what_fails_is_left_alone_and_said(monkeypatch):
+    def fail(text, options):
+        raise _native.UnavailableError("no GPU here")
+
+    monkeypatch.setattr(_native, "fusions", fail)
+    model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
+    report = epifuse.torch.explain(model, x)
+    assert not report.kernels
+    reasons = [(node.code, node.why) for node in report.left_out]
+    assert reasons == [("unavailable", "no GPU here")] * 2

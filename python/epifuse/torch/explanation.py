@@ -7,6 +7,8 @@ import torch
 from epifuse.torch import inductor
 from epifuse.torch.report import Report
 
+_MOST_COMPILED = 1000  # of one function: a program that explains again and again is no error
+
 
 def _run_as_graph(graph: torch.fx.GraphModule, inputs: list[Any], **ignored: Any) -> Any:
     from functorch.compile import make_boxed_func
@@ -39,7 +41,7 @@ def explain(model: Any, *args: Any, numerics: str = "fast", tf32: bool | None = 
                 force_disable_caches=True):  # what is taken from a cache is not seen
             return compile_fx(graph, inputs, inner_compile=compile_graph)
 
-    torch._dynamo.reset()
-    torch.compile(model, backend=run)(*args, **kwargs)
-    torch._dynamo.reset()
+    # What was compiled before stays: Dynamo keeps it by backend, and this one is new in each call.
+    with torch._dynamo.config.patch(recompile_limit=_MOST_COMPILED):
+        torch.compile(model, backend=run)(*args, **kwargs)
     return report

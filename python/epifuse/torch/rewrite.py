@@ -1,6 +1,7 @@
 """Puts kernels into an FX graph: each becomes one call of torch.ops.epifuse.fused."""
 
 import json
+import logging
 import operator
 from typing import Any
 
@@ -10,8 +11,11 @@ from torch.fx import Graph, Node
 from epifuse import _native
 from epifuse.torch import op
 from epifuse.torch.ahead import compile_ahead
+from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.report import Kernel, LeftOut, Report
+
+log = logging.getLogger("epifuse.torch")
 
 # What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
 _REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
@@ -63,7 +67,17 @@ def _symbolic_sizes(graph: Graph) -> dict[Any, Node]:
 
 
 class _NoSize(Exception):
-    pass
+    """A shape with more sizes that no node has than a reshape can find itself."""
+
+
+def _input_shape(tensor: dict[str, Any]) -> list[int] | None:
+    """What the kernel reshapes an input to; one size may be -1."""
+    if tensor["shape"] is None:
+        return None
+    sizes = [int(size) if size.isdigit() else -1 for size in tensor["shape"]]
+    if sizes.count(-1) > 1:
+        raise _NoSize
+    return sizes
 
 
 class _Rewriter:
@@ -103,19 +117,17 @@ class _Rewriter:
             raise _NoSize
         return argument
 
-    def input(self, tensor: dict[str, Any]) -> Node:
+    def input(self, tensor: dict[str, Any], shape: list[int] | None) -> Node:
         node = self.imported.names[tensor["value"]]
-        if tensor["shape"] is None:
+        if shape is None:
             return node
-        sizes = [int(size) if size.isdigit() else -1 for size in tensor["shape"]]
-        if sizes.count(-1) > 1:
-            raise _NoSize
-        return self.call(torch.ops.aten.reshape.default, (node, sizes))
+        return self.call(torch.ops.aten.reshape.default, (node, shape))
 
     def insert(self, kernel: dict[str, Any]) -> Kernel:
         """Puts a kernel behind its inputs and makes everyone read its results."""
         outputs = [self.imported.names[tensor["value"]] for tensor in kernel["outputs"]]
         shapes = [self.shape_argument(tuple(node.meta["val"].shape)) for node in outputs]
+        input_shapes = [_input_shape(tensor) for tensor in kernel["inputs"]]
         names = {self.imported.names[tensor["value"]] for tensor in kernel["inputs"]}
         last = [node for node in self.graph.nodes if node in names][-1]
         taken = dict.fromkeys(self.node_of[value] for value in kernel["values"])
@@ -125,7 +137,7 @@ class _Rewriter:
         with self.graph.inserting_after(last):
             place = self.graph.call_function(operator.pos, (last,))
         with self.graph.inserting_before(place):
-            inputs = [self.input(tensor) for tensor in kernel["inputs"]]
+            inputs = list(map(self.input, kernel["inputs"], input_shapes))
             call = self.call(op.load(), (inputs, kernel["graph"], self.options),
                              f"epifuse_{kernel['name']}")
             compile_ahead(kernel["graph"], self.options, [node.meta["val"] for node in inputs])
@@ -158,9 +170,10 @@ class _Rewriter:
                 self.graph.erase_node(node)
 
 
-def _device(imported: Imported) -> torch.device:
-    node = next(iter(imported.names.values()))
-    return node.meta["val"].device
+def _target(imported: Imported) -> str:
+    """`cuda` where any tensor is there: numbers beside it may still be on the host."""
+    kinds = {node.meta["val"].device.type for node in imported.names.values()}
+    return "cuda" if "cuda" in kinds else "cpu"
 
 
 def _on_one_device(kernel: dict[str, Any], imported: Imported) -> bool:
@@ -171,6 +184,10 @@ def _on_one_device(kernel: dict[str, Any], imported: Imported) -> bool:
 def _request(imported: Imported, options: dict[str, Any]) -> dict[str, Any]:
     in_memory = [name for name, node in imported.names.items() if _is_needed_in_memory(node)]
     return {**options, "whole": imported.whole, "after": imported.after, "in_memory": in_memory}
+
+
+def _products(imported: Imported) -> list[Node]:
+    return [node for node in imported.names.values() if str(node.target) in PRODUCTS]
 
 
 def fuse(graph: Graph, options: dict[str, Any]) -> Report:
@@ -185,11 +202,14 @@ def fuse(graph: Graph, options: dict[str, Any]) -> Report:
                         for refused in imported.refused]
     if imported.text is None:
         return report
-    options = {"target": _device(imported).type, **options}
+    options = {"target": _target(imported), **options}
     try:
         found = _native.fusions(imported.text, _request(imported, options))
-    except _native.UnavailableError as error:
-        report.left_out += [LeftOut(name, "unavailable", str(error)) for name in imported.names]
+    except _native.Error as error:  # the program runs without us, and says why
+        code = "unavailable" if isinstance(error, _native.UnavailableError) else "failed"
+        log.warning("nothing is fused: %s", error)
+        products = _products(imported)
+        report.left_out += [LeftOut(node.name, code, str(error)) for node in products]
         return report
     rewriter = _Rewriter(graph, imported, json.dumps(options, separators=(",", ":")))
     left_out = [(entry["value"], entry["code"], entry["why"]) for entry in found["left_out"]]
