@@ -167,21 +167,25 @@ def measure(point, names):
     return us, us_sustained, errors, seconds
 
 
+def row_of(arguments, **own):
+    """A row, with what all rows of a run share."""
+    return {
+        "suite": "torch", "groups": 1, "dtype": "bf16", "numerics": f"torch {torch.__version__}",
+        "device": torch.cuda.get_device_name(), "driver": str(torch.version.cuda),
+        "commit": arguments.commit, "date": datetime.date.today().isoformat(),
+        "command": f"python3 bench/models.py {arguments.file.name}", **own,
+    }  # fmt: skip
+
+
 def add_point(rows, point, names, arguments):
     us, us_sustained, errors, seconds = measure(point, names)
     for name in names:
-        row = {
-            "suite": "torch", "workload": f"{point.workload}_{point.batch}x{point.length}",
-            "m": point.batch * point.length, "n": point.inner, "k": point.width, "groups": 1,
-            "dtype": "bf16", "epilogue": "forward", "numerics": f"torch {torch.__version__}",
-            "contender": name, "us": us[name], "baseline": BASELINE,
-            "ratio": us[name] / us[BASELINE],
-            "ratio_sustained": us_sustained[name] / us_sustained[BASELINE],
-            "rel_error": errors[name], "compile_s": seconds[name],
-            "device": torch.cuda.get_device_name(), "driver": str(torch.version.cuda),
-            "commit": arguments.commit, "date": datetime.date.today().isoformat(),
-            "command": f"python3 bench/models.py {arguments.file.name}",
-        }  # fmt: skip
+        row = row_of(
+            arguments, workload=f"{point.workload}_{point.batch}x{point.length}",
+            m=point.batch * point.length, n=point.inner, k=point.width, epilogue="forward",
+            contender=name, us=us[name], baseline=BASELINE, ratio=us[name] / us[BASELINE],
+            ratio_sustained=us_sustained[name] / us_sustained[BASELINE],
+            rel_error=errors[name], compile_s=seconds[name])  # fmt: skip
         add(rows, row)
         print(f"{row['workload']:28} {name:22} {row['us']:10.1f} us  ratio {row['ratio']:.3f}  "
               f"sustained {row['ratio_sustained']:.3f}  compile {row['compile_s']:.1f} s  "
@@ -210,15 +214,10 @@ def call_cost(rows, arguments):
             best.append((time.perf_counter() - begin) / 200 * 1e6)
         times[name] = sorted(best)[len(best) // 2]
         print(f"one call from Python: {name} {times[name]:.1f} us", flush=True)
-        add(rows, {
-            "suite": "torch", "workload": "call", "m": 16, "n": 32, "k": 64, "groups": 1,
-            "dtype": "bf16", "epilogue": "bias+gelu_erf" if name == "epifuse" else "bias",
-            "numerics": f"torch {torch.__version__}", "contender": name, "us": times[name],
-            "baseline": "", "ratio": 0.0, "ratio_sustained": 0.0, "rel_error": 0.0,
-            "device": torch.cuda.get_device_name(), "driver": str(torch.version.cuda),
-            "commit": arguments.commit, "date": datetime.date.today().isoformat(),
-            "command": f"python3 bench/models.py {arguments.file.name}",
-        })  # fmt: skip
+        add(rows, row_of(
+            arguments, workload="call", m=16, n=32, k=64, contender=name, us=times[name],
+            epilogue="bias+gelu_erf" if name == "epifuse" else "bias", baseline="", ratio=0.0,
+            ratio_sustained=0.0, rel_error=0.0))  # fmt: skip
 
 
 def start_inductor():

@@ -30,8 +30,7 @@ Program compile(const Graph& graph, const Target& target, const CompileOptions& 
                     graph.ir().name));
   }
   const ir::Graph simplified = passes::run_all(graph.ir(), options.numerics);
-  CompileOptions planned = options;
-  planned.allow_tf32 = options.allow_tf32 && info.kind == DeviceKind::cuda;
+  const CompileOptions planned = options_on(info, options);
   const plan::Plan plan = plan::make_plan(simplified, planned);
   plan::verify(plan);
   auto state = std::make_shared<Program::State>();

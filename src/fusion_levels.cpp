@@ -11,6 +11,7 @@
 #include "epifuse/error.h"
 #include "ir/views.h"
 #include "passes/pipeline.h"
+#include "plan/facts.h"
 
 namespace epifuse {
 namespace {
@@ -19,10 +20,9 @@ using ir::Graph;
 using ir::Node;
 using ir::Op;
 using ir::ValueId;
+using plan::index;
 
 constexpr int kOpen = -1, kUnknown = -2;  // being looked at; not yet
-
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
 
 // How many turns of the host come before each value.
 class Levels {

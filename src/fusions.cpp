@@ -164,8 +164,7 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
     ids.emplace(node.name, static_cast<ValueId>(i));
   }
   check_names(request, names);
-  CompileOptions planned = options;
-  planned.allow_tf32 = options.allow_tf32 && info.kind == DeviceKind::cuda;
+  const CompileOptions planned = options_on(info, options);
   std::vector<plan::Plan> plans;
   for (const ir::Graph& level : fusion_levels(graph.ir(), request)) {
     plans.push_back(plan::make_plan(level, planned));

@@ -70,12 +70,6 @@ unsigned layout_of(const EpifuseTensor& tensor, std::vector<std::int64_t>& strid
   return kDeclared | zeros | bits(Stride::one, unit);
 }
 
-// Of no memory, for tensors that are not there yet.
-void* aligned_address() {
-  constexpr std::uintptr_t kAddress = 4096;
-  return reinterpret_cast<void*>(kAddress);
-}
-
 TensorView view_of(const EpifuseTensor& tensor, std::vector<std::int64_t> strides,
                    DeviceKind device) {
   const auto sizes = sizes_of(tensor);
@@ -269,7 +263,7 @@ void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
   }
   if (std::ranges::all_of(outputs, is_empty)) return;
   Call call = call_on(inputs, outputs);
-  for (Binding& tensor : call.tensors) tensor.view.data = aligned_address();
+  for (Binding& tensor : call.tensors) tensor.view.data = stand_in_address();
   find_or_compile(call.layouts).prepare(call.tensors);
 }
 

@@ -1,6 +1,7 @@
 // What a Program holds.
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,12 @@ class RecentBindings {
   std::mutex mutex_;
   std::list<Entry> entries_;  // most recent first
 };
+
+// The address of tensors that are not there: aligned, and never read.
+inline void* stand_in_address() {
+  constexpr std::uintptr_t kAddress = 4096;
+  return reinterpret_cast<void*>(kAddress);
+}
 
 struct Program::State {
   Target target;

@@ -57,4 +57,10 @@ const codegen::TargetInfo& target_info(const Target& target) {
   return *info;
 }
 
+CompileOptions options_on(const codegen::TargetInfo& target, const CompileOptions& options) {
+  CompileOptions meant = options;
+  meant.allow_tf32 = options.allow_tf32 && target.kind == DeviceKind::cuda;
+  return meant;
+}
+
 }  // namespace epifuse

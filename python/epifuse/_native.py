@@ -66,7 +66,6 @@ def library() -> ctypes.CDLL:
     loaded.epifuse_free.argtypes = [ctypes.c_void_p]
     loaded.epifuse_fusions.argtypes = [text, text, answer]
     loaded.epifuse_describe.argtypes = [text, answer]
-    loaded.epifuse_explain.argtypes = [text, text, answer]
     loaded.epifuse_kernel.argtypes = [text, size, text, size, answer]
     loaded.epifuse_run.argtypes = [ctypes.c_void_p] * 4
     loaded.epifuse_prepare.argtypes = [ctypes.c_void_p] * 2
@@ -134,11 +133,6 @@ def fusions(text: str, options: dict[str, Any]) -> dict[str, Any]:
 def describe(text: str) -> dict[str, Any]:
     """Name, inputs and outputs of a graph: see epifuse_describe in epifuse/c.h."""
     return _ask("epifuse_describe", text)
-
-
-def explain(text: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What became of a graph: see epifuse_explain in epifuse/c.h."""
-    return _ask("epifuse_explain", text, json.dumps(options))
 
 
 def kernel(text: str, options: str) -> ctypes.c_void_p:

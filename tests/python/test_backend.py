@@ -9,13 +9,7 @@ from torch.nn import functional as F
 import epifuse.torch
 from epifuse import BadInputError, _native
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 class Mlp(nn.Module):

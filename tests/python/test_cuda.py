@@ -10,18 +10,11 @@ import epifuse.torch
 from epifuse import _native
 
 pytestmark = [
+    pytest.mark.usefixtures("fresh"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
     pytest.mark.skipif(torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0),
                        reason="no Hopper GPU"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
 
 
 def mlp(dtype=torch.bfloat16):

@@ -7,6 +7,8 @@ from torch import nn
 
 import epifuse.torch
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 transformers = pytest.importorskip("transformers")
 
 _SMALL = {"hidden_size": 64, "intermediate_size": 160, "num_attention_heads": 4,
@@ -65,14 +67,6 @@ _LAYERS = {
     "gpt2": (_gpt2, ["bias", "bias+residual", "bias+gelu_tanh", "bias+residual"]),
     "mixtral": (_mixtral, ["residual"]),  # its experts break the graph: one layer is seen
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("name", _LAYERS)

@@ -11,17 +11,11 @@ from test_backend import Mlp, compiled
 import epifuse.torch
 from epifuse.torch import op
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 TEXT = ("graph kernel(x0: bf16[d0, d1], x1: bf16[d1, d2], x2: bf16[d2]) {\n"
         "  t0 = matmul x0, x1\n  t1 = add t0, x2\n  t2 = relu t1\n  return t2 as y0, t1 as y1\n}\n")
 OPTIONS = '{"target":"cpu"}'
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
 
 
 def operands(m=5, n=32, k=64):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 
-from .elementwise import ONE, Operand, inside
+from .elementwise import ONE, Operand, computed_dtype, inside
 from .emitter import Args, Emitter
-from .values import ARITHMETIC, Literal, Refusal
+from .values import Literal, Refusal
 
 _SOFTPLUS_BOUND = 80  # above it PyTorch's exp may overflow where epifuse's softplus does not
 
 
 def _in_result(emit: Emitter, args: Args) -> Operand:
-    if emit.dtype not in ARITHMETIC:
-        raise Refusal("dtype", f"{emit.what} gives {emit.dtype}, which arithmetic is not done on.")
-    return emit.to(emit.operand(args["self"]), emit.dtype)
+    return emit.to(emit.operand(args["self"]), computed_dtype(emit))
 
 
 def gelu(emit: Emitter, args: Args) -> Operand:

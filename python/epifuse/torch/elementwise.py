@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
+from . import dtypes
 from .emitter import Args, Emitter, tensor_of
 from .layout import keeps_order
-from .values import ARITHMETIC, DTYPES, Literal, Operand, Refusal, Value
+from .values import ARITHMETIC, Literal, Operand, Refusal, Value
 
 Row = Callable[[Emitter, Args], Operand]
 
@@ -25,7 +26,8 @@ def _arguments(args: Args) -> list[Any]:
     return list(args.values())
 
 
-def _computed_dtype(emit: Emitter) -> str:
+def computed_dtype(emit: Emitter) -> str:
+    """The dtype of the result, which arithmetic must be done on."""
     if emit.dtype not in ARITHMETIC:
         raise Refusal("dtype", f"{emit.what} gives {emit.dtype}, which arithmetic is not done on.")
     return emit.dtype
@@ -33,7 +35,7 @@ def _computed_dtype(emit: Emitter) -> str:
 
 def inside(emit: Emitter, argument: Any) -> Operand:
     """An operand of a computation of several ops: rounded as the one op would, then in f32."""
-    operand = emit.to(emit.operand(argument), _computed_dtype(emit))
+    operand = emit.to(emit.operand(argument), computed_dtype(emit))
     return emit.to(operand, "f32")
 
 
@@ -41,7 +43,7 @@ def plain(op: str, count: int, round_numbers: bool = False) -> Row:
     """The first `count` arguments, in the dtype of the result, to one op."""
 
     def build(emit: Emitter, args: Args) -> Operand:
-        dtype = _computed_dtype(emit)
+        dtype = computed_dtype(emit)
         operands = [emit.operand(argument) for argument in _arguments(args)[:count]]
         return emit.op(op, *(emit.to(operand, dtype, round_numbers) for operand in operands))
 
@@ -101,10 +103,10 @@ def common_dtype(emit: Emitter, *arguments: Any) -> str:
     for dtype in levels:
         if dtype is not None and _kind(dtype) > _kind(common):
             common = dtype
-    if DTYPES.get(common) not in ARITHMETIC:
+    if dtypes.NAMES.get(common) not in ARITHMETIC:
         name = str(common).removeprefix("torch.")
         raise Refusal("dtype", f"{emit.what} computes with {name}, which epifuse does not.")
-    return DTYPES[common]
+    return dtypes.NAMES[common]
 
 
 def _number_dtype(number: Any) -> torch.dtype:
@@ -123,7 +125,7 @@ def _kind(dtype: torch.dtype) -> int:
 def clamp(emit: Emitter, args: Args) -> Operand:
     """`min(max(x, low), high)`: with low above high the result is high, and NaN stays."""
     x, low, high = _arguments(args)[:3]
-    dtype = _computed_dtype(emit)
+    dtype = computed_dtype(emit)
     bounds = [None if bound is None else emit.to(emit.operand(bound), dtype, True)
               for bound in (low, high)]  # fmt: skip
     value = emit.to(emit.operand(x), dtype)
@@ -145,7 +147,7 @@ def condition(emit: Emitter, argument: Any) -> Value:
 def where(emit: Emitter, args: Args) -> Operand:
     """`select`, both branches in the dtype of the result."""
     test, x, y = _arguments(args)[:3]
-    dtype = _computed_dtype(emit)
+    dtype = computed_dtype(emit)
     return emit.op(
         "select",
         condition(emit, test),
@@ -162,7 +164,7 @@ def masked_fill(emit: Emitter, args: Args) -> Operand:
 
 def threshold(emit: Emitter, args: Args) -> Operand:
     """x above the threshold, else the value; NaN stays."""
-    x = emit.to(emit.operand(args["self"]), _computed_dtype(emit))
+    x = emit.to(emit.operand(args["self"]), computed_dtype(emit))
     limit, value = (emit.to(Literal(emit.number(args[key])), emit.dtype, True)
                     for key in ("threshold", "value"))  # fmt: skip
     return emit.op("select", emit.op("le", x, limit), value, x)
@@ -170,7 +172,7 @@ def threshold(emit: Emitter, args: Args) -> Operand:
 
 def threshold_backward(emit: Emitter, args: Args) -> Operand:
     """The gradient where x is above the threshold, else 0."""
-    dtype = _computed_dtype(emit)
+    dtype = computed_dtype(emit)
     gradient, x = (emit.to(emit.operand(args[key]), dtype) for key in ("grad_output", "self"))
     limit = emit.to(Literal(emit.number(args["threshold"])), dtype, True)
     return emit.op("select", emit.op("le", x, limit), Literal(0.0), gradient)
@@ -214,7 +216,7 @@ def lerp(emit: Emitter, args: Args) -> Operand:
 def power(emit: Emitter, args: Args) -> Operand:
     """`x ** number`; small powers as PyTorch takes them, product by product."""
     exponent = emit.number(args["exponent"])
-    x = emit.to(emit.operand(args["self"]), _computed_dtype(emit))
+    x = emit.to(emit.operand(args["self"]), computed_dtype(emit))
     if exponent == 1:
         return x
     if exponent == 3:
@@ -229,12 +231,12 @@ def power(emit: Emitter, args: Args) -> Operand:
 
 def reciprocal(emit: Emitter, args: Args) -> Operand:
     """`1 / x`."""
-    return emit.op("div", ONE, emit.to(emit.operand(args["self"]), _computed_dtype(emit)))
+    return emit.op("div", ONE, emit.to(emit.operand(args["self"]), computed_dtype(emit)))
 
 
 def exp2(emit: Emitter, args: Args) -> Operand:
     """`2 ** x`."""
-    return emit.op("pow", Literal(2.0), emit.to(emit.operand(args["self"]), _computed_dtype(emit)))
+    return emit.op("pow", Literal(2.0), emit.to(emit.operand(args["self"]), computed_dtype(emit)))
 
 
 def isnan(emit: Emitter, args: Args) -> Operand:

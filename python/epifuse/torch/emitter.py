@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from . import sizes
+from . import dtypes, sizes
 from .sizes import Size, Sizes
-from .values import ARITHMETIC, DTYPES, MAX_FLOAT32, Literal, Operand, Refusal, Value, round_to
+from .values import ARITHMETIC, MAX_FLOAT32, Literal, Operand, Refusal, Value, round_to
 from .words import Words
 
 MAX_RANK = 6
@@ -72,10 +72,10 @@ def dtype_of(node: fx.Node) -> str:
         raise Refusal("shape", f"The type of {node.name} is not known.")
     if tensor.layout != torch.strided:
         raise Refusal("layout", f"{node.name} is a sparse tensor.")
-    if tensor.dtype not in DTYPES:
+    if tensor.dtype not in dtypes.NAMES:
         name = str(tensor.dtype).removeprefix("torch.")
         raise Refusal("dtype", f"{node.name} is {name}, which no kernel of epifuse computes with.")
-    return DTYPES[tensor.dtype]
+    return dtypes.NAMES[tensor.dtype]
 
 
 class Emitter:
@@ -169,10 +169,10 @@ class Emitter:
         if shape is None:
             raise Refusal("shape", f"The shapes of {self.what} do not provably fit.")
         counted = values[1:] if op == "select" and isinstance(operands[0], Value) else values
-        dtypes = {value.dtype for value in counted if value.shape or value.dtype != "f32"}
-        if len(dtypes) > 1 or not dtypes <= set(ARITHMETIC):
-            raise Refusal("dtype", f"{self.what} computes with {' and '.join(sorted(dtypes))}.")
-        dtype = "bool" if op in _COMPARISONS else next(iter(dtypes), "f32")
+        kinds = {value.dtype for value in counted if value.shape or value.dtype != "f32"}
+        if len(kinds) > 1 or not kinds <= set(ARITHMETIC):
+            raise Refusal("dtype", f"{self.what} computes with {' and '.join(sorted(kinds))}.")
+        dtype = "bool" if op in _COMPARISONS else next(iter(kinds), "f32")
         places = ", ".join(f"{{{place}}}" for place in range(len(operands)))
         return self.add(op, operands, dtype, shape, f"{op} {places}")
 

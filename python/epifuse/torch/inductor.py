@@ -70,6 +70,11 @@ class FusionPass(CustomGraphPass):
                 sorted(self.core_options().items()), before]
 
 
+def _users_pass(installed: Any) -> Any:
+    """What is installed without ours."""
+    return installed.before if isinstance(installed, FusionPass) else installed
+
+
 def enable(**options: Any) -> None:
     """Fuses in everything that Inductor compiles from now on, until `disable`.
 
@@ -79,17 +84,16 @@ def enable(**options: Any) -> None:
     """
     from torch._inductor import config
 
-    disable()
     op.load()
-    config.post_grad_custom_pre_pass = FusionPass(options, config.post_grad_custom_pre_pass)
+    before = _users_pass(config.post_grad_custom_pre_pass)
+    config.post_grad_custom_pre_pass = FusionPass(options, before)
 
 
 def disable() -> None:
     """Takes the pass out again; does nothing when it is not there."""
     from torch._inductor import config
 
-    if isinstance(config.post_grad_custom_pre_pass, FusionPass):
-        config.post_grad_custom_pre_pass = config.post_grad_custom_pre_pass.before
+    config.post_grad_custom_pre_pass = _users_pass(config.post_grad_custom_pre_pass)
 
 
 @contextlib.contextmanager
@@ -98,8 +102,7 @@ def enabled(**options: Any) -> Iterator[None]:
     from torch._inductor import config
 
     op.load()
-    before = config.post_grad_custom_pre_pass
-    before = before.before if isinstance(before, FusionPass) else before
+    before = _users_pass(config.post_grad_custom_pre_pass)
     with config.patch(post_grad_custom_pre_pass=FusionPass(options, before)):
         yield
 
@@ -132,6 +135,5 @@ def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, mode: str | None 
            if key.startswith(_PREFIX)}
     patches = _patches(mode, options)
     before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
-    before = before.before if isinstance(before, FusionPass) else before
-    patches["post_grad_custom_pre_pass"] = FusionPass(own, before, report)
+    patches["post_grad_custom_pre_pass"] = FusionPass(own, _users_pass(before), report)
     return compile_fx(graph, inputs, config_patches=patches, **rest)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 
-def _known(sizes: Sequence[Any]) -> list[int] | None:
+def known(sizes: Sequence[Any]) -> list[int] | None:
     """The traced values of sizes or strides, or None where there are none (unbacked symbols)."""
     known = []
     for size in sizes:
@@ -25,8 +25,8 @@ def _known(sizes: Sequence[Any]) -> list[int] | None:
 
 def keeps_order(before: torch.Tensor, after: torch.Tensor) -> bool:
     """Whether a copy leaves the elements in their order and repeats none."""
-    shape = _known(before.shape)
-    old, new = _known(before.stride()), _known(after.stride())
+    shape = known(before.shape)
+    old, new = known(before.stride()), known(after.stride())
     if shape is None or old is None or new is None:
         return all(str(a) == str(b) for a, b in zip(before.stride(), after.stride()))
     dims = [dim for dim, size in enumerate(shape) if size != 1]
@@ -37,7 +37,7 @@ def keeps_order(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 def can_view(before: torch.Tensor, after: torch.Tensor) -> bool:
     """Whether a reshape needs no copy."""
-    shape, strides, wanted = _known(before.shape), _known(before.stride()), _known(after.shape)
+    shape, strides, wanted = known(before.shape), known(before.stride()), known(after.shape)
     if shape is None or strides is None or wanted is None:
         return True
     if 0 in shape:
@@ -68,7 +68,7 @@ def _blocks(shape: list[int], strides: list[int]) -> list[int]:
 def strides_to_declare(tensor: torch.Tensor) -> list[int | None] | None:
     """What programs depend on of the strides of a tensor that is not row-major: 0 where it repeats,
     1 in one dim, None where any will do. None for a row-major tensor, padded or not."""
-    shape, strides = _known(tensor.shape), _known(tensor.stride())
+    shape, strides = known(tensor.shape), known(tensor.stride())
     if shape is None or strides is None or not shape:
         return None
     repeats = [stride == 0 and size > 1 for size, stride in zip(shape, strides)]

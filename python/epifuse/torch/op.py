@@ -8,20 +8,7 @@ from typing import Any
 import torch
 
 from epifuse import _native
-
-_DTYPES = {
-    "f32": torch.float32,
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "e4m3": torch.float8_e4m3fn,
-    "e5m2": torch.float8_e5m2,
-    "bool": torch.bool,
-}
-
-
-def ir_dtype(dtype: torch.dtype) -> str | None:
-    """Name of a torch dtype in `.epi` text; None when it has none."""
-    return next((name for name, known in _DTYPES.items() if known == dtype), None)
+from epifuse.torch.dtypes import BY_NAME
 
 
 def _size(text: str, sizes: dict[str, Any]) -> Any:
@@ -56,7 +43,7 @@ def output_sizes(inputs: list[torch.Tensor], graph: str) -> list[tuple[list[Any]
         for size, text in zip(tensor.shape, declared["shape"]):
             if text.isidentifier():
                 sizes.setdefault(text, size)
-    return [([_size(text, sizes) for text in output["shape"]], _DTYPES[output["dtype"]])
+    return [([_size(text, sizes) for text in output["shape"]], BY_NAME[output["dtype"]])
             for output in described["outputs"]]
 
 

@@ -5,11 +5,12 @@ import contextlib
 import torch
 
 from epifuse import _native
-from epifuse.torch.op import ir_dtype, output_sizes
+from epifuse.torch.dtypes import NAMES
+from epifuse.torch.op import output_sizes
 
 
 def _view(tensor: torch.Tensor) -> _native.Tensor:
-    name = ir_dtype(tensor.dtype)
+    name = NAMES.get(tensor.dtype)
     if name is None:
         raise _native.BadInputError(f"expected a float or bool tensor, got {tensor.dtype}")
     return _native.Tensor.of(tensor.data_ptr(), name, tensor.shape, tensor.stride())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from . import sizes
+from .elementwise import Row
 from .emitter import Args, Emitter
 from .values import ARITHMETIC, Literal, Operand, Refusal, Value
-
-Row = Callable[[Emitter, Args], Operand]
 
 _MAX_OPERAND_RANK = 5
 

@@ -7,21 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-import torch
-
 from . import sizes
 from .sizes import Size
 from .words import Words
 
-# What the language computes with and stores; other dtypes stay with the host.
-DTYPES: dict[torch.dtype, str] = {
-    torch.float32: "f32",
-    torch.bfloat16: "bf16",
-    torch.float16: "f16",
-    torch.float8_e4m3fn: "e4m3",
-    torch.float8_e5m2: "e5m2",
-    torch.bool: "bool",
-}
 ARITHMETIC = ("f32", "bf16", "f16")
 MAX_FLOAT32 = 3.4028234663852886e38
 

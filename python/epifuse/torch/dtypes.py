@@ -1,0 +1,14 @@
+"""The dtypes that the language has, by both names."""
+
+import torch
+
+# What the language computes with and stores; other dtypes stay with the host.
+NAMES: dict[torch.dtype, str] = {
+    torch.float32: "f32",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.float8_e4m3fn: "e4m3",
+    torch.float8_e5m2: "e5m2",
+    torch.bool: "bool",
+}
+BY_NAME = {name: dtype for dtype, name in NAMES.items()}
