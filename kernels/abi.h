@@ -61,6 +61,7 @@ struct GemmParams {
   // batch dim.
   unsigned batched;
   int lets_next_start;  // whether the kernel after this one may set itself up early
+  int a_bytes;          // that come to a stage of A: of all rows of a tile, or of the few there are
   float parameters[kMaxScalars];
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];

@@ -5,8 +5,8 @@
 // moves what the epilogue reads and writes, warpgroups 1 and 2 multiply. Ping-pong: each consumer
 // owns whole tiles and they take turns on the tensor cores, so that the epilogue of one runs under
 // the mainloop of the other. Cooperative: the consumers share a tile. Where a cluster splits K it
-// has one tile, and its CTAs add up their parts through each other's shared memory, in a fixed
-// order.
+// has one tile, of all consumers or of the first alone, and its CTAs add up their parts through
+// each other's shared memory, in a fixed order.
 //
 // Config (generated, over UsualConfig of kernels/sm90_walk.cuh): kTileM, kTileN, kStages,
 // kLoadDepth, kStoreDepth, kMathColumns, kSharedBytes, Wgmma (the CuTe atom of 64 x kTileN), and
@@ -31,7 +31,7 @@ struct Registers {
   static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;
 };
 constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
-constexpr int kPartialsBarrier = 2;  // both consumers are done with the stages
+constexpr int kPartialsBarrier = 2;  // the consumers are done with the stages
 constexpr int kVacatedBarrier = 4;   // likewise, before the last tile's second part goes there
 
 template <class Config, class Epilogue>
@@ -109,7 +109,7 @@ class Consumer {
     publish();
     cute::warpgroup_wait<0>();
     fence(acc);
-    NamedBarrier::sync(256, kPartialsBarrier);
+    NamedBarrier::sync(kConsumersOfTile<Config> * 128, kPartialsBarrier);
     exchange_.stash(acc, rank);
     cute::cluster_sync();
     if constexpr (Config::kBatched) epilogue_.load_scalars(tiles_.batch);
@@ -327,6 +327,7 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
     cutlass::arch::warpgroup_reg_alloc<Registers<Config, Epilogue>::kToMultiply>();
     Consumer<Config, Epilogue> consumer(p, warp / kWarpsPerGroup - 1);
     if constexpr (Config::kSplitK > 1) {
+      if (warp / kWarpsPerGroup > kConsumersOfTile<Config>) return start<Config>(p);
       consumer.run_split();
     } else {
       consumer.run();

@@ -64,7 +64,7 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       FullBarrier& barrier = Layout::full(ring.stage);
       const bool narrow_box = Config::kTwoWidths && Config::kBIsKMajor && tiles.is_narrow;
-      barrier.arrive_and_expect_tx(Layout::kABytes + Layout::kBBytes - (narrow_box ? 8 * 128 : 0));
+      barrier.arrive_and_expect_tx(p.a_bytes + Layout::kBBytes - (narrow_box ? 8 * 128 : 0));
       load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
           p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
       load_operand<Config, Config::kBIsKMajor, Config::kTileN, kM>(

@@ -79,7 +79,7 @@ class ClassFeeder {
   __device__ __forceinline__ void feed_aligned(int k, Batch a_batch, Batch b_batch) {
     Layout::empty(ring_.stage).wait(ring_.phase ^ 1);
     FullBarrier& full = Layout::full(ring_.stage);
-    full.arrive_and_expect_tx(kShiftedA ? Layout::kBBytes : Layout::kABytes);
+    full.arrive_and_expect_tx(kShiftedA ? Layout::kBBytes : p_.gemm.a_bytes);
     if constexpr (!kShiftedA) {
       load_operand<Config, Config::kAIsKMajor, Config::kTileM, 1>(
           p_.gemm.a, full, Layout::a(ring_.stage), tiles_.m, k, a_batch, 0, 0);

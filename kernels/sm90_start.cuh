@@ -14,10 +14,9 @@ constexpr int kPreparers = (1 + kConsumers) * kWarpsPerGroup - 1;
 template <class Layout>
 __device__ __forceinline__ int arrivals(int i) {
   using Config = typename Layout::Config;
-  constexpr int kReaders = Config::kCooperative ? kConsumers : 1;
   constexpr int kPeers = Config::kClusterM + Config::kClusterN - 1;
   const int at = Layout::kFullAt + i * 8;
-  int count = at < Layout::kLoadedAt ? kReaders * kPeers : 1;
+  int count = at < Layout::kLoadedAt ? kConsumersOfTile<Config> * kPeers : 1;
   count = at < Layout::kEmptyAt ? Layout::kFullArrivals : count;
   count = at >= Layout::kStagedBarriersAt && at < Layout::kSentAt ? kWarpsPerGroup : count;
   count = at >= Layout::kDrainedAt && at < Layout::kHandedAt ? kMovers : count;

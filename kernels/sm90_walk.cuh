@@ -124,7 +124,9 @@ struct TileWalk {
 // The chunks of a consumer's part of a tile: those of a block of 64 rows, then of the next. Where a
 // cluster splits K, its CTAs take turns at them.
 template <class Config>
-constexpr int kRowsOfConsumer = Config::kTileM / (Config::kCooperative ? 2 : 1);
+constexpr int kConsumersOfTile = Config::kCooperative ? 2 : 1;
+template <class Config>
+constexpr int kRowsOfConsumer = Config::kTileM / kConsumersOfTile<Config>;
 template <class Config>
 constexpr int kChunksAcross = (Config::kTileN + kChunkColumns - 1) / kChunkColumns;
 template <class Config>

@@ -1,6 +1,7 @@
 // Plain structs from a step to a launch: config -> source -> (jit) -> launch. No device is needed.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,8 @@ struct GemmConfig {
       store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
   bool in_place = false;     // results are staged where full-size loads were; no store_depth
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
-  bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong)
+  bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
+                             // or, where K is split, one of them the only one (single)
   bool shares_last = false;  // ping-pong: both write the last tile of a CTA
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
@@ -106,8 +108,10 @@ struct Launch {
 
 struct DeviceLimits {
   int num_sms = 132;
-  // Clusters of 2, 4 and 8 CTAs that run at once, each CTA with an SM of its own (H200).
-  int clusters_of_2 = 66, clusters_of_4 = 32, clusters_of_8 = 16;
+  // Clusters of 2, 3, 4 and 8 CTAs that run at once, each CTA with an SM of its own (of an H200;
+  // the count differs from card to card).
+  int clusters_of_2 = 66, clusters_of_3 = 39, clusters_of_4 = 30, clusters_of_8 = 15;
+  auto operator<=>(const DeviceLimits&) const = default;
 };
 
 // What a kernel leaves of each reduction for a tail to combine: float32 values of parts of rows, or

@@ -228,4 +228,20 @@ std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGem
   return out;
 }
 
+TensorMapRequest map_request(const MatrixView& view, DType dtype, const GemmViews& views) {
+  TensorMapRequest request;
+  request.data = view.data;
+  request.dtype = dtype;
+  request.rows = view.rows;
+  request.cols = view.cols;
+  // A single row has no stride; any legal one will do.
+  const std::int64_t legal = (view.cols + kTmaAlignment - 1) / kTmaAlignment * kTmaAlignment;
+  request.row_stride = view.rows > 1 ? view.row_stride : legal;
+  request.inner = view.inner_stride != 0 ? views.batch_inner : 1;
+  request.outer = view.outer_stride != 0 ? views.batch_outer : 1;
+  request.inner_stride = view.inner_stride != 0 ? view.inner_stride : legal;
+  request.outer_stride = view.outer_stride != 0 ? view.outer_stride : legal;
+  return request;
+}
+
 }  // namespace epifuse::codegen

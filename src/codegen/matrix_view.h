@@ -56,4 +56,7 @@ struct GemmViews {
 std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGemm& step,
                                     const Bound& bound, plan::WhyNot* why);
 
+// A tensor map of a matrix of every product. Where it goes and its boxes are left to be filled in.
+TensorMapRequest map_request(const MatrixView& view, DType dtype, const GemmViews& views);
+
 }  // namespace epifuse::codegen

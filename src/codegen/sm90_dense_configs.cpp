@@ -20,7 +20,7 @@ constexpr int kChunkColumns = 64;
 constexpr int kConsumers = 2;
 constexpr int kBarrierBytes = 8;
 
-constexpr int kMostStages = 8;
+constexpr int kMostStages = 16;
 constexpr int kFewestStages = 3;
 constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
@@ -55,6 +55,12 @@ constexpr Shape kShapes[] = {
     {256, 160, true, false, 2, 1, 1},  {128, 224, true, false, 2, 1, 1},
     {128, 128, true, false, 2, 1, 1},  {128, 208, true, false, 2, 1, 1},
     {128, 240, true, false, 2, 1, 1},  {256, 144, true, false, 2, 1, 1},
+    {64, 32, false, false, 1, 1, 1},   {64, 48, false, false, 1, 1, 1},
+    {64, 64, false, false, 1, 1, 1},   {64, 80, false, false, 1, 1, 1},
+    {64, 112, false, false, 1, 1, 1},  {64, 32, false, false, 1, 1, 2},
+    {64, 32, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 2},
+    {64, 64, false, false, 1, 1, 3},   {64, 96, false, false, 1, 1, 2},
+    {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
 };
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
@@ -123,7 +129,7 @@ int chunks(const Shape& shape) {
 // code between two of its tiles is what limits, and one tile of many is not worth more of it.
 bool shares_last(const Shape& shape) {
   const bool is_largest = shape.m == 128 && shape.n == 192;
-  return !shape.cooperative && !is_largest && chunks(shape) > 1;
+  return !shape.cooperative && shape.split_k == 1 && !is_largest && chunks(shape) > 1;
 }
 
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192

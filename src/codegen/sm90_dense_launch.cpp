@@ -99,28 +99,6 @@ GemmViews require_views(const plan::Plan& plan, const FusedGemm& step, const Bou
   return *views;
 }
 
-// A map of boxes of `box_rows` rows, 128 bytes wide.
-TensorMapRequest map_request(std::size_t offset, const MatrixView& view, DType dtype, int box_rows,
-                             const GemmViews& views, bool batched) {
-  TensorMapRequest request;
-  request.offset = offset;
-  request.data = view.data;
-  request.dtype = dtype;
-  request.rows = view.rows;
-  request.cols = view.cols;
-  // A single row has no stride; any legal one will do.
-  const std::int64_t legal = round_up_div(view.cols, 16) * 16;
-  request.row_stride = view.rows > 1 ? view.row_stride : legal;
-  request.box_rows = box_rows;
-  request.box_cols = kSwizzleBytes / bytes(dtype);
-  request.batched = batched;
-  request.inner = view.inner_stride != 0 ? views.batch_inner : 1;
-  request.outer = view.outer_stride != 0 ? views.batch_outer : 1;
-  request.inner_stride = view.inner_stride != 0 ? view.inner_stride : legal;
-  request.outer_stride = view.outer_stride != 0 ? view.outer_stride : legal;
-  return request;
-}
-
 abi::BatchStrides batch_strides(const MatrixView& view) {
   return {view.outer_stride, view.inner_stride};
 }
@@ -157,8 +135,12 @@ class Binder {
 
  private:
   void add_map(std::size_t offset, int index, const MatrixView& view, DType dtype, int box_rows) {
-    const bool batched = !step_.gemm.batch.empty();
-    out_.maps.push_back(map_request(offset, view, dtype, box_rows, views_, batched));
+    TensorMapRequest request = map_request(view, dtype, views_);
+    request.offset = offset;
+    request.box_rows = box_rows;
+    request.box_cols = kSwizzleBytes / bytes(dtype);
+    request.batched = !step_.gemm.batch.empty();
+    out_.maps.push_back(request);
     if (view.inner_stride != 0) params_.batched |= 1u << (2 * index);
     if (view.outer_stride != 0) params_.batched |= 2u << (2 * index);
   }
@@ -177,6 +159,13 @@ class Binder {
     add_map(offset, index, view, operand.dtype,
             is_k_major ? tile_rows : kSwizzleBytes / bytes(operand.dtype));
     out_.maps.back().rounds_to_tf32 = operand.dtype == DType::f32;
+  }
+
+  // Of A. Rows that are not there would come as zeros, which takes as long as to read them.
+  int rows_of_box(const plan::Operand& a) const {
+    const int part = config_.tile_m / config_.cluster_n;
+    if (a.major != plan::Major::k || config_.cluster_n > 1 || views_.a.cols == 0) return part;
+    return static_cast<int>(std::clamp<std::int64_t>(views_.a.rows, 1, part));
   }
 
   // A map for each class of rows, every 8th of a K-major tile or of one stage's rows of K.
@@ -209,8 +198,9 @@ class Binder {
       add_shifted_operand(offsetof(abi::ShiftedGemmParams, a), 0, views_.a, a, config_.tile_m,
                           all_params_.a);
     } else {
-      add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, config_.tile_m / config_.cluster_n);
+      add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, rows_of_box(a));
     }
+    params_.a_bytes = rows_of_box(a) * config_.cluster_n * kSwizzleBytes;
     if (variant_.shifted_b) {
       add_shifted_operand(offsetof(abi::ShiftedGemmParams, b), 1, views_.b, b, config_.tile_n,
                           all_params_.b);

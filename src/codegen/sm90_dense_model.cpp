@@ -7,7 +7,7 @@
 //   feed       what a step moves in and out of shared memory, in its rows of 128 bytes:
 //              rows + columns written; for each block of 64 rows, 64 + columns read
 //   step       (multiply^6 + feed^6)^(1/6), plus what each step costs beside that, plus what it
-//              moves from L2 (rows / cluster + columns / cluster)
+//              moves from L2 (rows / cluster + columns / cluster); at least latency / stages
 //   main       K / 64 steps
 //   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
 //              cost little where they come through the stages)
@@ -15,8 +15,10 @@
 //                + epilogue, or half of it + handing over     where both share the last tile
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
+//   single       start + tiles * (main / parts + epilogue + parts * sharing), and starting again
 //
-// Memory takes bytes / bandwidth beside it. The two overlap, but not fully: time = (clocks^p +
+// Memory takes bytes / bandwidth beside it, where bytes are what is read and written and what other
+// kernels left in L2 to be written. The two overlap, but not fully: time = (clocks^p +
 // memory^p)^(1/p). The constants are a least-squares fit to the times of all candidates over the
 // grids (H200, 2026-11-22; `epifuse bench --sweep`), then moved to where the choice loses least.
 #include <algorithm>
@@ -35,8 +37,8 @@ constexpr double kMultipliesPerClock = 2048 / 1.013;
 constexpr double kFeedClocks = 0.67, kFeedOverlap = 6;  // a row of 128 bytes
 constexpr double kStepClocks = 32;
 constexpr double kCooperativeStepClocks = 22;
-constexpr double kRowClocks = 0.143;  // of moving a row or column of a step
-constexpr double kIdleRowClocks = 5;  // of a row that TMA fills with zeros, past 64 of them
+constexpr double kRowClocks = 0.143;     // of moving a row or column of a step
+constexpr double kLatencyClocks = 1470;  // from asking for a stage to having it
 constexpr double kChunkClocks = 532, kOperationClocks = 87;
 constexpr double kLoadClocks = 581, kStoreClocks = 50;  // of a full operand, a further result
 constexpr double kRingLoadClocks = 150;                 // estimated: of one through the stages
@@ -47,8 +49,13 @@ constexpr double kClusterFillClocks = 300;              // once
 constexpr double kHandOverClocks = 2400;                // of half of the last tile
 constexpr double kExchangeClocks = 2300;                // of partial sums, each CTA
 constexpr double kSplitSlows = 1.06;                    // its steps, which read K in two places
+constexpr double kSingleClocks = 2000;                  // of partial sums where tiles are small,
+constexpr double kSingleShareClocks = 170;              // each CTA that has some,
+constexpr double kSingleRestartClocks = 3000;           // and a wave of clusters after another
 constexpr double kFillClocks = 300;
-constexpr double kLaunchUs = 4.2, kBytesPerUs = 4e6, kOverlap = 7.1;
+constexpr double kLaunchUs = 4.2, kBytesPerUs = 4.6e6, kOverlap = 5;
+constexpr double kDirtyBytes = 50e6;  // of L2, written to memory as others take their place
+constexpr double kReadAgain = 0.1;    // of memory's time, where two tiles of 64 rows are apart
 
 // Estimates: of a reduction in a chunk, and of the tail that combines what the chunks give.
 constexpr double kReductionClocks = 120, kFinishUs = 2.5;
@@ -75,10 +82,17 @@ std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& si
 }
 
 int clusters_at_once(int size, const DeviceLimits& limits) {
-  if (size == 1) return limits.num_sms;
-  if (size == 2) return limits.clusters_of_2;
-  return size <= 4 ? limits.clusters_of_4 * 4 / size : limits.clusters_of_8 * 8 / size;
+  switch (size) {
+    case 1: return limits.num_sms;
+    case 2: return limits.clusters_of_2;
+    case 3: return limits.clusters_of_3;
+    case 4: return limits.clusters_of_4;
+    default: return limits.clusters_of_8 * 8 / size;
+  }
 }
+
+// One consumer alone has a cluster's tile.
+bool is_single(const GemmConfig& config) { return !config.cooperative && config.split_k > 1; }
 
 // Of a tile on average, of the CTA that has most: one wide tile more than its share. All tiles are
 // wide where narrow ones would not add up to n.
@@ -99,14 +113,14 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
   const double feed = kFeedClocks * rows;
   const double busy =
       std::pow(std::pow(multiply, kFeedOverlap) + std::pow(feed, kFeedOverlap), 1 / kFeedOverlap);
-  const double move = kRowClocks * (static_cast<double>(config.tile_m) / config.cluster_n +
-                                    columns / config.cluster_m);
-  const double idle =
-      kIdleRowClocks * static_cast<double>(std::max<std::int64_t>(config.tile_m - m - 64, 0));
-  const double step =
-      idle + busy + move + kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
+  const auto rows_of_a = static_cast<double>(std::min<std::int64_t>(config.tile_m, m));
+  const double move = kRowClocks * (rows_of_a / config.cluster_n + columns / config.cluster_m);
+  const double beside =
+      is_single(config) ? 0 : kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
+  const double step = std::max(busy + move + beside, kLatencyClocks / config.stages);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
-  return static_cast<double>(steps) * step * (config.split_k > 1 ? kSplitSlows : 1) +
+  const bool is_slowed = config.split_k > 1 && !is_single(config);
+  return static_cast<double>(steps) * step * (is_slowed ? kSplitSlows : 1) +
          (is_cluster ? kClusterClocks : 0);
 }
 
@@ -118,7 +132,10 @@ double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& con
                        kStoreClocks * std::max(load.store_slots - 1, 0) +
                        kReductionClocks * load.reductions;
   double chunks = config.tile_m * columns / kChunk;
-  if (config.split_k > 1) {  // a warp's chunks are dealt out to the CTAs, whole ones
+  if (is_single(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
+    const int all = chunks_of_tile(config.tile_m, config.tile_n);
+    chunks = static_cast<double>(round_up_div(all, config.split_k));
+  } else if (config.split_k > 1) {
     chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
   }
   const double narrow = config.two_widths ? kNarrowClocks + kNarrowLoadClocks * load.load_slots : 0;
@@ -132,12 +149,15 @@ double shared_clocks(const GemmConfig& config, double epilogue) {
   return std::min(epilogue, epilogue * share + kHandOverClocks);
 }
 
-double memory_us(const Pressure& load, const GemmSizes& sizes) {
+double memory_us(const Pressure& load, const GemmConfig& config, const GemmSizes& sizes) {
   constexpr double kBytes = 2;
+  constexpr int kSmallestTile = 64;
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k);
   const double full = load.load_slots + load.store_slots;
-  return static_cast<double>(sizes.batch) * kBytes * (m * k + n * k + m * n * full) / kBytesPerUs;
+  const double bytes = static_cast<double>(sizes.batch) * kBytes * (m * k + n * k + m * n * full);
+  const bool is_apart = config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
+  return (bytes + std::min(bytes, kDirtyBytes)) / kBytesPerUs * (is_apart ? 1 + kReadAgain : 1);
 }
 
 }  // namespace
@@ -172,14 +192,18 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
       epilogue_clocks(load, loads_in_ring(step.epilogue, config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   double clocks = kFillClocks + (is_cluster ? kClusterFillClocks : 0);
-  if (config.cooperative) {
+  if (is_single(config)) {
+    const double share = kSingleShareClocks * config.split_k;
+    clocks +=
+        kSingleClocks + waves * (main + epilogue + share) + (waves - 1) * kSingleRestartClocks;
+  } else if (config.cooperative) {
     const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;
     clocks += waves * (main + epilogue + exchange);
   } else {
     clocks += waves * std::max(main, (main + epilogue) / 2) +
               (config.shares_last ? shared_clocks(config, epilogue) : epilogue);
   }
-  const double memory = memory_us(load, sizes);
+  const double memory = memory_us(load, config, sizes);
   return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),
                   1 / kOverlap) +
          kLaunchUs + (load.reductions > 0 ? kFinishUs : 0);

@@ -63,8 +63,9 @@ std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
 }
 
 std::string print(const GemmConfig& config) {
-  std::string text = fmt::format("{} {}x{}", config.cooperative ? "cooperative" : "ping-pong",
-                                 config.tile_m, config.tile_n);
+  const bool is_alone = !config.cooperative && config.split_k > 1;
+  const char* schedule = config.cooperative ? "cooperative" : is_alone ? "single" : "ping-pong";
+  std::string text = fmt::format("{} {}x{}", schedule, config.tile_m, config.tile_n);
   if (config.two_widths) text += fmt::format("/{}", config.tile_n - 8);
   text += fmt::format(", {} stages", config.stages);
   if (config.cluster_m * config.cluster_n > 1) {

@@ -275,6 +275,7 @@ TEST_F(GpuRuntime, TheDriverCountsClusters) {
   EXPECT_EQ(limits.num_sms, device->info().num_sms);
   EXPECT_GE(limits.clusters_of_2, limits.num_sms / 4);
   EXPECT_LE(limits.clusters_of_2, limits.num_sms / 2);
+  EXPECT_LE(limits.clusters_of_3, limits.num_sms / 3);
   EXPECT_LE(limits.clusters_of_4, limits.clusters_of_2 / 2);
   EXPECT_LE(limits.clusters_of_8, limits.clusters_of_4 / 2);
   EXPECT_GE(limits.clusters_of_8, 1);

@@ -39,18 +39,10 @@ class ChosenKernels {
 
  private:
   using Key = std::tuple<const StepKernels*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         int, int, int, int>;
+                         codegen::DeviceLimits>;
   static Key key(const StepKernels& kernels, const codegen::GemmSizes& sizes,
                  const codegen::DeviceLimits& limits) {
-    return {&kernels,
-            sizes.batch,
-            sizes.m,
-            sizes.n,
-            sizes.k,
-            limits.num_sms,
-            limits.clusters_of_2,
-            limits.clusters_of_4,
-            limits.clusters_of_8};
+    return {&kernels, sizes.batch, sizes.m, sizes.n, sizes.k, limits};
   }
 
   mutable std::shared_mutex mutex_;

@@ -36,8 +36,8 @@ void check_target(const DeviceInfo& device, const codegen::TargetInfo& target) {
 codegen::DeviceLimits usual_limits(int num_sms) {
   const codegen::DeviceLimits usual;
   const auto scaled = [&](int clusters) { return clusters * num_sms / usual.num_sms; };
-  return {num_sms, scaled(usual.clusters_of_2), scaled(usual.clusters_of_4),
-          scaled(usual.clusters_of_8)};
+  return {num_sms, scaled(usual.clusters_of_2), scaled(usual.clusters_of_3),
+          scaled(usual.clusters_of_4), scaled(usual.clusters_of_8)};
 }
 
 }  // namespace
@@ -75,6 +75,7 @@ void Context::count_clusters(const std::shared_ptr<const jit::Binary>& binary,
     if (result == jit::kCudaSuccess && at_once > 0) clusters = at_once;
   };
   count(2, limits_.clusters_of_2);
+  count(3, limits_.clusters_of_3);
   count(4, limits_.clusters_of_4);
   count(8, limits_.clusters_of_8);
 }

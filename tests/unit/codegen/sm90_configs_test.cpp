@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/sm90_dense.h"
@@ -76,6 +77,27 @@ TEST(Sm90Configs, StageTwoChunksOfTwoResults) {
     if (config.tile_m * config.tile_n > 192 * 128) continue;  // no room
     if (config.split_k > 1 || chunks_of_consumer(config) % 2 != 0) continue;
     EXPECT_EQ(config.store_depth, 2) << print(config);
+  }
+}
+
+// A decode step reads its weights once: what matters is that most SMs have some to read.
+TEST(Sm90Configs, FewRowsAreSpreadOverMostOfTheMultiprocessors) {
+  const Case residual("  y = add h, r\n  return y\n");
+  const std::vector<GemmConfig> all = residual.configs();
+  const KernelFamily& family = all_families().front();
+  for (const std::int64_t m : {1, 16, 64}) {
+    for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{4096, 4096},
+                               {4096, 14336},
+                               {14336, 4096},
+                               {6144, 4096}}) {
+      SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+      const GemmSizes sizes{1, m, n, k};
+      const GemmConfig& chosen = all[choose(family, residual.step(), all, sizes, {})];
+      EXPECT_EQ(chosen.tile_m, 64) << print(chosen);
+      const Tiling tiling = tile(chosen, sizes, {});
+      EXPECT_TRUE(tiling.is_one_wave) << print(chosen);
+      EXPECT_GE(tiling.num_ctas, 90) << print(chosen);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 
 #include "codegen/sm90_dense.h"
@@ -22,8 +23,8 @@ struct Case {
       {});
   Bound bound;
 
-  Case() {
-    bound.sizes = {{"M", 300}, {"N", 1000}, {"K", 128}};
+  explicit Case(std::int64_t rows = 300) {
+    bound.sizes = {{"M", rows}, {"N", 1000}, {"K", 128}};
     bound.tensors.resize(plan.graph.nodes.size());
     bound.scalars.resize(bound.tensors.size());
     char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
@@ -102,6 +103,27 @@ TEST(Sm90Launch, AsksForNarrowerBoxesWhereTilesEndInsideOfAChunk) {
     num_cut += cut != 0;
   }
   EXPECT_GT(num_cut, 10);
+}
+
+// The kernel waits for as many bytes as the boxes of A bring.
+TEST(Sm90Launch, ABoxHoldsNoMoreRowsThanThereAre) {
+  for (const std::int64_t rows : {1, 64, 65, 300}) {
+    const Case all(rows);
+    for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+      SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
+      const Launch launch = sm90_dense::launch(all.plan, all.step(), config, {}, all.bound, {});
+      const auto a = std::find_if(launch.maps.begin(), launch.maps.end(), [](const auto& map) {
+        return map.offset == offsetof(abi::GemmParams, a);
+      });
+      ASSERT_NE(a, launch.maps.end());
+      const int part = config.tile_m / config.cluster_n;
+      const bool is_cut = config.cluster_n == 1 && rows < part;
+      EXPECT_EQ(a->box_rows, is_cut ? rows : part);
+      int a_bytes = 0;
+      std::memcpy(&a_bytes, launch.params.data() + offsetof(abi::GemmParams, a_bytes), 4);
+      EXPECT_EQ(a_bytes, a->box_rows * config.cluster_n * 128);
+    }
+  }
 }
 
 }  // namespace
