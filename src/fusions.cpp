@@ -53,13 +53,6 @@ void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const 
   }
 }
 
-// "matmul_bias_gelu_erf"
-std::string kernel_name(const std::string& label) {
-  std::string name = "matmul_" + label;
-  std::replace(name.begin(), name.end(), '+', '_');
-  return name;
-}
-
 class Finder {
  public:
   Finder(const codegen::TargetInfo& target, const CompileOptions& options,
@@ -109,7 +102,7 @@ class Finder {
     }
     if (plan::is_bare(*step)) return nothing_to_fuse(product);
     if (auto no = why_not_fused(plan, *step)) return no;
-    FusedKernel kernel{.name = kernel_name(plan::label(step->epilogue)),
+    FusedKernel kernel{.name = "matmul_" + plan::identifier(step->epilogue),
                        .epilogue = plan::label(step->epilogue),
                        .graph = Graph::parse(ir::print(without_names(cut.kernel.graph))),
                        .inputs = std::move(cut.kernel.inputs),

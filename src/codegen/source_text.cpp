@@ -39,9 +39,7 @@ std::string without_comments(std::string_view source) {
 
 std::string entry_name(std::string_view kind, const plan::Epilogue& epilogue) {
   constexpr std::size_t kLongest = 96;
-  std::string name = fmt::format("epifuse_{}_{}", kind, plan::label(epilogue));
-  std::replace(name.begin(), name.end(), '+', '_');
-  return name.substr(0, kLongest);
+  return fmt::format("epifuse_{}_{}", kind, plan::identifier(epilogue)).substr(0, kLongest);
 }
 
 }  // namespace epifuse::codegen

@@ -82,5 +82,6 @@ void verify(const Epilogue& epilogue);  // throws InternalError
 
 // Ops in order, e.g. "bias+silu+residual": how results name an epilogue (DESIGN section 7).
 std::string label(const Epilogue& epilogue);
+std::string identifier(const Epilogue& epilogue);  // the same as a part of a name: "bias_silu"
 
 }  // namespace epifuse::plan

@@ -126,4 +126,10 @@ std::string Labeller::label() const {
 
 std::string label(const Epilogue& epilogue) { return Labeller(epilogue).label(); }
 
+std::string identifier(const Epilogue& epilogue) {
+  std::string name = label(epilogue);
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name;
+}
+
 }  // namespace epifuse::plan
