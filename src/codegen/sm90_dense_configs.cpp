@@ -160,6 +160,14 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
   return p.cost <= (p.rounds ? 30 : 40);
 }
 
+bool takes_shifted_rows(const GemmConfig& config) {
+  if (cluster_size(config) != 1 || config.two_widths) return false;
+  if (config.tile_n % kChunkColumns != 0) return false;
+  // The movers' registers are the consumers'.
+  const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
+  return accumulators <= kMostAccumulatorsOfAll;
+}
+
 // An operand that is contiguous along M or N comes in whole blocks of 64 from each CTA of a
 // cluster.
 bool shares_whole_blocks(const plan::Operand& operand, int tile, int sharers) {
@@ -295,17 +303,15 @@ std::optional<GemmConfig> fitted(const FusedGemm& step, const GemmConfig& config
   if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
     return std::nullopt;
   }
-  if (!variant.is_shifted()) return config;
-  if (cluster_size(config) != 1 || config.two_widths) return std::nullopt;
-  if (config.tile_n % kChunkColumns != 0) return std::nullopt;
-  // The movers' registers are the consumers'.
-  const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
-  if (accumulators > kMostAccumulatorsOfAll) return std::nullopt;
-  const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, config, variant);
   GemmConfig out = config;
-  out.shares_last = false;
+  if (variant.is_shifted()) {
+    if (!takes_shifted_rows(config)) return std::nullopt;
+    out.shares_last = false;
+  }
+  const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, out, variant);
+  const int fewest = variant.is_shifted() ? kFewestOfMovers : kFewestStages;
   out.stages = std::min(config.stages, room / stage_bytes(config));
-  if (room < 0 || out.stages < kFewestOfMovers) return std::nullopt;
+  if (room < 0 || out.stages < fewest) return std::nullopt;
   return out;
 }
 

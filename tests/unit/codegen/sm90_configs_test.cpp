@@ -16,7 +16,8 @@ struct Case {
   plan::Plan plan;
   explicit Case(const char* body)
       : plan(plan::make_plan(ir::parse(std::string("graph g(x: bf16[M, K], w: bf16[N, K], "
-                                                   "r: bf16[M, N]) {\n  h = matmul x, w^T\n") +
+                                                   "r: bf16[M, N], s: bf16[M, N]) {\n"
+                                                   "  h = matmul x, w^T\n") +
                                        body + "}\n"),
                              {})) {}
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
@@ -65,6 +66,29 @@ TEST(Sm90Configs, FitIntoSharedMemoryAndKeepStagesForDepth) {
       EXPECT_GE(config.stages, std::min(4, room / stage_bytes(config)));
       if (config.split_k > 1) {
         EXPECT_EQ(config.load_depth * config.store_depth, 1);
+      }
+    }
+  }
+}
+
+// What is read or written by hand is not staged in place of anything, and may take more room.
+TEST(Sm90Configs, FitIntoSharedMemoryInEveryVariant) {
+  const TargetInfo& target = *find_target("sm_90a");
+  for (const char* body :
+       {"  y = add h, r\n  return y\n", "  t = add h, r\n  y = mul h, s\n  return t, y\n",
+        "  t = add h, r\n  y = tanh t\n  return t, y\n"}) {
+    const Case all(body);
+    for (const GemmConfig& config : all.configs()) {
+      for (unsigned bits = 0; bits < 64; ++bits) {
+        const GemmVariant variant{.swapped = (bits & 1) != 0,
+                                  .shifted_a = (bits & 2) != 0,
+                                  .plain_loads = bits >> 2 & 3,
+                                  .plain_stores = bits >> 4 & 3};
+        const auto fitted = sm90_dense::fitted(all.step(), config, variant, target);
+        if (!fitted) continue;
+        EXPECT_LE(all.bytes(*fitted, variant), target.smem_per_block_bytes)
+            << body << print(config) << ", " << print(variant);
+        EXPECT_GE(fitted->stages, 2);
       }
     }
   }
