@@ -1,9 +1,10 @@
 """Times whole models by epifuse, Inductor and eager PyTorch, and adds the rows (suite `torch`).
 
     python3 bench/models.py bench/results/h200.json [--contenders ...] [--filter bert] [--commit C]
+    python3 bench/models.py bench/results/cpu_torch.json --device cpu
 
-Forward passes in bf16 with random weights, without gradients. `us` is the median over rounds of
-calls that take turns, after a flush of the L2; `ratio` is over `baseline` (inductor),
+Forward passes with random weights, without gradients. `us` is the median over rounds of calls that
+take turns, on GPUs after a flush of the L2; `ratio` is over `baseline` (inductor),
 `ratio_sustained` the same for calls back to back. `rel_error` is to the same weights in float32.
 `compile_s`: from the call of torch.compile to the first result, without Inductor's caches, after
 something else has been compiled.
@@ -14,6 +15,7 @@ import copy
 import datetime
 import json
 import pathlib
+import statistics
 import time
 from dataclasses import dataclass
 
@@ -106,6 +108,26 @@ class BertLayer(nn.Module):
         return self.norm2(x + self.down(F.gelu(self.up(x))))
 
 
+class BertFfn(nn.Module):
+    """The second half of a layer of BERT-base."""
+
+    def __init__(self, width=768, inner=3072):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        return self.norm(x + self.down(F.gelu(self.up(x))))
+
+
+def bert(layers=24, **sizes):
+    return nn.Sequential(*(BertLayer(**sizes) for _ in range(layers)))
+
+
+def minilm():
+    return bert(6, width=384, inner=1536, heads=12)
+
+
 @dataclass(frozen=True)
 class Point:
     workload: str
@@ -114,18 +136,26 @@ class Point:
     length: int
     width: int
     inner: int
+    device: str = "cuda"
+    dtype: str = "bf16"
+
+    @property
+    def text(self):
+        return f"{self.workload}_{self.batch}x{self.length}"
 
 
-def bert(layers=24):
-    return nn.Sequential(*(BertLayer() for _ in range(layers)))
-
-
+DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
 POINTS = [
     Point("llama3_8b_4_layers", Llama, 1, 8192, 4096, 14336),
     Point("llama3_8b_4_layers", Llama, 4, 2048, 4096, 14336),
     Point("llama3_8b_4_layers", Llama, 64, 1, 4096, 14336),
     Point("bert_large", bert, 32, 512, 1024, 4096),
-]
+    *(Point(workload, make, batch, length, width, inner, "cpu", dtype)
+      for dtype in DTYPES
+      for workload, make, width, inner in (("bert_base_ffn", BertFfn, 768, 3072),
+                                           ("minilm", minilm, 384, 1536))
+      for batch, length in ((1, 16), (1, 128), (8, 128))),
+]  # fmt: skip
 
 EPIFUSE = {"backend": epifuse.torch.backend}
 COMPILERS = {
@@ -144,25 +174,47 @@ def compiled(name, model, x):
     if COMPILERS[name] is None:
         return model, 0.0
     torch._inductor.utils.clear_caches()  # a reset would compile again what came before
-    torch.cuda.synchronize()
+    synchronize(x)
     begin = time.perf_counter()
     run = torch.compile(model, **COMPILERS[name])
     run(x)
-    torch.cuda.synchronize()
+    synchronize(x)
     return run, time.perf_counter() - begin
+
+
+def synchronize(x):
+    if x.is_cuda:
+        torch.cuda.synchronize()
+
+
+def turns(calls, seconds=2.0):
+    """Median microseconds of each on the CPU, calls in rotating order."""
+    names, times = list(calls), {name: [] for name in calls}
+    begin, i = time.perf_counter(), 0
+    while time.perf_counter() - begin < seconds or i < 15:
+        for j in range(len(names)):
+            name = names[(i + j) % len(names)]
+            start = time.perf_counter()
+            calls[name]()
+            times[name].append(time.perf_counter() - start)
+        i += 1
+    return {name: statistics.median(each) * 1e6 for name, each in times.items()}
 
 
 def measure(point, names):
     torch.manual_seed(0)
-    model = point.make().cuda().to(torch.bfloat16).eval().requires_grad_(False)
-    x = torch.randn(point.batch, point.length, point.width, device="cuda").to(torch.bfloat16)
+    model = point.make().to(point.device, DTYPES[point.dtype]).eval().requires_grad_(False)
+    x = torch.randn(point.batch, point.length, point.width, device=point.device)
+    x = x.to(DTYPES[point.dtype])
     runs, seconds = {}, {}
     for name in names:
         runs[name], seconds[name] = compiled(name, model, x)
-        print(f"{point.workload} {point.batch}x{point.length} {name}: first result after "
-              f"{seconds[name]:.1f} s", flush=True)
+        print(f"{point.text} {name}: first result after {seconds[name]:.1f} s", flush=True)
     calls = {name: (lambda run=run: run(x)) for name, run in runs.items()}
-    us, us_sustained = interleaved(calls), sustained(calls)
+    if point.device == "cuda":
+        us, us_sustained = interleaved(calls), sustained(calls)
+    else:
+        us_sustained = us = turns(calls)
     exact = copy.deepcopy(model).float()(x.float())
     errors = {name: ((run(x).float() - exact).norm() / exact.norm()).item()
               for name, run in runs.items()}
@@ -171,25 +223,33 @@ def measure(point, names):
 
 def row_of(arguments, **own):
     """A row, with what all rows of a run share."""
+    on_cpu = arguments.device == "cpu"
+    device = cpu_name() if on_cpu else torch.cuda.get_device_name()
     return {
         "suite": "torch", "groups": 1, "dtype": "bf16", "numerics": f"torch {torch.__version__}",
-        "device": torch.cuda.get_device_name(), "driver": str(torch.version.cuda),
+        "device": device, "driver": "" if on_cpu else str(torch.version.cuda),
         "commit": arguments.commit, "date": datetime.date.today().isoformat(),
-        "command": f"python3 bench/models.py {arguments.file.name}", **own,
+        "command": f"python3 bench/models.py {arguments.file.name}" + " --device cpu" * on_cpu,
+        **own,
     }  # fmt: skip
+
+
+def cpu_name():
+    return f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def add_point(rows, point, names, arguments):
     us, us_sustained, errors, seconds = measure(point, names)
     for name in names:
         row = row_of(
-            arguments, workload=f"{point.workload}_{point.batch}x{point.length}",
+            arguments, workload=point.text, dtype=point.dtype,
             m=point.batch * point.length, n=point.inner, k=point.width, epilogue="forward",
             contender=name, us=us[name], baseline=BASELINE, ratio=us[name] / us[BASELINE],
             ratio_sustained=us_sustained[name] / us_sustained[BASELINE],
             rel_error=errors[name], compile_s=seconds[name])  # fmt: skip
         add(rows, row)
-        print(f"{row['workload']:28} {name:22} {row['us']:10.1f} us  ratio {row['ratio']:.3f}  "
+        print(f"{row['workload']:28} {row['dtype']:4} {name:22} "
+              f"{row['us']:10.1f} us  ratio {row['ratio']:.3f}  "
               f"sustained {row['ratio_sustained']:.3f}  compile {row['compile_s']:.1f} s  "
               f"error {row['rel_error']:.1e}", flush=True)
 
@@ -222,28 +282,33 @@ def call_cost(rows, arguments):
             ratio_sustained=0.0, rel_error=0.0))  # fmt: skip
 
 
-def start_inductor():
+def start_inductor(device):
     """Compiles something, so that no contender pays for what all need."""
-    torch.compile(nn.Linear(64, 64).cuda())(torch.randn(8, 64, device="cuda"))
+    torch.compile(nn.Linear(64, 64).to(device))(torch.randn(8, 64, device=device))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=pathlib.Path)
-    parser.add_argument("--contenders", nargs="*", default=list(COMPILERS))
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--contenders", nargs="*", choices=list(COMPILERS),
+                        help="all of them; on CPUs: epifuse")
     parser.add_argument("--filter", default="", help="only points whose text has this")
     parser.add_argument("--commit", default="")
     arguments = parser.parse_args()
-    names = list(dict.fromkeys(["eager", BASELINE, *arguments.contenders]))
-    rows = json.loads(arguments.file.read_text())
+    usual = ["epifuse"] if arguments.device == "cpu" else list(COMPILERS)
+    contenders = usual if arguments.contenders is None else arguments.contenders
+    names = list(dict.fromkeys(["eager", BASELINE, *contenders]))
+    rows = json.loads(arguments.file.read_text()) if arguments.file.exists() else []
     with torch.no_grad():
         torch._inductor.config.force_disable_caches = True
         torch._dynamo.config.recompile_limit = 2 * len(names)  # all run the same code
-        call_cost(rows, arguments)
-        start_inductor()
+        if arguments.device == "cuda":
+            call_cost(rows, arguments)
+        start_inductor(arguments.device)
         for point in POINTS:
-            if arguments.filter in f"{point.workload}_{point.batch}x{point.length}":
+            if point.device == arguments.device and arguments.filter in point.text:
                 add_point(rows, point, names, arguments)
                 write(arguments.file, rows)
                 torch.compiler.reset()

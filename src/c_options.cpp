@@ -68,14 +68,34 @@ void read_in_memory(const Json& value, HostOptions& options) {
   }
 }
 
+void read_only_faster(const Json& value, HostOptions& options) {
+  if (!value.is_boolean()) fail("only_faster", "true or false", value);
+  options.fusion.only_faster = value.get<bool>();
+}
+
+void read_likely_sizes(const Json& value, HostOptions& options) {
+  constexpr std::string_view kExpected = "an object of sizes";
+  if (!value.is_object()) fail("likely_sizes", kExpected, value);
+  for (const auto& [symbol, size] : value.items()) {
+    if (!size.is_number_integer()) fail("likely_sizes", kExpected, value);
+    options.fusion.likely_sizes[symbol] = size.get<std::int64_t>();
+  }
+}
+
 struct Option {
   std::string_view key;
   void (*read)(const Json&, HostOptions&);
   bool only_fusions = false;
 };
 constexpr Option kOptions[] = {
-    {"target", read_target},     {"numerics", read_numerics}, {"tf32", read_tf32},
-    {"whole", read_whole, true}, {"after", read_after, true}, {"in_memory", read_in_memory, true},
+    {"target", read_target},
+    {"numerics", read_numerics},
+    {"tf32", read_tf32},
+    {"whole", read_whole, true},
+    {"after", read_after, true},
+    {"in_memory", read_in_memory, true},
+    {"only_faster", read_only_faster, true},
+    {"likely_sizes", read_likely_sizes, true},
 };
 
 const Option& find_option(std::string_view key, OptionsOf what) {

@@ -14,6 +14,8 @@
 #include "ir/views.h"
 #include "passes/pipeline.h"
 #include "target.h"
+#include "tune/host_gemm.h"
+#include "tune/shortlist.h"
 
 namespace epifuse {
 namespace {
@@ -82,13 +84,14 @@ class Finder {
                                                             graph[id].name)});
     }
     const auto no = values.empty() ? nothing_to_fuse(graph[step.gemm.matmul].name)
-                                   : add_kernel(host, values, graph[step.gemm.matmul].name);
+                                   : add_kernel(host, values, step.gemm);
     if (!no) return;
     for (const ValueId id : values.empty() ? computed : values) leave_out(graph[id].name, *no);
   }
 
   std::optional<plan::WhyNot> add_kernel(const HostPlan& host, const std::vector<ValueId>& values,
-                                         const std::string& product) {
+                                         const plan::GemmDesc& gemm) {
+    const std::string& product = host.plan().graph[gemm.matmul].name;
     CutResult cut = cut_kernel(host, values, names_);
     if (cut.why_not) return cut.why_not;
     const plan::Plan plan =
@@ -102,6 +105,7 @@ class Finder {
     }
     if (plan::is_bare(*step)) return nothing_to_fuse(product);
     if (auto no = why_not_fused(plan, *step)) return no;
+    if (auto no = why_slower(*step, gemm)) return no;
     FusedKernel kernel{.name = "matmul_" + plan::identifier(step->epilogue),
                        .epilogue = plan::label(step->epilogue),
                        .graph = Graph::parse(ir::print(without_names(cut.kernel.graph))),
@@ -116,6 +120,31 @@ class Finder {
   static plan::WhyNot nothing_to_fuse(const std::string& product) {
     return {"nothing_to_fuse",
             fmt::format("There is no work on {} that pays to be done with it.", product)};
+  }
+
+  // What the host runs faster itself, by measurements of PyTorch on CPUs. `gemm`: in its sizes.
+  std::optional<plan::WhyNot> why_slower(const plan::FusedGemm& step,
+                                         const plan::GemmDesc& gemm) const {
+    if (target_.kind != DeviceKind::cpu || !request_.only_faster) return std::nullopt;
+    const auto sizes = likely_sizes(gemm);
+    const auto ratio = sizes ? tune::host_ratio(step, *sizes) : std::nullopt;
+    if (!ratio || !tune::is_host_faster(*ratio)) return std::nullopt;
+    return plan::WhyNot{"host_is_faster",
+                        fmt::format("At {}x{}x{} a kernel takes about {:.2f} times as long as the "
+                                    "product and a loop behind it.",
+                                    sizes->m, sizes->n, sizes->k, *ratio)};
+  }
+
+  // Empty where a symbol is not known.
+  std::optional<codegen::GemmSizes> likely_sizes(const plan::GemmDesc& gemm) const {
+    std::vector<Dim> dims = gemm.batch;
+    dims.insert(dims.end(), {gemm.m, gemm.n, gemm.k});
+    for (const Dim& dim : dims) {
+      for (const std::string& symbol : dim.symbols()) {
+        if (!request_.likely_sizes.contains(symbol)) return std::nullopt;
+      }
+    }
+    return tune::gemm_sizes(gemm, request_.likely_sizes);
   }
 
   // On GPUs a step that no family takes would run as product and tail, which the host can do too.

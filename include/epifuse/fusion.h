@@ -22,6 +22,10 @@ struct FusionRequest {
   /// Values that the host needs in memory whoever computes them: its results, operands of what it
   /// does not fuse elementwise work into. Of others it reads what the kernels store.
   std::set<std::string, std::less<>> in_memory;
+  /// Whether to leave to the host what it is known to run faster itself, as PyTorch does on CPUs.
+  bool only_faster = false;
+  /// What symbols of sizes are likely to be; without, a product that has some is fused.
+  Sizes likely_sizes;
 };
 
 /// A tensor that goes between the host and a kernel.

@@ -7,17 +7,11 @@
 #include "tune/unfused.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <span>
+
+#include "tune/interpolate.h"
 
 namespace epifuse::tune {
 namespace {
-
-struct Measured {
-  codegen::GemmSizes sizes;
-  double value;
-};
 
 constexpr Measured kMeasured[] = {
 #define EPIFUSE_VENDOR_GEMM(m, n, k, us) {{1, m, n, k}, us},
@@ -62,33 +56,9 @@ double limit_us(const codegen::GemmSizes& s) {
   return std::max(2 * m * n * k / kFlopsPerUs, bytes / kBytesPerUs) + kStartUs;
 }
 
-// The root of the summed squares of how many powers of 2 the sizes are apart.
-double distance(const codegen::GemmSizes& a, const codegen::GemmSizes& b) {
-  const auto powers = [](std::int64_t x, std::int64_t y) {
-    return std::log2(static_cast<double>(x) / static_cast<double>(y));
-  };
-  return std::hypot(powers(a.m, b.m), powers(a.n, b.n), powers(a.k, b.k));
-}
-
 bool is_measured_kind(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
   return (gemm.a.dtype == DType::bf16 || gemm.a.dtype == DType::f16) && sizes.batch == 1 &&
          std::min({sizes.m, sizes.n, sizes.k}) >= 1;
-}
-
-// The geometric mean of what `of_row` gives, weighted by 1 / distance^4.
-std::optional<double> interpolate(std::span<const Measured> rows, const codegen::GemmSizes& sizes,
-                                  double farthest, double (*of_row)(const Measured&)) {
-  constexpr double kSamePlace = 1e-3;  // a row's own sizes give its own value
-  double sum = 0, weights = 0, nearest = std::numeric_limits<double>::infinity();
-  for (const Measured& row : rows) {
-    const double apart = distance(row.sizes, sizes);
-    const double weight = 1 / std::pow(apart * apart + kSamePlace * kSamePlace, 2);
-    sum += weight * std::log(of_row(row));
-    weights += weight;
-    nearest = std::min(nearest, apart);
-  }
-  if (nearest > farthest) return std::nullopt;
-  return std::exp(sum / weights);
 }
 
 double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {
@@ -107,9 +77,9 @@ double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {
 
 std::optional<double> vendor_gemm_us(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
   if (!is_measured_kind(gemm, sizes)) return std::nullopt;
-  const auto correction = interpolate(kMeasured, sizes, kFarthest, [](const Measured& row) {
-    return row.value / limit_us(row.sizes);
-  });
+  const auto correction =
+      interpolate(std::span(kMeasured), sizes, kFarthest,
+                  [](const Measured& row) { return row.value / limit_us(row.sizes); });
   if (!correction) return std::nullopt;
   return limit_us(sizes) * *correction;
 }

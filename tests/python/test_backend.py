@@ -141,10 +141,26 @@ def test_pass_keeps_the_users_own_and_is_off_by_default():
 
 def test_options_are_checked():
     x = torch.randn(4, 64, dtype=torch.bfloat16)
-    with pytest.raises(Exception, match="expected options among numerics, tf32, got typo"):
+    with pytest.raises(Exception,
+                       match="expected options among numerics, only_faster, tf32, got typo"):
         compiled(Mlp().eval().requires_grad_(False), options={"epifuse.typo": 1})(x)
     with pytest.raises(BadInputError, match="expected fast, exact or approx, got 'slow'"):
         epifuse.torch.enable(numerics="slow")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_inductor_runs_faster_on_cpus_is_left_to_it(fresh, dynamic):
+    model = nn.Sequential(nn.Linear(384, 384), nn.GELU()).eval().requires_grad_(False)
+    for is_left in (True, False):
+        x = torch.randn(128, 384)
+        if dynamic:
+            torch._dynamo.mark_dynamic(x, 0)
+        report = epifuse.torch.explain(model, x, only_faster=is_left)
+        assert len(report.kernels) == (not is_left)
+        assert ("host_is_faster" in {left.code for left in report.left_out}) == is_left
+    wide = nn.Sequential(nn.Linear(768, 3072), nn.GELU()).eval().requires_grad_(False)
+    report = epifuse.torch.explain(wide, torch.randn(16, 768), only_faster=True)
+    assert [kernel.epilogue for kernel in report.kernels] == ["bias+gelu_erf"]
 
 
 def test_exact_numerics_round_as_eager_does():

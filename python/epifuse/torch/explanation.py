@@ -17,16 +17,19 @@ def _run_as_graph(graph: torch.fx.GraphModule, inputs: list[Any], **ignored: Any
 
 
 def explain(model: Any, *args: Any, numerics: str = "fast", tf32: bool | None = None,
-            **kwargs: Any) -> Report:
+            only_faster: bool | None = None, **kwargs: Any) -> Report:
     """Runs `model(*args, **kwargs)` once and reports which nodes became kernels and which did not.
 
     The report has `.kernels` and `.left_out`; print it, or take `.json()`. Nothing is compiled but
-    our own kernels.
+    our own kernels. `numerics`, `tf32` and `only_faster` are the options of `enable`.
     """
     report = Report()
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
-        fusion = inductor.FusionPass({"numerics": numerics, "tf32": tf32}, None, report)
+        options: dict[str, Any] = {"numerics": numerics, "tf32": tf32}
+        if only_faster is not None:
+            options["only_faster"] = only_faster
+        fusion = inductor.FusionPass(options, None, report)
         fusion(graph.graph)
         graph.recompile()
         return _run_as_graph(graph, inputs)

@@ -39,6 +39,7 @@ class Imported:
     whole: list[list[str]] = field(default_factory=list)  # values of one FX node
     after: dict[str, list[str]] = field(default_factory=dict)  # input -> values it is computed from
     refused: list[Refused] = field(default_factory=list)
+    likely_sizes: dict[str, int] = field(default_factory=dict)  # of symbols of the text
 
 
 def import_graph(graph: fx.Graph) -> Imported:
@@ -150,6 +151,7 @@ class _Importer:
             [group for group in groups if len(group) > 1],
             self._after(leaves, needed),
             self.refused,
+            self.scope.sizes.likely,
         )
 
     def _after(self, leaves: dict[fx.Node, Value], needed: set[Value]) -> dict[str, list[str]]:

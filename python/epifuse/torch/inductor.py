@@ -16,7 +16,7 @@ from epifuse.torch.rewrite import fuse
 
 log = logging.getLogger("epifuse.torch")
 
-OPTIONS = {"numerics": "fast", "tf32": None}
+OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True}
 _PREFIX = "epifuse."
 
 
@@ -44,7 +44,7 @@ class FusionPass(CustomGraphPass):
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self.before is not None:
             self.before(graph)
-        report = fuse(graph, self.core_options())
+        report = fuse(graph, self.core_options(), self.options["only_faster"])
         if self.report is not None:
             self.report.extend(report)
         log.info("%s", report)
@@ -67,7 +67,7 @@ class FusionPass(CustomGraphPass):
         sources = sorted(pathlib.Path(__file__).parent.glob("*.py"))
         sources.append(_native.library_path(_native.LIBRARY))
         return [get_hash_for_files(tuple(str(path) for path in sources)),
-                sorted(self.core_options().items()), before]
+                sorted(self.core_options().items()), self.options["only_faster"], before]
 
 
 def _users_pass(installed: Any) -> Any:
@@ -78,8 +78,9 @@ def _users_pass(installed: Any) -> Any:
 def enable(**options: Any) -> None:
     """Fuses in everything that Inductor compiles from now on, until `disable`.
 
-    Options: numerics ("fast", "exact", "approx": docs/numerics.md) and tf32 (whether GPUs may
-    multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says). A pass
+    Options: numerics ("fast", "exact", "approx": docs/numerics.md), tf32 (whether GPUs may
+    multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says) and
+    only_faster (whether what Inductor is known to run faster on CPUs is left to it: True). A pass
     that the user installed in the same place stays and runs first.
     """
     from torch._inductor import config
@@ -125,7 +126,7 @@ def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, mode: str | None 
     """torch.compile(model, backend="epifuse"): Inductor, with what pays fused into our kernels.
 
     `mode` and `options` are those of torch.compile; options that begin with "epifuse." are ours:
-    "epifuse.numerics" and "epifuse.tf32", as in `enable`.
+    "epifuse.numerics", "epifuse.tf32" and "epifuse.only_faster", as in `enable`.
     """
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx

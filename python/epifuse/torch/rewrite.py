@@ -183,18 +183,19 @@ def _on_one_device(kernel: dict[str, Any], imported: Imported) -> bool:
 
 def _request(imported: Imported, options: dict[str, Any]) -> dict[str, Any]:
     in_memory = [name for name, node in imported.names.items() if _is_needed_in_memory(node)]
-    return {**options, "whole": imported.whole, "after": imported.after, "in_memory": in_memory}
+    return {**options, "whole": imported.whole, "after": imported.after, "in_memory": in_memory,
+            "likely_sizes": imported.likely_sizes}  # fmt: skip
 
 
 def _products(imported: Imported) -> list[Node]:
     return [node for node in imported.names.values() if str(node.target) in PRODUCTS]
 
 
-def fuse(graph: Graph, options: dict[str, Any]) -> Report:
+def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     """Fuses what pays in a functional aten graph, in place.
 
-    `options`: "numerics" and "tf32" as in epifuse_fusions (epifuse/c.h). What cannot be fused stays
-    as it is, and the report says why.
+    `options`: "numerics" and "tf32", and `only_faster`, as in epifuse_fusions (epifuse/c.h). What
+    cannot be fused stays as it is, and the report says why.
     """
     report = Report()
     imported = import_graph(graph)
@@ -204,7 +205,8 @@ def fuse(graph: Graph, options: dict[str, Any]) -> Report:
         return report
     options = {"target": _target(imported), **options}
     try:
-        found = _native.fusions(imported.text, _request(imported, options))
+        request = {**_request(imported, options), "only_faster": only_faster}
+        found = _native.fusions(imported.text, request)
     except _native.Error as error:  # the program runs without us, and says why
         code = "unavailable" if isinstance(error, _native.UnavailableError) else "failed"
         log.warning("nothing is fused: %s", error)

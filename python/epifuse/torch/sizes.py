@@ -103,6 +103,7 @@ class Sizes:
         self._words = Words()
         self._symbols: dict[sympy.Expr, sympy.Symbol] = {}
         self._known: dict[sympy.Expr, Size] = {}
+        self.likely: dict[str, int] = {}  # what symbols are in the batch that is traced
 
     def of(self, size: Any) -> Size:
         """The polynomial of an int or SymInt. What is none becomes a symbol of its own."""
@@ -111,6 +112,9 @@ class Sizes:
         expression = size.node.expr
         if expression not in self._known:
             self._known[expression] = self._convert(expression)
+            symbol = self._symbols.get(expression)
+            if symbol is not None and size.node.has_hint():
+                self.likely[symbol.name] = int(size.node.hint)
         return self._known[expression]
 
     def shape(self, sizes: Iterable[Any]) -> tuple[Size, ...]:

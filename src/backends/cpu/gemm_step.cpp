@@ -70,19 +70,23 @@ Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads
   return best;
 }
 
+// Products of so few rows read b once and are sums of it: as fast as memory is. With 16-bit
+// operands oneDNN's instructions for them are ahead from the second row on (docs/gotchas.md).
+std::int64_t most_rows_of_dots(DType compute) { return compute == DType::f32 ? 3 : 1; }
+
 // Whether to compute c^T = b * a^T: rows of b are read where they lie, a is packed into blocks,
 // once for all panels, and tiles of c are turned round in cache. Without it oneDNN copies b, which
 // takes long beside a product of few rows. It loses when blocks of a leave the cache or are mostly
 // padding.
 bool suits_swapping(const GemmProblem& problem, DType compute) {
-  constexpr std::int64_t kFewestRows = 5, kMostRows = 256;
+  constexpr std::int64_t kMostRows = 256;
   // Float32 products are slow enough to wait for blocks from farther away.
   const std::int64_t max_elements = std::int64_t{compute == DType::f32 ? 2 : 1} << 20;
   const std::int64_t padded = round_up(problem.m, block_width(problem.m));
   const bool fits = padded * problem.k <= max_elements;
   const bool is_filled = problem.m <= kBlockWidth || padded * 10 <= problem.m * 11;
-  return problem.m >= kFewestRows && problem.m <= kMostRows && problem.k > 0 && fits && is_filled &&
-         has_dense_rows(problem, compute);
+  return problem.m > most_rows_of_dots(compute) && problem.m <= kMostRows && problem.k > 0 &&
+         fits && is_filled && has_dense_rows(problem, compute);
 }
 
 // One run of a fused product.
@@ -97,7 +101,7 @@ class TiledGemm {
         pool_(pool),
         swaps_(in_blocks && suits_swapping(problem, compute)),
         panels_(problem, compute, in_blocks && !swaps_ && problem.k > 0),
-        dots_(problem.m <= kFewRows && panels_.is_k_major()),
+        dots_(problem.m <= most_rows_of_dots(compute) && panels_.is_k_major()),
         rows_(problem, dots_ ? DType::f32 : compute, pool),
         tiling_(cut(problem, panels_.best_width(), threads_of_tiling(epilogue), swaps_)) {
     epilogue_.set_tiling(tiling_.num_row_blocks, tiling_.columns, pool);
@@ -268,8 +272,6 @@ class TiledGemm {
       }
     }
   }
-
-  static constexpr std::int64_t kFewRows = 4;
 
   const GemmProblem& problem_;
   DType compute_;

@@ -144,6 +144,23 @@ TEST(Fusion, SaysWhyATargetHasNoKernel) {
             "matmul_bias(x, w, b) -> y[M, N]: h y\n");
 }
 
+// As src/tune/host_gemm.def says of products of 128 and of 16 rows.
+TEST(Fusion, LeavesToAHostWhatItRunsFaster) {
+  const std::string layer =
+      "graph g(x: bf16[M, K], w: bf16[K, N], b: bf16[N]) {\n"
+      "  h = matmul x, w\n  t = add h, b\n  y = gelu_erf t\n  return y\n}\n";
+  const std::string fused = "matmul_bias_gelu_erf(x, w, b) -> y[M, N]: h t y\n";
+  FusionRequest request{.likely_sizes = {{"M", 128}, {"N", 384}, {"K", 384}}};
+  EXPECT_EQ(found(layer, request), fused);
+  request.only_faster = true;
+  EXPECT_EQ(found(layer, request), "h: host_is_faster\nt: host_is_faster\ny: host_is_faster\n");
+  EXPECT_EQ(found(layer, request, kHopper), fused);  // of GPUs nothing of the kind is known
+  request.likely_sizes = {{"M", 16}, {"N", 3072}, {"K", 768}};
+  EXPECT_EQ(found(layer, request), fused);
+  request.likely_sizes.erase("M");
+  EXPECT_EQ(found(layer, request), fused);
+}
+
 TEST(Fusion, RefusesNamesThatTheGraphHasNot) {
   EXPECT_THROW(found(kLayer, {.whole = {{"nobody"}}}), ArgumentError);
   EXPECT_THROW(found(kLayer, {.after = {{"x", {"nobody"}}}}), ArgumentError);

@@ -1,0 +1,17 @@
+// What our CPU kernels take where a host could run the product and the loops behind it itself.
+#pragma once
+
+#include <optional>
+
+#include "codegen/kernel.h"
+
+namespace epifuse::tune {
+
+// Our time over PyTorch's: interpolated between the rows of host_gemm.def, and what a call costs.
+// Empty where they say nothing: batches, other dtypes, empty products.
+std::optional<double> host_ratio(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
+
+// Whether such a ratio leaves nothing to gain.
+bool is_host_faster(double ratio);
+
+}  // namespace epifuse::tune
