@@ -163,6 +163,14 @@ def test_what_inductor_runs_faster_on_cpus_is_left_to_it(fresh, dynamic):
     assert [kernel.epilogue for kernel in report.kernels] == ["bias+gelu_erf"]
 
 
+def test_sentences_name_nodes_as_the_graph_does(fresh):
+    """`sub` is a word of the language, in which the value has another name."""
+    model = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.Linear(64, 64)).eval()
+    report = epifuse.torch.explain(model.requires_grad_(False), torch.randn(8, 64))
+    why = {left.node: left.why for left in report.left_out}
+    assert why["sub"].startswith("sub goes into a matmul")
+
+
 def test_exact_numerics_round_as_eager_does():
     model = nn.Sequential(nn.Linear(64, 32, dtype=torch.bfloat16), nn.ReLU()).eval()
     x = torch.randn(40, 64, dtype=torch.bfloat16)

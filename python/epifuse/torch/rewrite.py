@@ -3,6 +3,7 @@
 import json
 import logging
 import operator
+import re
 from typing import Any
 
 import torch
@@ -226,12 +227,21 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
         except _NoSize:
             left_out += [(value, "symbolic_shape", "No node of the graph has a size that the "
                           "result needs.") for value in values]
-    named = {rewriter.node_of[value].name: LeftOut(rewriter.node_of[value].name, code, why)
-             for value, code, why in left_out if value in rewriter.node_of}
+    named = {}
+    for value, code, why in left_out:
+        if value in rewriter.node_of:
+            name = rewriter.node_of[value].name
+            named[name] = LeftOut(name, code, _with_node_names(why, rewriter.node_of))
     report.left_out += named.values()
     if report.kernels:
         _sort(graph)
     return report
+
+
+def _with_node_names(sentence: str, node_of: dict[str, Node]) -> str:
+    """The sentence with the graph's names, which may be other words in the language (`sub_`)."""
+    return re.sub(r"[A-Za-z_]\w*", lambda word: node_of[word[0]].name if word[0] in node_of
+                  else word[0], sentence)  # fmt: skip
 
 
 def _sort(graph: Graph) -> None:
