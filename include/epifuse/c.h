@@ -60,9 +60,9 @@ void epifuse_free(char* text);
       "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
       "after": {"leaf": ["value"]},            inputs that the host makes of values of the graph
       "in_memory": ["value"],                  values that the host needs in memory in any case
-      "only_faster": false,                    leaves out what PyTorch is known to run faster on
-   CPUs "likely_sizes": {"M": 128}}              what symbols are likely to be The answer, kernels
-   in an order in which they can run:
+      "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
+      "likely_sizes": {"M": 128}}  what symbols are likely to be
+   The answer, kernels in an order in which they can run:
      {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier
                    "epilogue": "bias+gelu_erf",         its ops, in order
                    "graph": ".epi text, without any of the host's names",
