@@ -1,4 +1,4 @@
-"""Several processes on one machine, as torchrun starts them: each compiles and agrees with eager."""
+"""Several processes on a machine, as torchrun starts them: each compiles and agrees with eager."""
 
 import socket
 import subprocess
