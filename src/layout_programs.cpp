@@ -258,7 +258,7 @@ void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
   }
   std::vector<EpifuseTensor> outputs;
   for (std::size_t i = 0; i < forms.size(); ++i) {
-    outputs.push_back({nullptr, static_cast<EpifuseDType>(forms[i].dtype), forms[i].rank,
+    outputs.push_back({nullptr, static_cast<std::int32_t>(forms[i].dtype), forms[i].rank,
                        forms[i].sizes.data(), strides[i].data()});
   }
   if (std::ranges::all_of(outputs, is_empty)) return;

@@ -34,7 +34,7 @@ typedef enum {
 /* Memory seen as a tensor. Nothing is owned. */
 typedef struct {
   void* data;
-  EpifuseDType dtype;
+  int32_t dtype;          /* an EpifuseDType */
   int32_t rank;           /* 0 to EPIFUSE_MAX_RANK */
   const int64_t* sizes;   /* outermost first */
   const int64_t* strides; /* in elements, one for each size */

@@ -130,11 +130,11 @@ std::string name_of_other_dtype(std::int32_t dtype) {
   return "number " + std::to_string(dtype) + " of PyTorch";
 }
 
-EpifuseDType dtype_of(const Tensor& tensor, std::size_t index) {
+std::int32_t dtype_of(const Tensor& tensor, std::size_t index) {
   std::int32_t dtype = 0;
   check(aoti_torch_get_dtype(tensor.get(), &dtype), "aoti_torch_get_dtype");
   for (std::size_t i = 0; i < dtypes().size(); ++i) {
-    if (dtypes()[i] == dtype) return static_cast<EpifuseDType>(i);
+    if (dtypes()[i] == dtype) return static_cast<std::int32_t>(i);
   }
   throw std::runtime_error(
       "input " + std::to_string(index) +
@@ -246,15 +246,17 @@ Outputs::Outputs(const EpifuseKernel* kernel, const Inputs& inputs) {
 void Outputs::allocate(Result& result, const EpifuseKernel* kernel, const Inputs& inputs,
                        int index) {
   EpifuseTensor tensor{nullptr, EPIFUSE_F32, 0, result.sizes.data(), result.strides.data()};
-  check(core().output(kernel, inputs.tensors.data(), index, &tensor.dtype, &tensor.rank,
+  EpifuseDType dtype = EPIFUSE_F32;
+  check(core().output(kernel, inputs.tensors.data(), index, &dtype, &tensor.rank,
                       result.sizes.data()));
+  tensor.dtype = dtype;
   std::int64_t stride = 1;
   for (auto d = static_cast<std::size_t>(tensor.rank); d-- > 0;) {
     result.strides[d] = stride;
     stride *= std::max<std::int64_t>(result.sizes[d], 1);
   }
   AtenTensorHandle fresh = nullptr;
-  check(aoti_torch_empty_strided(tensor.rank, tensor.sizes, tensor.strides, dtypes()[tensor.dtype],
+  check(aoti_torch_empty_strided(tensor.rank, tensor.sizes, tensor.strides, dtypes()[dtype],
                                  inputs.device.type, inputs.device.index, &fresh),
         "aoti_torch_empty_strided");
   result.owner.reset(fresh);

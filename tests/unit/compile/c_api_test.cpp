@@ -276,7 +276,7 @@ TEST(CApi, FreshSymbolsAreNoNamesOfTheGraph) {
 
 TEST(CApi, ErrorsSayWhatWasExpectedAndWhatCame) {
   const EpifuseKernel* kernel = kernel_of(ffn("errors"));
-  const auto error = [&](const Sizes& w, EpifuseDType dtype) {
+  const auto error = [&](const Sizes& w, std::int32_t dtype) {
     std::vector<Tensor> inputs{Tensor({5, 33}), Tensor(w), Tensor({5, 20})};
     std::vector<EpifuseTensor> in = views(inputs);
     in[1].dtype = dtype;
@@ -287,8 +287,7 @@ TEST(CApi, ErrorsSayWhatWasExpectedAndWhatCame) {
   EXPECT_EQ(error({34, 20}, EPIFUSE_F32),
             "input 'w' is declared f32[K, N]: got [34, 20], where K is 33");
   EXPECT_EQ(error({33, 20}, EPIFUSE_BF16), "input 'w' is declared f32[K, N]: got bf16 elements");
-  EXPECT_EQ(error({33, 20}, static_cast<EpifuseDType>(9)),
-            "input 'w' is declared f32[K, N]: got dtype 9, which is none");
+  EXPECT_EQ(error({33, 20}, 9), "input 'w' is declared f32[K, N]: got dtype 9, which is none");
   EXPECT_EQ(error({33}, EPIFUSE_F32), "input 'w' is declared f32[K, N]: got a tensor of 1 dims");
   std::int64_t sizes[EPIFUSE_MAX_RANK];
   std::int32_t rank = 0;
