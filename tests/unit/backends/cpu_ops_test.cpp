@@ -92,6 +92,26 @@ TEST(CpuOps, WithinTheBoundsOfTheTable) {
   }
 }
 
+// Where it is no factor of anything, only subnormal results may be flushed.
+TEST(CpuOps, ExpOfAllThatHasANormalResult) {
+  const std::vector<ir::OpInfo> ops = table_ops();
+  const auto row = std::find_if(ops.begin(), ops.end(),
+                                [](const ir::OpInfo& info) { return info.name == "exp"; });
+  std::vector<float> x, out;
+  for (float at = -87.33654f; at < 88.72283f; at += 0.00731f) x.push_back(at);
+  for (const float end : {-87.33654f, 88.72283f, -0.0f, 1e-38f}) x.push_back(end);
+  x.resize(static_cast<std::size_t>(padded(static_cast<std::int64_t>(x.size()))));
+  out.resize(x.size());
+  for (const StripKernels* strips : tables()) {
+    strips->op[row - ops.begin()](out.data(), x.data(), x.data(), x.data(),
+                                  static_cast<std::int64_t>(x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double value = std::exp(double{x[i]});
+      EXPECT_NEAR(out[i], value, value * row->out_eps * kEps) << strips->name << ' ' << x[i];
+    }
+  }
+}
+
 TEST(CpuOps, SignedZerosAndNanPassThrough) {
   const std::vector<ir::OpInfo> ops = table_ops();
   const auto run = [&](const StripKernels& strips, std::string_view name, float x, float y) {
