@@ -80,6 +80,20 @@ def interleaved(runs, rounds=30):
     return {k: statistics.median(a.elapsed_time(b) * 1e3 for a, b in v) for k, v in events.items()}
 
 
+def turns(calls, seconds=2.0):
+    """Median microseconds of each on the CPU, calls in rotating order."""
+    names, times = list(calls), {name: [] for name in calls}
+    begin, i = time.perf_counter(), 0
+    while time.perf_counter() - begin < seconds or i < 15:
+        for j in range(len(names)):
+            name = names[(i + j) % len(names)]
+            start = time.perf_counter()
+            calls[name]()
+            times[name].append(time.perf_counter() - start)
+        i += 1
+    return {name: statistics.median(each) * 1e6 for name, each in times.items()}
+
+
 def sustained(runs, seconds=0.8):
     """Microseconds of each in a block of `seconds` back to back."""
     out = {}

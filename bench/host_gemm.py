@@ -10,10 +10,10 @@ gelu, bias and residual, and silu). Medians of calls that take turns, on all thr
 import argparse
 import math
 import statistics
-import time
 
 import torch
 import torch.nn.functional as F
+from contenders import turns
 
 from epifuse.torch import op
 
@@ -42,28 +42,23 @@ def text(dtype, operands, body):
     return f"graph kernel({declared}) {{\n  h = matmul x, w\n  {body}\n  return y\n}}\n"
 
 
-def ratio(ours, theirs, seconds=0.15):
+def ratio(ours, theirs):
     """The median time of the first over that of the second."""
     for run in (ours, theirs) * 3:
         run()
-    times = ([], [])
-    begin = time.perf_counter()
-    while len(times[0]) < 7 or time.perf_counter() - begin < seconds:
-        for run, each in zip((ours, theirs), times):
-            start = time.perf_counter()
-            run()
-            each.append(time.perf_counter() - start)
-    return statistics.median(times[0]) / statistics.median(times[1])
+    us = turns({"ours": ours, "theirs": theirs}, seconds=0.15)
+    return us["ours"] / us["theirs"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
+    rows = parser.parse_args().rows
     fused = op.load()
     for dtype, torch_dtype in DTYPES.items():
         for n, k in SIZES:
-            for m in parser.parse_args().rows:
+            for m in rows:
                 if m * n * k > LARGEST:
                     continue
                 x, w, b, r = (torch.randn(*shape).to(torch_dtype)

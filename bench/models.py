@@ -5,9 +5,9 @@
 
 Forward passes with random weights, without gradients. `us` is the median over rounds of calls that
 take turns, on GPUs after a flush of the L2; `ratio` is over `baseline` (inductor),
-`ratio_sustained` the same for calls back to back. `rel_error` is to the same weights in float32.
-`compile_s`: from the call of torch.compile to the first result, without Inductor's caches, after
-something else has been compiled.
+`ratio_sustained` the same for calls back to back, on GPUs only. `rel_error` is to the same weights
+in float32. `compile_s`: from the call of torch.compile to the first result, without Inductor's
+caches, after something else has been compiled.
 """
 
 import argparse
@@ -15,7 +15,6 @@ import copy
 import datetime
 import json
 import pathlib
-import statistics
 import time
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ import torch._dynamo.config
 import torch._inductor.config
 import torch._inductor.utils
 import torch.nn.functional as F
-from contenders import add, interleaved, sustained, write
+from contenders import add, interleaved, sustained, turns, write
 from torch import nn
 
 import epifuse.torch
@@ -187,20 +186,6 @@ def synchronize(x):
         torch.cuda.synchronize()
 
 
-def turns(calls, seconds=2.0):
-    """Median microseconds of each on the CPU, calls in rotating order."""
-    names, times = list(calls), {name: [] for name in calls}
-    begin, i = time.perf_counter(), 0
-    while time.perf_counter() - begin < seconds or i < 15:
-        for j in range(len(names)):
-            name = names[(i + j) % len(names)]
-            start = time.perf_counter()
-            calls[name]()
-            times[name].append(time.perf_counter() - start)
-        i += 1
-    return {name: statistics.median(each) * 1e6 for name, each in times.items()}
-
-
 def measure(point, names):
     torch.manual_seed(0)
     model = point.make().to(point.device, DTYPES[point.dtype]).eval().requires_grad_(False)
@@ -214,7 +199,7 @@ def measure(point, names):
     if point.device == "cuda":
         us, us_sustained = interleaved(calls), sustained(calls)
     else:
-        us_sustained = us = turns(calls)
+        us, us_sustained = turns(calls), None
     exact = copy.deepcopy(model).float()(x.float())
     errors = {name: ((run(x).float() - exact).norm() / exact.norm()).item()
               for name, run in runs.items()}
@@ -245,12 +230,13 @@ def add_point(rows, point, names, arguments):
             arguments, workload=point.text, dtype=point.dtype,
             m=point.batch * point.length, n=point.inner, k=point.width, epilogue="forward",
             contender=name, us=us[name], baseline=BASELINE, ratio=us[name] / us[BASELINE],
-            ratio_sustained=us_sustained[name] / us_sustained[BASELINE],
+            ratio_sustained=us_sustained and us_sustained[name] / us_sustained[BASELINE],
             rel_error=errors[name], compile_s=seconds[name])  # fmt: skip
         add(rows, row)
+        sustained_text = f"  sustained {row['ratio_sustained']:.3f}" if us_sustained else ""
         print(f"{row['workload']:28} {row['dtype']:4} {name:22} "
-              f"{row['us']:10.1f} us  ratio {row['ratio']:.3f}  "
-              f"sustained {row['ratio_sustained']:.3f}  compile {row['compile_s']:.1f} s  "
+              f"{row['us']:10.1f} us  ratio {row['ratio']:.3f}{sustained_text}"
+              f"  compile {row['compile_s']:.1f} s  "
               f"error {row['rel_error']:.1e}", flush=True)
 
 

@@ -35,6 +35,8 @@ std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& confi
 // Where in the block the maps of the i-th full-size load and store are.
 std::size_t maps_at(std::size_t i);
 int cluster_size(const GemmConfig& config);
+// Whether K is split and one consumer alone has a cluster's tile.
+bool is_single(const GemmConfig& config);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90_loads.cuh).
 bool loads_in_ring(const plan::Epilogue& epilogue, const GemmConfig& config,
                    const GemmVariant& variant);

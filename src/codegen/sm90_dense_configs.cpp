@@ -274,6 +274,8 @@ int cluster_size(const GemmConfig& config) {
   return config.cluster_m * config.cluster_n * config.split_k;
 }
 
+bool is_single(const GemmConfig& config) { return !config.cooperative && config.split_k > 1; }
+
 bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
   const int slots = load_slots(epilogue, variant.plain_loads);
   if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;

@@ -91,9 +91,6 @@ int clusters_at_once(int size, const DeviceLimits& limits) {
   }
 }
 
-// One consumer alone has a cluster's tile.
-bool is_single(const GemmConfig& config) { return !config.cooperative && config.split_k > 1; }
-
 // Of a tile on average, of the CTA that has most: one wide tile more than its share. All tiles are
 // wide where narrow ones would not add up to n.
 double columns_of_busiest(const GemmConfig& config, const GemmSizes& sizes, std::int64_t columns,

@@ -63,8 +63,9 @@ std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
 }
 
 std::string print(const GemmConfig& config) {
-  const bool is_alone = !config.cooperative && config.split_k > 1;
-  const char* schedule = config.cooperative ? "cooperative" : is_alone ? "single" : "ping-pong";
+  const char* schedule = config.cooperative              ? "cooperative"
+                         : sm90_dense::is_single(config) ? "single"
+                                                         : "ping-pong";
   std::string text = fmt::format("{} {}x{}", schedule, config.tile_m, config.tile_n);
   if (config.two_widths) text += fmt::format("/{}", config.tile_n - 8);
   text += fmt::format(", {} stages", config.stages);
