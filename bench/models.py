@@ -15,6 +15,7 @@ import copy
 import datetime
 import json
 import pathlib
+import statistics
 import time
 from dataclasses import dataclass
 
@@ -186,15 +187,18 @@ def synchronize(x):
         torch.cuda.synchronize()
 
 
-def measure(point, names):
+def measure(point, names, rounds):
     torch.manual_seed(0)
     model = point.make().to(point.device, DTYPES[point.dtype]).eval().requires_grad_(False)
     x = torch.randn(point.batch, point.length, point.width, device=point.device)
     x = x.to(DTYPES[point.dtype])
-    runs, seconds = {}, {}
-    for name in names:
-        runs[name], seconds[name] = compiled(name, model, x)
-        print(f"{point.text} {name}: first result after {seconds[name]:.1f} s", flush=True)
+    runs, samples = {}, {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            runs[name], took = compiled(name, model, x)
+            samples[name].append(took)
+            print(f"{point.text} {name}: first result after {took:.1f} s", flush=True)
+    seconds = {name: statistics.median(took) for name, took in samples.items()}
     calls = {name: (lambda run=run: run(x)) for name, run in runs.items()}
     if point.device == "cuda":
         us, us_sustained = interleaved(calls), sustained(calls)
@@ -224,7 +228,7 @@ def cpu_name():
 
 
 def add_point(rows, point, names, arguments):
-    us, us_sustained, errors, seconds = measure(point, names)
+    us, us_sustained, errors, seconds = measure(point, names, arguments.compile_rounds)
     for name in names:
         row = row_of(
             arguments, workload=point.text, dtype=point.dtype,
@@ -240,8 +244,52 @@ def add_point(rows, point, names, arguments):
               f"error {row['rel_error']:.1e}", flush=True)
 
 
+class Chain(nn.Module):
+    """Layers of one fused kernel each, too small for the GPU to be what takes the time."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = F.gelu(layer(x))
+        return x
+
+
+def host_us(run):
+    """Median over rounds of what a call takes where nobody waits for the GPU."""
+    times = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(50):
+            run()
+        times.append((time.perf_counter() - begin) / 50 * 1e6)
+    return statistics.median(times)
+
+
+def layer_cost(rows, arguments):
+    """Host microseconds of a layer in compiled code: the slope between 16 and 64 of them."""
+    x = torch.randn(16, 64, device="cuda").to(torch.bfloat16)
+    few, many = 16, 64
+    for name in ("inductor", "epifuse"):
+        took = {}
+        for layers in (few, many):
+            model = Chain(layers).cuda().to(torch.bfloat16).eval().requires_grad_(False)
+            run = torch.compile(model, **COMPILERS[name])
+            run(x)
+            took[layers] = host_us(lambda: run(x))
+        us = (took[many] - took[few]) / (many - few)
+        print(f"one fused layer in compiled code: {name} {us:.1f} us", flush=True)
+        add(rows, row_of(
+            arguments, workload="layer", m=16, n=64, k=64, contender=name, us=us,
+            epilogue="bias+gelu_erf", baseline="", ratio=0.0, ratio_sustained=0.0,
+            rel_error=0.0))  # fmt: skip
+
+
 def call_cost(rows, arguments):
-    """Host microseconds of one fused call from Python, outside of graphs."""
+    """Host microseconds of one call of the op from Python, outside of graphs."""
     from epifuse.torch import op
 
     text = ("graph kernel(x0: bf16[d0, d1], x1: bf16[d1, d2], x2: bf16[d2]) {\n"
@@ -253,14 +301,7 @@ def call_cost(rows, arguments):
     other = lambda: torch.addmm(b, x, w)
     times = {}
     for name, run in (("epifuse", call), ("eager", other)):
-        best = []
-        for _ in range(20):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(200):
-                run()
-            best.append((time.perf_counter() - begin) / 200 * 1e6)
-        times[name] = sorted(best)[len(best) // 2]
+        times[name] = host_us(run)
         print(f"one call from Python: {name} {times[name]:.1f} us", flush=True)
         add(rows, row_of(
             arguments, workload="call", m=16, n=32, k=64, contender=name, us=times[name],
@@ -281,6 +322,8 @@ def main():
     parser.add_argument("--contenders", nargs="*", choices=list(COMPILERS),
                         help="all of them; on CPUs: epifuse")
     parser.add_argument("--filter", default="", help="only points whose text has this")
+    parser.add_argument("--compile-rounds", type=int, default=1,
+                        help="how often each compiles, by turns: compile_s is the median")
     parser.add_argument("--commit", default="")
     arguments = parser.parse_args()
     usual = ["epifuse"] if arguments.device == "cpu" else list(COMPILERS)
@@ -289,9 +332,11 @@ def main():
     rows = json.loads(arguments.file.read_text()) if arguments.file.exists() else []
     with torch.no_grad():
         torch._inductor.config.force_disable_caches = True
-        torch._dynamo.config.recompile_limit = 2 * len(names)  # all run the same code
+        # All compile the same code.
+        torch._dynamo.config.recompile_limit = 2 * len(names) * arguments.compile_rounds
         if arguments.device == "cuda":
             call_cost(rows, arguments)
+            layer_cost(rows, arguments)
         start_inductor(arguments.device)
         for point in POINTS:
             if point.device == arguments.device and arguments.filter in point.text:

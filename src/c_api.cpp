@@ -252,6 +252,15 @@ EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inpu
   });
 }
 
+EpifuseStatus epifuse_run_numbers(const EpifuseKernel* kernel, const int64_t* numbers, size_t count,
+                                  void* stream) {
+  return guarded([&] {
+    require(kernel, "a kernel");
+    require(numbers, "numbers");
+    kernel->programs.run({numbers, count}, stream);
+  });
+}
+
 EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* inputs) {
   return guarded([&] {
     require(kernel, "a kernel");

@@ -92,6 +92,16 @@ std::set<std::string> names_of(const ir::Graph& graph) {
   return names;
 }
 
+void add_numbers(std::vector<std::int64_t>& numbers, const EpifuseTensor& tensor) {
+  numbers.push_back(reinterpret_cast<std::intptr_t>(tensor.data));
+  numbers.insert(numbers.end(), tensor.sizes, tensor.sizes + tensor.rank);
+  numbers.insert(numbers.end(), tensor.strides, tensor.strides + tensor.rank);
+}
+
+void run_bound(const RecentCall& call, Stream stream) {
+  if (call.program != nullptr) call.program->state().executable->run(call.bound, stream);
+}
+
 void check_dtype_and_rank(std::string_view role, std::string_view name, const ir::TensorType& type,
                           const EpifuseTensor& tensor) {
   const auto fail = [&](const std::string& came) {
@@ -129,6 +139,8 @@ LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions
   for (const ir::Output& output : graph_.outputs) {
     outputs_.push_back(declare("output", output.name, graph_[output.value].type));
   }
+  for (const Declared& tensor : inputs_) num_numbers_ += 1 + 2 * tensor.sizes.size();
+  for (const Declared& tensor : outputs_) num_numbers_ += 1 + 2 * tensor.sizes.size();
 }
 
 LayoutPrograms::Declared LayoutPrograms::declare(std::string_view role, std::string_view name,
@@ -172,13 +184,30 @@ std::int64_t LayoutPrograms::eval(const Declared& declared, std::size_t dim,
   return polynomial.eval(values);
 }
 
-// `inputs` have been checked, or are `tensors`.
-void LayoutPrograms::check(std::span<const Declared> declared,
-                           std::span<const EpifuseTensor> tensors,
-                           std::span<const EpifuseTensor> inputs) const {
+void LayoutPrograms::check_dtypes_and_ranks(std::span<const Declared> declared,
+                                            std::span<const EpifuseTensor> tensors) {
   for (std::size_t i = 0; i < declared.size(); ++i) {
     check_dtype_and_rank(declared[i].role, declared[i].name, *declared[i].type, tensors[i]);
   }
+}
+
+std::vector<EpifuseTensor> LayoutPrograms::take_tensors(std::span<const Declared> declared,
+                                                        CallNumbers& numbers) {
+  std::vector<EpifuseTensor> tensors;
+  for (const Declared& each : declared) {
+    const std::size_t rank = each.sizes.size();
+    tensors.push_back({reinterpret_cast<void*>(numbers[0]),
+                       static_cast<std::int32_t>(each.type->dtype), static_cast<std::int32_t>(rank),
+                       numbers.data() + 1, numbers.data() + 1 + rank});
+    numbers = numbers.subspan(1 + 2 * rank);
+  }
+  return tensors;
+}
+
+// Dtypes and ranks have been checked; so have the sizes of `inputs`, or they are `tensors`.
+void LayoutPrograms::check_sizes(std::span<const Declared> declared,
+                                 std::span<const EpifuseTensor> tensors,
+                                 std::span<const EpifuseTensor> inputs) const {
   for (std::size_t i = 0; i < declared.size(); ++i) {
     const ir::Shape& shape = declared[i].type->shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -200,7 +229,8 @@ TensorForm LayoutPrograms::output(std::span<const EpifuseTensor> inputs, int ind
     throw ArgumentError(fmt::format("graph '{}': expected an output below {}, got {}", graph_.name,
                                     outputs_.size(), index));
   }
-  check(inputs_, inputs, inputs);
+  check_dtypes_and_ranks(inputs_, inputs);
+  check_sizes(inputs_, inputs, inputs);
   const Declared& declared = outputs_[static_cast<std::size_t>(index)];
   TensorForm form{declared.type->dtype, static_cast<int>(declared.sizes.size()), {}};
   for (std::size_t d = 0; d < declared.sizes.size(); ++d) {
@@ -233,19 +263,45 @@ LayoutPrograms::Call LayoutPrograms::call_on(std::span<const EpifuseTensor> inpu
 
 void LayoutPrograms::run(std::span<const EpifuseTensor> inputs,
                          std::span<const EpifuseTensor> outputs, Stream stream) const {
-  const CallKey key(inputs, outputs);
-  RecentCall recent = recent_.find(key);
-  if (recent.program == nullptr) {
-    check(inputs_, inputs, inputs);
-    check(outputs_, outputs, inputs);
-    if (std::ranges::all_of(outputs, is_empty)) return;
-    const Call call = call_on(inputs, outputs);
-    recent.program = &find_or_compile(call.layouts);
-    recent.bound = std::make_shared<const codegen::Bound>(
-        backends::bind(recent.program->state().executable->plan(), call.tensors, target_.kind));
-    recent_.add(key, recent);
+  check_dtypes_and_ranks(inputs_, inputs);
+  check_dtypes_and_ranks(outputs_, outputs);
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(num_numbers_);
+  for (const EpifuseTensor& tensor : inputs) add_numbers(numbers, tensor);
+  for (const EpifuseTensor& tensor : outputs) add_numbers(numbers, tensor);
+  RecentCall call = recent_.find(numbers);
+  if (call.program == nullptr) call = bind(numbers, inputs, outputs);
+  run_bound(call, stream);
+}
+
+void LayoutPrograms::run(CallNumbers numbers, Stream stream) const {
+  if (numbers.size() != num_numbers_) {
+    throw ArgumentError(fmt::format("graph '{}': expected {} numbers for a call, got {}",
+                                    graph_.name, num_numbers_, numbers.size()));
   }
-  recent.program->state().executable->run(recent.bound, stream);
+  RecentCall call = recent_.find(numbers);
+  if (call.program == nullptr) {
+    CallNumbers rest = numbers;
+    const std::vector<EpifuseTensor> inputs = take_tensors(inputs_, rest);
+    const std::vector<EpifuseTensor> outputs = take_tensors(outputs_, rest);
+    call = bind(numbers, inputs, outputs);
+  }
+  run_bound(call, stream);
+}
+
+// No program where every output is empty.
+RecentCall LayoutPrograms::bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
+                                std::span<const EpifuseTensor> outputs) const {
+  check_sizes(inputs_, inputs, inputs);
+  check_sizes(outputs_, outputs, inputs);
+  if (std::ranges::all_of(outputs, is_empty)) return {};
+  const Call call = call_on(inputs, outputs);
+  const Program& program = find_or_compile(call.layouts);
+  const RecentCall recent{&program,
+                          std::make_shared<const codegen::Bound>(backends::bind(
+                              program.state().executable->plan(), call.tensors, target_.kind))};
+  recent_.add(numbers, recent);
+  return recent;
 }
 
 void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {

@@ -45,6 +45,9 @@ class LayoutPrograms {
   void run(std::span<const EpifuseTensor> inputs, std::span<const EpifuseTensor> outputs,
            Stream stream) const;
 
+  // The same for the tensors that these numbers make with the graph's dtypes and ranks.
+  void run(CallNumbers numbers, Stream stream) const;
+
   // Compiles what a run on such inputs needs. Their data is not read, and taken to be aligned.
   void prepare(std::span<const EpifuseTensor> inputs) const;
 
@@ -79,8 +82,15 @@ class LayoutPrograms {
   Size size_of(const Dim& dim) const;
   std::int64_t eval(const Declared& declared, std::size_t dim,
                     std::span<const EpifuseTensor> inputs) const;
-  void check(std::span<const Declared> declared, std::span<const EpifuseTensor> tensors,
-             std::span<const EpifuseTensor> inputs) const;
+  static void check_dtypes_and_ranks(std::span<const Declared> declared,
+                                     std::span<const EpifuseTensor> tensors);
+  // The first tensors that the numbers make, which are taken from them.
+  static std::vector<EpifuseTensor> take_tensors(std::span<const Declared> declared,
+                                                 CallNumbers& numbers);
+  void check_sizes(std::span<const Declared> declared, std::span<const EpifuseTensor> tensors,
+                   std::span<const EpifuseTensor> inputs) const;
+  RecentCall bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
+                  std::span<const EpifuseTensor> outputs) const;
   const Program* find(std::span<const Layout> layouts) const;
   const Program& find_or_compile(const std::vector<Layout>& layouts) const;
   Graph with_strides(std::span<const Layout> layouts) const;
@@ -89,6 +99,7 @@ class LayoutPrograms {
   const Target target_;
   const CompileOptions options_;
   std::vector<Declared> inputs_, outputs_;
+  std::size_t num_numbers_ = 0;       // of a call
   mutable std::mutex compiling_;      // held by who compiles
   mutable std::shared_mutex mutex_;   // of entries_
   mutable std::list<Entry> entries_;  // newest first; none is ever removed

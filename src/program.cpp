@@ -5,6 +5,7 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
 #include "epifuse/error.h"
 #include "explain.h"
 #include "program_state.h"
@@ -12,7 +13,19 @@
 namespace epifuse {
 namespace {
 
-constexpr std::size_t kMostRecent = 64;  // as many as the layers of a model that share a kernel
+std::uint64_t hash_of(std::span<const Binding> tensors) {
+  std::uint64_t hash = 0;
+  for (const Binding& tensor : tensors) {
+    hash = hash_next(hash, reinterpret_cast<std::uintptr_t>(tensor.view.data));
+    hash = hash_next(hash, std::bit_cast<std::uint64_t>(tensor.scalar));
+    for (const std::vector<std::int64_t>* numbers : {&tensor.view.shape, &tensor.view.strides}) {
+      for (const std::int64_t number : *numbers) {
+        hash = hash_next(hash, static_cast<std::uint64_t>(number));
+      }
+    }
+  }
+  return hash;
+}
 
 bool same(const Binding& a, const Binding& b) {
   return a.view.data == b.view.data && a.view.shape == b.view.shape &&
@@ -75,21 +88,18 @@ std::string product_name(const plan::Plan& plan, std::size_t step) {
 std::shared_ptr<const codegen::Bound> RecentBindings::find_or_bind(const plan::Plan& plan,
                                                                    std::span<const Binding> tensors,
                                                                    DeviceKind device) {
+  const std::uint64_t hash = hash_of(tensors);
   {
     const std::scoped_lock lock(mutex_);
-    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-      if (!std::equal(entry->tensors.begin(), entry->tensors.end(), tensors.begin(), tensors.end(),
-                      same)) {
-        continue;
-      }
-      entries_.splice(entries_.begin(), entries_, entry);
-      return entries_.front().bound;
+    const auto found = entries_.find(hash);
+    if (found != entries_.end() && std::ranges::equal(found->second.tensors, tensors, same)) {
+      return found->second.bound;
     }
   }
   auto bound = std::make_shared<const codegen::Bound>(backends::bind(plan, tensors, device));
   const std::scoped_lock lock(mutex_);
-  entries_.push_front({{tensors.begin(), tensors.end()}, bound});
-  if (entries_.size() > kMostRecent) entries_.pop_back();
+  if (entries_.size() >= backends::kMostRecentCalls) entries_.clear();
+  entries_.insert_or_assign(hash, Entry{{tensors.begin(), tensors.end()}, bound});
   return bound;
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/backend.h"
@@ -13,7 +13,7 @@
 
 namespace epifuse {
 
-// The last few sets of tensors a program ran on, so that a repeated call binds nothing anew.
+// The last sets of tensors a program ran on, so that a repeated call binds nothing anew.
 class RecentBindings {
  public:
   // The bound form of these tensors: a remembered one when every pointer, shape, stride and scalar
@@ -28,7 +28,7 @@ class RecentBindings {
     std::shared_ptr<const codegen::Bound> bound;
   };
   std::mutex mutex_;
-  std::list<Entry> entries_;  // most recent first
+  std::unordered_map<std::uint64_t, Entry> entries_;  // by hash
 };
 
 // The address of tensors that are not there: aligned, and never read.

@@ -103,6 +103,12 @@ EpifuseStatus epifuse_output(const EpifuseKernel* kernel, const EpifuseTensor* i
 EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inputs,
                           const EpifuseTensor* outputs, void* stream);
 
+/* The same for tensors as numbers, for callers who know how they lie when they generate code: of
+   every input and then of every output its address, its sizes and its strides. Dtypes and ranks are
+   those of the text. `count` has to be that of all these numbers. */
+EpifuseStatus epifuse_run_numbers(const EpifuseKernel* kernel, const int64_t* numbers, size_t count,
+                                  void* stream);
+
 /* Compiles what a run on such inputs needs, and runs nothing: their data is not read. For threads
    beside the one that will run. */
 EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* inputs);

@@ -68,6 +68,7 @@ def library() -> ctypes.CDLL:
     loaded.epifuse_describe.argtypes = [text, answer]
     loaded.epifuse_kernel.argtypes = [text, size, text, size, answer]
     loaded.epifuse_run.argtypes = [ctypes.c_void_p] * 4
+    loaded.epifuse_run_numbers.argtypes = [ctypes.c_void_p, ctypes.c_char_p, size, ctypes.c_void_p]
     loaded.epifuse_prepare.argtypes = [ctypes.c_void_p] * 2
     loaded.epifuse_counts.restype = Counts
     return loaded

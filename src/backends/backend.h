@@ -14,6 +14,10 @@
 
 namespace epifuse::backends {
 
+// Calls that are remembered of a program, each with its own tensors. The layers of a model share
+// programs: 80 layers, each with a few addresses of activations, must find theirs again.
+constexpr std::size_t kMostRecentCalls = 1024;
+
 // How a target runs one step, for `explain`.
 struct StepReport {
   std::string how;                    // "sm90_dense, pingpong 128x192, 4 stages, cluster 1x1"

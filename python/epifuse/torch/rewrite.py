@@ -67,6 +67,17 @@ def _symbolic_sizes(graph: Graph) -> dict[Any, Node]:
     return sizes
 
 
+_NO_LISTS = "Inductor's C++ wrapper cannot call ops of others that return lists of tensors."
+
+
+def _is_called_from_cpp() -> bool:
+    """Whether C++ calls ops that is compiled here and now, not ahead of time."""
+    from torch._inductor import config
+    from torch._inductor.virtualized import V
+
+    return config.cpp_wrapper and V.aot_compilation is not True
+
+
 class _NoSize(Exception):
     """A shape with more sizes that no node has than a reshape can find itself."""
 
@@ -203,6 +214,10 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     report.left_out += [LeftOut(refused.node.name, refused.code, refused.why)
                         for refused in imported.refused]
     if imported.text is None:
+        return report
+    if _is_called_from_cpp():
+        report.left_out += [LeftOut(node.name, "cpp_wrapper", _NO_LISTS)
+                            for node in _products(imported)]
         return report
     options = {"target": _target(imported), **options}
     try:

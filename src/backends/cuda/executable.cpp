@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 #include <shared_mutex>
+#include <unordered_map>
 
 #include "backends/cuda/run_builder.h"
 #include "backends/cuda/tuner.h"
@@ -24,20 +25,21 @@ struct PreparedRun {
   std::vector<Action> actions;
 };
 
-// The runs seen last, most recent first. Thread-safe.
+// The runs seen last. Thread-safe.
 class RecentRuns {
  public:
-  static constexpr std::size_t kMost = 64;  // as RecentBindings keeps
-
-  // The run on these tensors; with `workspace`, the one prepared for it there.
+  // The run on these tensors; with `workspace`, the one prepared for it there, else the last.
   std::shared_ptr<const PreparedRun> find(const codegen::Bound* bound, jit::CuContext context,
                                           const char* workspace = nullptr) {
     const std::scoped_lock lock(mutex_);
-    for (auto run = runs_.begin(); run != runs_.end(); ++run) {
-      if ((*run)->bound.get() != bound || (*run)->context->device().context() != context) continue;
+    const auto found = runs_.find(bound);
+    if (found == runs_.end()) return nullptr;
+    std::vector<std::shared_ptr<const PreparedRun>>& runs = found->second;
+    for (auto run = runs.begin(); run != runs.end(); ++run) {
+      if ((*run)->context->device().context() != context) continue;
       if (workspace != nullptr && (*run)->workspace != workspace) continue;
-      std::rotate(runs_.begin(), run, run + 1);
-      return runs_.front();
+      std::rotate(runs.begin(), run, run + 1);
+      return runs.front();
     }
     return nullptr;
   }
@@ -45,17 +47,25 @@ class RecentRuns {
   void clear() {
     const std::scoped_lock lock(mutex_);
     runs_.clear();
+    count_ = 0;
   }
 
   void add(std::shared_ptr<const PreparedRun> run) {
     const std::scoped_lock lock(mutex_);
-    runs_.insert(runs_.begin(), std::move(run));
-    if (runs_.size() > kMost) runs_.pop_back();
+    if (count_ >= backends::kMostRecentCalls) {
+      runs_.clear();
+      count_ = 0;
+    }
+    std::vector<std::shared_ptr<const PreparedRun>>& runs = runs_[run->bound.get()];
+    runs.insert(runs.begin(), std::move(run));
+    ++count_;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::shared_ptr<const PreparedRun>> runs_;
+  // By the tensors they are for, most recent first: several where workspaces differ.
+  std::unordered_map<const codegen::Bound*, std::vector<std::shared_ptr<const PreparedRun>>> runs_;
+  std::size_t count_ = 0;
 };
 
 class CudaExecutable : public backends::Executable {

@@ -1,0 +1,84 @@
+"""Code that Inductor generates: it calls kernels without the dispatcher, wherever tensors lie."""
+
+import pytest
+import torch
+from test_backend import Mlp, compiled
+from torch import nn
+
+import epifuse.torch
+from epifuse import BadInputError
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+
+def generated(model, *args, **kwargs):
+    """The result, and the code that Inductor wrote."""
+    from torch._inductor.utils import run_and_get_code
+
+    torch._dynamo.reset()
+    result, (code, *_) = run_and_get_code(compiled(model, **kwargs), *args)
+    return result, code
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_generated_code_calls_the_kernel_itself(dynamic):
+    model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
+    got, code = generated(model, x, dynamic=dynamic)
+    assert "torch.ops.epifuse" not in code and code.count("epifuse_launcher(") == 2
+    assert "epifuse_matmul_bias_gelu_erf" in code
+    torch.testing.assert_close(got, model(x), rtol=0.02, atol=0.02)
+
+
+def test_generated_code_has_a_kernel_once_for_all_its_calls():
+    layer = Mlp().eval().requires_grad_(False)
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    _, code = generated(nn.Sequential(layer, layer, layer), x)
+    assert code.count("epifuse_launcher(") == 2
+
+
+def test_generated_code_reads_views_where_they_lie():
+    storage = torch.randn(70, 200)
+
+    def model(x, storage):
+        w, b, r = storage[3:67, 5:133], storage[1, 7:135], storage[10:14, 20:148]
+        y = torch.relu(x @ w + b)
+        return y, torch.tanh(x @ w) + r, y.sum(0)
+
+    x = torch.randn(8, 64)[::2]
+    got, code = generated(model, x, storage)
+    assert "torch.ops.epifuse" not in code and ".data_ptr() + " in code
+    for result, expected in zip(got, model(x, storage)):
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_code_in_cpp_is_inductors_alone():
+    model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
+    got, code = generated(model, x, options={"cpp_wrapper": True})
+    with torch._inductor.config.patch(cpp_wrapper=True):
+        report = epifuse.torch.explain(model, x)
+    assert not report.kernels and {node.code for node in report.left_out} == {"cpp_wrapper"}
+    assert "epifuse" not in code
+    torch.testing.assert_close(got, model(x), rtol=0.02, atol=0.02)
+
+
+def test_views_as_other_dtypes_go_by_the_op():
+    def model(x, w):
+        return torch.relu(x @ w.view(torch.bfloat16))
+
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    w = torch.randn(64, 32, dtype=torch.bfloat16).view(torch.float16)
+    got, _ = generated(model, x, w)
+    torch.testing.assert_close(got, model(x, w), rtol=0.02, atol=0.02)
+
+
+def test_launchers_raise_what_the_core_does():
+    from epifuse.torch.launch import launcher
+
+    graph = "graph g(x: f32[M, 4], w: f32[4, 3]) {\n  y = matmul x, w\n  return y\n}\n"
+    x, w, y = torch.randn(2, 4), torch.randn(4, 3), torch.empty(2, 3)
+    launch = launcher(graph, '{"target": "cpu"}')
+    head = (x.data_ptr(), 2, 4, 4, 1, w.data_ptr(), 4, 3, 3, 1, y.data_ptr())
+    launch(0, *head, 2, 3, 3, 1)
+    torch.testing.assert_close(y, x @ w)
+    with pytest.raises(BadInputError, match=r"output 'y' is declared f32\[M, 3\]: got \[5, 3\]"):
+        launch(0, *head, 5, 3, 3, 1)
