@@ -194,6 +194,7 @@ def measure(point, names, rounds):
     x = x.to(DTYPES[point.dtype])
     runs, samples = {}, {name: [] for name in names}
     for _ in range(rounds):
+        torch.compiler.reset()
         for name in names:
             runs[name], took = compiled(name, model, x)
             samples[name].append(took)

@@ -3,6 +3,7 @@
 import functools
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 
@@ -19,25 +20,31 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="epifuse")
 
 
-def _form(tensor: torch.Tensor) -> _native.Tensor | None:
-    """Without its data; None where a size has no value yet."""
+def _form(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
+    """Dtype, sizes and strides; None where a size has no value yet."""
     sizes, strides = known(tensor.shape), known(tensor.stride())
     if sizes is None or strides is None:
         return None
-    return _native.Tensor.of(0, NAMES[tensor.dtype], sizes, strides)
+    return NAMES[tensor.dtype], tuple(sizes), tuple(strides)
 
 
-def _prepare(graph: str, options: str, forms: list[_native.Tensor]) -> None:
+def _prepare(graph: str, options: str, forms: tuple[Any, ...]) -> None:
     try:
-        _native.prepare(graph, options, forms)
+        _native.prepare(graph, options, [_native.Tensor.of(0, *form) for form in forms])
     except _native.Error as error:  # the first run says it again, to who can hear it
         log.warning("not compiled ahead: %s", error)
+
+
+@functools.lru_cache(maxsize=4096)
+def _start(graph: str, options: str, forms: tuple[Any, ...]) -> None:
+    """Once for all layers that are alike: threads that wait in turn for Python slow it down."""
+    _threads().submit(_prepare, graph, options, forms)
 
 
 def compile_ahead(graph: str, options: str, inputs: list[torch.Tensor]) -> None:
     """Starts to compile a GPU kernel for inputs of these sizes and strides; returns at once."""
     if inputs[0].device.type != "cuda":
         return
-    forms = [_form(tensor) for tensor in inputs]
+    forms = tuple(_form(tensor) for tensor in inputs)
     if None not in forms:
-        _threads().submit(_prepare, graph, options, forms)
+        _start(graph, options, forms)

@@ -26,11 +26,14 @@ def explain(model: Any, *args: Any, numerics: str = "fast", tf32: bool | None = 
     report = Report()
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
+        from torch._inductor import config
+
         options: dict[str, Any] = {"numerics": numerics, "tf32": tf32}
         if only_faster is not None:
             options["only_faster"] = only_faster
         fusion = inductor.FusionPass(options, None, report)
-        fusion(graph.graph)
+        with config.patch(cpp_wrapper=rest.get("cpp_wrapper", config.cpp_wrapper)):
+            fusion(graph.graph)
         graph.recompile()
         return _run_as_graph(graph, inputs)
 

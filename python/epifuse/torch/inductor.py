@@ -42,11 +42,8 @@ class FusionPass(CustomGraphPass):
         self.report = report
 
     def __call__(self, graph: torch.fx.Graph) -> None:
-        from epifuse.torch import lowering
-
         if self.before is not None:
             self.before(graph)
-        lowering.register()
         report = fuse(graph, self.core_options(), self.options["only_faster"])
         if self.report is not None:
             self.report.extend(report)

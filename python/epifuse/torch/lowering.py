@@ -4,11 +4,10 @@ A call through torch.ops costs more than all else that a small kernel needs on t
 strides are known when the code is written, so that only addresses are left to be asked for.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-from torch._inductor import ir, lowering
+from torch._inductor import ir
 from torch._inductor.virtualized import V
 from torch.utils import _pytree
 
@@ -84,17 +83,10 @@ def _allocation(wrapper: Any, layout: Any) -> str:
     return line.removeprefix("_ = ")
 
 
-def _lower(inputs: list[Any], graph: str, options: str) -> list[Any]:
+def lower(inputs: list[Any], graph: str, options: str) -> list[Any]:
+    """What Inductor makes of a call: tensors of its IR for each result."""
     results = FusedKernel.create(op.load(), inputs, graph, options)
     for result in results:
         V.graph.unaligned_buffers.discard(result.get_name())
         result.skip_size_stride_alignment_checks = True
     return _pytree.tree_map(ir.TensorBox.create, results)
-
-
-@functools.cache
-def register() -> None:
-    """Teaches Inductor, once. Only called when it compiles: its lowerings are slow to import."""
-    fused = op.load()
-    lowering.make_fallback(fused, lowering.constrain_to_fake_tensors, warn=False)
-    lowering.register_lowering(fused, type_promotion_kind=None)(_lower)

@@ -1,4 +1,4 @@
-"""Puts kernels into an FX graph: each becomes one call of torch.ops.epifuse.fused."""
+"""Puts kernels into an FX graph: each becomes one call of the op."""
 
 import json
 import logging
@@ -150,7 +150,7 @@ class _Rewriter:
             place = self.graph.call_function(operator.pos, (last,))
         with self.graph.inserting_before(place):
             inputs = list(map(self.input, kernel["inputs"], input_shapes))
-            call = self.call(op.load(), (inputs, kernel["graph"], self.options),
+            call = self.call(op.fused, (inputs, kernel["graph"], self.options),
                              f"epifuse_{kernel['name']}")
             compile_ahead(kernel["graph"], self.options, [node.meta["val"] for node in inputs])
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
