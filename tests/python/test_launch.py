@@ -36,6 +36,26 @@ def test_generated_code_has_a_kernel_once_for_all_its_calls():
     assert code.count("epifuse_launcher(") == 2
 
 
+def test_kernels_of_several_results():
+    def model(x, w):
+        h = x @ w
+        return torch.relu(h), h
+
+    x, w = torch.randn(8, 64), torch.randn(64, 32)
+    got, code = generated(model, x, w)
+    assert "torch.ops.epifuse" not in code and "[1].data_ptr()" in code
+    for result, expected in zip(got, model(x, w)):
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_results_take_memory_that_is_free():
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(5))).eval().requires_grad_(False)
+    x = torch.randn(4, 64)
+    got, code = generated(lambda x: torch.relu(model(x)), x)
+    assert code.count("empty_strided_cpu((4, 64)") == 2
+    torch.testing.assert_close(got, torch.relu(model(x)), rtol=1e-4, atol=1e-4)
+
+
 def test_generated_code_reads_views_where_they_lie():
     storage = torch.randn(70, 200)
 

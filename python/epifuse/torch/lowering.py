@@ -9,52 +9,72 @@ from typing import Any
 
 from torch._inductor import ir
 from torch._inductor.virtualized import V
-from torch.utils import _pytree
 
 from epifuse.torch import op
 
 _IMPORT = "from epifuse.torch.launch import launcher as epifuse_launcher"
 
 
-class FusedKernel(ir.FallbackKernel):
-    """A call of the op in Inductor's IR; its results are new, dense, and lie in `outputs`."""
+def lower(inputs: list[Any], graph: str, options: str) -> list[Any]:
+    """What Inductor makes of a call: tensors of its IR for each result, which is new and dense."""
+    tensors = [_realized(tensor) for tensor in inputs]
+    results = V.graph.current_node.meta["val"]
+    in_python = not V.graph.cpp_wrapper and not getattr(V.graph, "fx_wrapper", False)
+    if not in_python or not all(map(_has_own_dtype, tensors)):
+        outputs = ir.FallbackKernel.create(op.load(), inputs, graph, options)
+    elif len(results) == 1:
+        outputs = [KernelOfOne(ir.FallbackKernel.tensor_to_layout(results[0]), tensors,
+                               (graph, options))]  # fmt: skip
+    else:
+        outputs = KernelOfSeveral.create(op.load(), inputs, graph, options)
+        for output in outputs:
+            output.skip_size_stride_alignment_checks = True
+    for output in outputs:
+        V.graph.unaligned_buffers.discard(output.get_name())
+    return [ir.TensorBox.create(output) for output in outputs]
+
+
+class KernelOfOne(ir.ExternKernelOut):
+    """A kernel with one result, for which Inductor finds memory, or uses some again."""
+
+    def __init__(self, layout: Any, inputs: list[Any], constants: tuple[str, str]) -> None:
+        super().__init__(layout, inputs, constants, op_overload=op.load(),
+                         python_kernel_name="torch.ops.epifuse.fused.default")
+        self.label = V.graph.current_node.name
+
+    def codegen(self, wrapper: Any) -> None:
+        """Writes the call."""
+        self.codegen_comment(wrapper)
+        graph, options = self.constant_args
+        launcher = _launcher(wrapper, self.label, graph, options)
+        _write_call(wrapper, launcher, self, [(self.get_name(), self.layout)])
+
+
+class KernelOfSeveral(ir.FallbackKernel):
+    """A kernel with several results, `outputs`, in a tuple."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.label = V.graph.current_node.name
 
     def codegen(self, wrapper: Any) -> None:
-        """Writes the call: by the op where code is not Python's, and for views as other dtypes."""
-        in_python = not V.graph.cpp_wrapper and not getattr(V.graph, "fx_wrapper", False)
-        if not in_python or not all(map(_has_own_dtype, self.inputs)):
-            return super().codegen(wrapper)
-        name, device = self.get_name(), self.get_device()
-        layouts = [output.layout for output in self.outputs]
-        fresh = [_allocation(wrapper, layout) for layout in layouts]
-        stream = "0"
-        if device.type == "cuda":
-            stream = wrapper.write_get_raw_stream(device.index, V.graph.name)
-        arguments = [stream]
-        for tensor in self.inputs:
-            arguments.append(_address(wrapper, tensor))
-            arguments += _numbers(wrapper, tensor.get_size(), tensor.get_stride())
-        for index, layout in enumerate(layouts):
-            arguments.append(f"{name}[{index}].data_ptr()")
-            arguments += _numbers(wrapper, layout.size, layout.stride)
+        """Writes where the results lie, and the call."""
         self.codegen_comment(wrapper)
-        wrapper.writeline(f"{name} = ({', '.join(fresh)},)")
-        wrapper.writeline(f"{self._launcher(wrapper)}({', '.join(arguments)})")
-
-    def _launcher(self, wrapper: Any) -> str:
-        """The name of the function that queues this kernel, defined once for all its calls."""
+        name, layouts = self.get_name(), [output.layout for output in self.outputs]
+        fresh = [_allocation(wrapper, layout) for layout in layouts]
+        wrapper.writeline(f"{name} = ({', '.join(fresh)})")
         (_, graph, options), _ = self.unflatten_args(self.inputs, self.constant_args)
-        source = f"epifuse_launcher({graph!r}, {options!r})"
-        if source not in wrapper.src_to_kernel:
-            name = f"{self.label}_{wrapper.next_kernel_suffix()}"
-            wrapper.add_import_once(_IMPORT)
-            wrapper.define_kernel(name, source, gpu=False)
-            wrapper.src_to_kernel[source] = name
-        return wrapper.src_to_kernel[source]
+        launcher = _launcher(wrapper, self.label, graph, options)
+        _write_call(wrapper, launcher, self,
+                    [(f"{name}[{index}]", layout) for index, layout in enumerate(layouts)])
+
+
+def _realized(tensor: Any) -> Any:
+    """The tensor in memory, as it lies there from now on."""
+    realized = ir.ExternKernel.realize_input(tensor)
+    if ir.is_storage_and_layout(realized):
+        ir.as_storage_and_layout(realized, freeze=True)
+    return realized
 
 
 def _buffer(tensor: Any) -> Any:
@@ -64,6 +84,33 @@ def _buffer(tensor: Any) -> Any:
 
 def _has_own_dtype(tensor: Any) -> bool:
     return _buffer(tensor).get_dtype() == tensor.get_dtype()
+
+
+def _launcher(wrapper: Any, label: str, graph: str, options: str) -> str:
+    """The name of the function that queues this kernel, defined once for all its calls."""
+    source = f"epifuse_launcher({graph!r}, {options!r})"
+    if source not in wrapper.src_to_kernel:
+        name = f"{label}_{wrapper.next_kernel_suffix()}"
+        wrapper.add_import_once(_IMPORT)
+        wrapper.define_kernel(name, source, gpu=False)
+        wrapper.src_to_kernel[source] = name
+    return wrapper.src_to_kernel[source]
+
+
+def _write_call(wrapper: Any, launcher: str, kernel: Any, results: list[tuple[str, Any]]) -> None:
+    """`results`: expressions of tensors, and their layouts."""
+    device = kernel.get_device()
+    stream = "0"
+    if device.type == "cuda":
+        stream = wrapper.write_get_raw_stream(device.index, V.graph.name)
+    arguments = [stream]
+    for tensor in kernel.inputs:
+        arguments.append(_address(wrapper, tensor))
+        arguments += _numbers(wrapper, tensor.get_size(), tensor.get_stride())
+    for result, layout in results:
+        arguments.append(f"{result}.data_ptr()")
+        arguments += _numbers(wrapper, layout.size, layout.stride)
+    wrapper.writeline(f"{launcher}({', '.join(arguments)})")
 
 
 def _address(wrapper: Any, tensor: Any) -> str:
@@ -81,12 +128,3 @@ def _numbers(wrapper: Any, sizes: Sequence[Any], strides: Sequence[Any]) -> list
 def _allocation(wrapper: Any, layout: Any) -> str:
     line = wrapper.make_allocation("_", layout.device, layout.dtype, layout.size, layout.stride)
     return line.removeprefix("_ = ")
-
-
-def lower(inputs: list[Any], graph: str, options: str) -> list[Any]:
-    """What Inductor makes of a call: tensors of its IR for each result."""
-    results = FusedKernel.create(op.load(), inputs, graph, options)
-    for result in results:
-        V.graph.unaligned_buffers.discard(result.get_name())
-        result.skip_size_stride_alignment_checks = True
-    return _pytree.tree_map(ir.TensorBox.create, results)
