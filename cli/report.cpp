@@ -118,8 +118,11 @@ std::string models_section(const json& rows) {
                          cell({ratio, row.at("ratio_sustained").get<double>()}));
   }
   if (lines.empty()) return "";
-  return "\n## Models in PyTorch (`torch`)\n\nForward passes with random weights; `call` is one "
-         "call from Python, outside of CUDA graphs.\nRatios are to `inductor`, torch.compile as it "
+  return "\n## Models in PyTorch (`torch`)\n\nForward passes with random weights. `call` is the "
+         "host's time for one call of the op,\n`layer` for a layer in compiled code, outside of "
+         "CUDA "
+         "graphs: a fused kernel, or what Inductor makes of it.\nRatios are to `inductor`, "
+         "torch.compile as it "
          "is, in the same run.\n\n| model | by | time | time / inductor |\n" +
          rule(4) + lines;
 }
