@@ -131,8 +131,18 @@ namespace {
 
 struct Arguments {
   bool quick = false;
+  std::size_t part = 0, num_parts = 1;
   std::string only, table, folder;
 };
+
+// "3/16"
+void parse_part(const std::string& text, Arguments& result) {
+  if (std::sscanf(text.c_str(), "%zu/%zu", &result.part, &result.num_parts) == 2 &&
+      result.part < result.num_parts) {
+    return;
+  }
+  throw ArgumentError("--part expects I/N with I below N, got " + text);
+}
 
 // Throws ArgumentError.
 Arguments parse_arguments(int argc, char** argv) {
@@ -144,6 +154,8 @@ Arguments parse_arguments(int argc, char** argv) {
       result.quick = true;
     } else if (words[i] == "--only" && has_value) {
       result.only = words[++i];
+    } else if (words[i] == "--part" && has_value) {
+      parse_part(words[++i], result);
     } else if (words[i] == "--table" && has_value) {
       result.table = words[++i];
     } else if (!words[i].starts_with("--") && result.folder.empty()) {
@@ -153,7 +165,7 @@ Arguments parse_arguments(int argc, char** argv) {
     }
   }
   if (result.folder.empty()) {
-    throw ArgumentError("expected [--quick] [--only WORD] [--table FILE] FOLDER");
+    throw ArgumentError("expected [--quick] [--only WORD] [--part I/N] [--table FILE] FOLDER");
   }
   return result;
 }
@@ -163,7 +175,9 @@ std::vector<CorpusRow> run_corpus(const Arguments& arguments, const Target& targ
   std::vector<Numerics> levels{Numerics::fast};
   if (!arguments.quick) levels = {Numerics::fast, Numerics::exact, Numerics::approx};
   std::vector<CorpusRow> rows;
+  std::size_t index = 0;
   for (const CorpusCase& which : load_corpus(arguments.folder, arguments.only)) {
+    if (index++ % arguments.num_parts != arguments.part) continue;
     if (which.cpu_only && target.kind != DeviceKind::cpu) continue;
     std::fprintf(stderr, "%s", fmt::format("\r{:<40}", which.name).c_str());
     for (Numerics numerics : levels) {
@@ -174,7 +188,7 @@ std::vector<CorpusRow> run_corpus(const Arguments& arguments, const Target& targ
   return rows;
 }
 
-int report(const std::vector<CorpusRow>& rows, const std::string& table_file) {
+int report(const std::vector<CorpusRow>& rows, const Arguments& arguments) {
   int num_runs = 0, num_failed = 0;
   std::int64_t num_elements = 0;
   for (const CorpusRow& row : rows) {
@@ -186,8 +200,9 @@ int report(const std::vector<CorpusRow>& rows, const std::string& table_file) {
       print_table(rows) + fmt::format("{} elements checked\n{} passed, {} failed\n", num_elements,
                                       num_runs - num_failed, num_failed);
   std::printf("%s", text.c_str());
-  if (!table_file.empty()) std::ofstream(table_file) << text;
-  return num_failed > 0 || num_runs == 0 ? 1 : 0;
+  if (!arguments.table.empty()) std::ofstream(arguments.table) << text;
+  const bool is_missing = num_runs == 0 && arguments.num_parts == 1;
+  return num_failed > 0 || is_missing ? 1 : 0;
 }
 
 }  // namespace
@@ -195,7 +210,7 @@ int report(const std::vector<CorpusRow>& rows, const std::string& table_file) {
 int run_tier(const Target& target, Memory& memory, int argc, char** argv) {
   try {
     const Arguments arguments = parse_arguments(argc, argv);
-    return report(run_corpus(arguments, target, memory), arguments.table);
+    return report(run_corpus(arguments, target, memory), arguments);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     constexpr int kUsage = 2;

@@ -29,7 +29,8 @@ CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numer
 std::string print_table(const std::vector<CorpusRow>& rows);
 
 // A tier's main(): runs everything, prints progress, the table, and "N passed, M failed" (runs).
-// Arguments: [--quick] [--only WORD] [--table FILE] FOLDER. Returns the process's exit code.
+// Arguments: [--quick] [--only WORD] [--part I/N] [--table FILE] FOLDER, with --part every N-th
+// graph from the I-th on. Returns the process's exit code.
 int run_tier(const Target& target, Memory& memory, int argc, char** argv);
 
 }  // namespace epifuse::testing
