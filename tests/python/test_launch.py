@@ -71,6 +71,20 @@ def test_generated_code_reads_views_where_they_lie():
         torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_kernels_of_branches(sign):
+    w, v, x = torch.randn(64, 64), torch.randn(64, 64), sign * torch.rand(8, 64)
+
+    def model(x):
+        y = torch.cond(x.sum() > 0, lambda x: torch.tanh(x @ w) + torch.relu(x @ v),
+                       lambda x: torch.sigmoid(x @ w) * 2, (x,))
+        return torch.tanh(y @ w)
+
+    got, code = generated(model, x)
+    assert "torch.ops.epifuse" not in code and code.count("epifuse_launcher(") >= 3
+    torch.testing.assert_close(got, model(x), rtol=1e-4, atol=1e-4)
+
+
 def test_code_in_cpp_is_inductors_alone():
     model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
     got, code = generated(model, x, options={"cpp_wrapper": True})
