@@ -105,12 +105,23 @@ def test_views_as_other_dtypes_go_by_the_op():
     torch.testing.assert_close(got, model(x, w), rtol=0.02, atol=0.02)
 
 
+def test_the_profiler_names_kernels():
+    model, x = Mlp().eval().requires_grad_(False), torch.randn(4, 64, dtype=torch.bfloat16)
+    run = compiled(model)
+    run(x)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        got = run(x)
+    names = [event.name for event in profile.events() if event.name.startswith("epifuse")]
+    assert names == ["epifuse_matmul_bias_gelu_erf", "epifuse_matmul_bias_residual"]
+    torch.testing.assert_close(got, model(x), rtol=0.02, atol=0.02)
+
+
 def test_launchers_raise_what_the_core_does():
     from epifuse.torch.launch import launcher
 
     graph = "graph g(x: f32[M, 4], w: f32[4, 3]) {\n  y = matmul x, w\n  return y\n}\n"
     x, w, y = torch.randn(2, 4), torch.randn(4, 3), torch.empty(2, 3)
-    launch = launcher(graph, '{"target": "cpu"}')
+    launch = launcher("g", graph, '{"target": "cpu"}')
     head = (x.data_ptr(), 2, 4, 4, 1, w.data_ptr(), 4, 3, 3, 1, y.data_ptr())
     launch(0, *head, 2, 3, 3, 1)
     torch.testing.assert_close(y, x @ w)

@@ -3,13 +3,16 @@
 import struct
 from collections.abc import Callable
 
+from torch._C._profiler import _RecordFunctionFast
+from torch.autograd import profiler
+
 from epifuse import _native
 
 
-def launcher(graph: str, options: str) -> Callable[..., None]:
+def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
     """A function of a stream (0 on CPUs) and of numbers, that queues the kernel of a graph.
 
-    The numbers are, of every input and then of every output: its address, its sizes, its strides
+    `name` is what PyTorch's profiler calls it. The numbers are, of every input and then of every output: its address, its sizes, its strides
     (epifuse_run_numbers in epifuse/c.h). It raises what the core does; sizes and strides are not
     checked against any tensor.
     """
@@ -22,7 +25,11 @@ def launcher(graph: str, options: str) -> Callable[..., None]:
     check = _native.check
 
     def launch(stream: int, *numbers: int) -> None:
-        status = run(kernel, pack(*numbers), count, stream)
+        if profiler._is_profiler_enabled:
+            with _RecordFunctionFast(name):
+                status = run(kernel, pack(*numbers), count, stream)
+        else:
+            status = run(kernel, pack(*numbers), count, stream)
         if status:
             check(status)
 

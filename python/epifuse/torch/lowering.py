@@ -4,6 +4,7 @@ A call through torch.ops costs more than all else that a small kernel needs on t
 strides are known when the code is written, so that only addresses are left to be asked for.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,9 +89,10 @@ def _has_own_dtype(tensor: Any) -> bool:
 
 def _launcher(wrapper: Any, label: str, graph: str, options: str) -> str:
     """The name of the function that queues this kernel, defined once for all its calls."""
-    source = f"epifuse_launcher({graph!r}, {options!r})"
+    name = re.sub(r"_\d+$", "", label)  # FX numbers the nodes of a name
+    source = f"epifuse_launcher({name!r}, {graph!r}, {options!r})"
     if source not in wrapper.src_to_kernel:
-        name = f"{label}_{wrapper.next_kernel_suffix()}"
+        name = f"{name}_{wrapper.next_kernel_suffix()}"
         wrapper.add_import_once(_IMPORT)
         wrapper.define_kernel(name, source, gpu=False)
         wrapper.src_to_kernel[source] = name
