@@ -12,9 +12,9 @@ from epifuse import _native
 def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
     """A function of a stream (0 on CPUs) and of numbers, that queues the kernel of a graph.
 
-    `name` is what PyTorch's profiler calls it. The numbers are, of every input and then of every output: its address, its sizes, its strides
-    (epifuse_run_numbers in epifuse/c.h). It raises what the core does; sizes and strides are not
-    checked against any tensor.
+    `name` is what PyTorch's profiler calls it. The numbers are, of every input and then of every
+    output: its address, its sizes, its strides (epifuse_run_numbers in epifuse/c.h). It raises what
+    the core does; sizes and strides are not checked against any tensor.
     """
     described = _native.describe(graph)
     tensors = [*described["inputs"], *described["outputs"]]
