@@ -22,7 +22,6 @@ def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
     kernel = _native.kernel(graph, options).value
     pack = struct.Struct(f"{count}q").pack
     run = _native.library().epifuse_run_numbers
-    check = _native.check
 
     def launch(stream: int, *numbers: int) -> None:
         if profiler._is_profiler_enabled:
@@ -31,6 +30,6 @@ def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
         else:
             status = run(kernel, pack(*numbers), count, stream)
         if status:
-            check(status)
+            _native.check(status)
 
     return launch

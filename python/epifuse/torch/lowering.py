@@ -46,9 +46,7 @@ class KernelOfOne(ir.ExternKernelOut):
     def codegen(self, wrapper: Any) -> None:
         """Writes the call."""
         self.codegen_comment(wrapper)
-        graph, options = self.constant_args
-        launcher = _launcher(wrapper, self.label, graph, options)
-        _write_call(wrapper, launcher, self, [(self.get_name(), self.layout)])
+        _write_call(wrapper, self, self.constant_args, [(self.get_name(), self.layout)])
 
 
 class KernelOfSeveral(ir.FallbackKernel):
@@ -64,9 +62,8 @@ class KernelOfSeveral(ir.FallbackKernel):
         name, layouts = self.get_name(), [output.layout for output in self.outputs]
         fresh = [_allocation(wrapper, layout) for layout in layouts]
         wrapper.writeline(f"{name} = ({', '.join(fresh)})")
-        (_, graph, options), _ = self.unflatten_args(self.inputs, self.constant_args)
-        launcher = _launcher(wrapper, self.label, graph, options)
-        _write_call(wrapper, launcher, self,
+        (_, *texts), _ = self.unflatten_args(self.inputs, self.constant_args)
+        _write_call(wrapper, self, texts,
                     [(f"{name}[{index}]", layout) for index, layout in enumerate(layouts)])
 
 
@@ -99,8 +96,10 @@ def _launcher(wrapper: Any, label: str, graph: str, options: str) -> str:
     return wrapper.src_to_kernel[source]
 
 
-def _write_call(wrapper: Any, launcher: str, kernel: Any, results: list[tuple[str, Any]]) -> None:
-    """`results`: expressions of tensors, and their layouts."""
+def _write_call(wrapper: Any, kernel: Any, texts: Sequence[str],
+                results: list[tuple[str, Any]]) -> None:
+    """`texts`: the graph and the options. `results`: expressions of tensors, and their layouts."""
+    launcher = _launcher(wrapper, kernel.label, *texts)
     device = kernel.get_device()
     stream = "0"
     if device.type == "cuda":

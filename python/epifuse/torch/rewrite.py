@@ -199,8 +199,10 @@ def _request(imported: Imported, options: dict[str, Any]) -> dict[str, Any]:
             "likely_sizes": imported.likely_sizes}  # fmt: skip
 
 
-def _products(imported: Imported) -> list[Node]:
-    return [node for node in imported.names.values() if str(node.target) in PRODUCTS]
+def _products_left_out(imported: Imported, code: str, why: str) -> list[LeftOut]:
+    """All products, for one reason."""
+    return [LeftOut(node.name, code, why) for node in imported.names.values()
+            if str(node.target) in PRODUCTS]
 
 
 def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
@@ -216,8 +218,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     if imported.text is None:
         return report
     if _is_called_from_cpp():
-        report.left_out += [LeftOut(node.name, "cpp_wrapper", _NO_LISTS)
-                            for node in _products(imported)]
+        report.left_out += _products_left_out(imported, "cpp_wrapper", _NO_LISTS)
         return report
     options = {"target": _target(imported), **options}
     try:
@@ -226,8 +227,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     except _native.Error as error:  # the program runs without us, and says why
         code = "unavailable" if isinstance(error, _native.UnavailableError) else "failed"
         log.warning("nothing is fused: %s", error)
-        products = _products(imported)
-        report.left_out += [LeftOut(node.name, code, str(error)) for node in products]
+        report.left_out += _products_left_out(imported, code, str(error))
         return report
     rewriter = _Rewriter(graph, imported, json.dumps(options, separators=(",", ":")))
     left_out = [(entry["value"], entry["code"], entry["why"]) for entry in found["left_out"]]
