@@ -37,8 +37,9 @@ std::string config_of(const Program& program, std::span<const Binding> tensors) 
 // Some rows of what lies in the outputs against float64, within the bounds of `program`.
 reference::Verdict compare(const Program& program, PointTensors& tensors, const Point& point) {
   tensors.target().fetch_outputs();
-  const auto verdicts = verify_program(program, tensors.host().bindings(),
-                                       tensors.target().bindings(), kCheckedRows * point.n);
+  const auto verdicts =
+      verify_program(program, tensors.host().bindings(), tensors.target().bindings(),
+                     kCheckedRows * product_columns(point));
   for (const reference::Verdict& verdict : verdicts) {
     if (!verdict.ok()) return verdict;
   }

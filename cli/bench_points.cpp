@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 #include "epifuse/error.h"
@@ -13,7 +14,10 @@ namespace {
 
 constexpr Point kPoints[] = {
 #define EPIFUSE_POINT(suite, workload, m, n, k, epilogue) {suite, workload, m, n, k, epilogue},
+#define EPIFUSE_GATED(suite, workload, m, n, k, epilogue, layout) \
+  {suite, workload " " layout, m, n, k, epilogue, layout},
 #include "bench_grid.def"
+#undef EPIFUSE_GATED
 #undef EPIFUSE_POINT
 };
 
@@ -22,6 +26,69 @@ constexpr std::array<std::string_view, 6> kLinearWords{"identity", "alpha",    "
 
 bool is_activation(const std::string& word) {
   return std::find(kLinearWords.begin(), kLinearWords.end(), word) == kLinearWords.end();
+}
+
+// act(gate) * up, spelled as models spell it.
+Value swiglu(const Value& gate, const Value& up) { return silu(gate) * up; }
+Value geglu_erf(const Value& gate, const Value& up) { return gelu_erf(gate) * up; }
+Value geglu_tanh(const Value& gate, const Value& up) { return gelu_tanh(gate) * up; }
+Value reglu(const Value& gate, const Value& up) { return relu(gate) * up; }
+Value glu(const Value& gate, const Value& up) { return sigmoid(gate) * up; }
+// Of gpt-oss, with its alpha and limit.
+Value swiglu_oai(const Value& gate, const Value& up) {
+  constexpr double kSwigluAlpha = 1.702, kLimit = 7;
+  const Value g = clamp(gate, -std::numeric_limits<double>::infinity(), kLimit);
+  const Value u = clamp(up, -kLimit, kLimit);
+  return g * sigmoid(g * kSwigluAlpha) * (u + 1);
+}
+
+struct Gate {
+  std::string_view word;
+  Value (*apply)(const Value& gate, const Value& up);
+};
+constexpr Gate kGates[] = {
+    {"swiglu", swiglu}, {"geglu_erf", geglu_erf},  {"geglu_tanh", geglu_tanh}, {"reglu", reglu},
+    {"glu", glu},       {"swiglu_oai", swiglu_oai}};
+
+bool is_gate(const std::string& word) {
+  return std::any_of(std::begin(kGates), std::end(kGates),
+                     [&](const Gate& gate) { return gate.word == word; });
+}
+
+// The two products in the point's layout with their biases, and its gate on them. Declares "z".
+Value gated_product(const Point& point, Graph& graph, const Value& x) {
+  const std::string layout = point.layout;
+  const bool is_nn = layout.ends_with(" nn"), is_separate = layout.starts_with("separate");
+  const std::vector<std::string> words = epilogue_words(point);
+  const auto has = [&](const char* word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  const auto product = [&](const char* weight, const char* bias, std::int64_t n) {
+    const std::vector<Dim> shape =
+        is_nn ? std::vector<Dim>{point.k, n} : std::vector<Dim>{n, point.k};
+    const Value w = graph.input(weight, DType::bf16, shape);
+    const Value h = matmul(x, is_nn ? w : transpose(w));
+    return has("bias") ? h + graph.input(bias, DType::bf16, {n}) : h;
+  };
+  const auto gate = std::find_if(std::begin(kGates), std::end(kGates), [&](const Gate& row) {
+    return has(std::string(row.word).c_str());
+  });
+  if (is_separate) {
+    const Value g = product("w", "b", point.n), u = product("v", "c", point.n);
+    if (has("preact")) {
+      graph.output("z", g);
+      graph.output("zu", u);
+    }
+    return gate->apply(g, u);
+  }
+  const Value h = product("w", "b", 2 * point.n);
+  if (has("preact")) graph.output("z", h);
+  const Dim m("M");
+  const std::int64_t n = point.n;
+  const bool by_turns = layout.starts_with("interleaved");
+  const Value g = slice(h, {{0, m}, by_turns ? Range{0, 2 * n, 2} : Range{0, n}});
+  const Value u = slice(h, {{0, m}, by_turns ? Range{1, 2 * n, 2} : Range{n, 2 * n}});
+  return gate->apply(g, u);
 }
 
 }  // namespace
@@ -37,8 +104,8 @@ std::vector<Point> find_points(const std::string& suite, const std::string& filt
   }
   if (out.empty()) {
     throw ArgumentError(fmt::format(
-        "bench: no point of suite '{}' matches '{}'; suites: dense, square, small, host", suite,
-        filter));
+        "bench: no point of suite '{}' matches '{}'; suites: dense, square, small, gated, host",
+        suite, filter));
   }
   return out;
 }
@@ -58,17 +125,23 @@ std::vector<std::string> epilogue_words(const Point& point) {
   return words;
 }
 
+bool is_gated(const Point& point) { return *point.layout != 0; }
+
+std::int64_t product_columns(const Point& point) { return point.n * (is_gated(point) ? 2 : 1); }
+
 Graph graph_of(const Point& point) {
   const Dim m("M");
   Graph graph("bench");
   const Value x = graph.input("x", DType::bf16, {m, point.k});
-  const Value w = graph.input("w", DType::bf16, {point.n, point.k});
   const auto row = [&](const char* name) { return graph.input(name, DType::bf16, {point.n}); };
-  Value y = matmul(x, transpose(w));
+  const std::vector<std::string> words = epilogue_words(point);
+  const bool has_preact = std::find(words.begin(), words.end(), "preact") != words.end();
+  Value y = is_gated(point)
+                ? gated_product(point, graph, x)
+                : matmul(x, transpose(graph.input("w", DType::bf16, {point.n, point.k})));
   std::optional<Value> activated;
-  bool has_preact = false;
-  for (const std::string& word : epilogue_words(point)) {
-    if (word == "preact") has_preact = true;
+  for (const std::string& word : words) {
+    if (is_gate(word) || (is_gated(point) && word == "bias")) continue;
     if (word == "alpha") y = y * kAlpha;
     if (word == "bias") y = y + row("b");
     if (word == "scale") y = y * row("s");
@@ -78,7 +151,7 @@ Graph graph_of(const Point& point) {
     y = apply(word, {y});
   }
   graph.output("y", y);
-  if (has_preact) graph.output("z", activated.value());
+  if (has_preact && activated) graph.output("z", *activated);
   return graph;
 }
 

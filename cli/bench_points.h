@@ -17,8 +17,12 @@ struct Point {
   std::int64_t m, n, k;
   // Words in order, joined by `+`: identity, alpha (times a constant), bias and scale (plus and
   // times a row), residual (plus a full tensor), preact (a second result: what the first activation
-  // is applied to), or the name of an activation.
+  // is applied to), the name of an activation, or a gate: swiglu, geglu_erf, geglu_tanh, reglu,
+  // glu, swiglu_oai. With a gate n is the width of its result, a bias has two halves as the product
+  // has, and preact is the product with its bias, as a whole.
   const char* epilogue;
+  // Of a gate's weights: "halves", "interleaved" or "separate", and " nn" where they are [k, n].
+  const char* layout = "";
 };
 
 std::span<const Point> all_points();
@@ -28,8 +32,12 @@ std::vector<Point> find_points(const std::string& suite, const std::string& filt
 // "llama3_8b_down 4096x4096x14336 residual"
 std::string text(const Point& point);
 std::vector<std::string> epilogue_words(const Point& point);
+bool is_gated(const Point& point);
+// Columns of the product that the point is measured against: n, or 2 n with a gate.
+std::int64_t product_columns(const Point& point);
 constexpr double kAlpha = 0.125;  // the constant of the word `alpha`
 // y[M, n], and z with preact, of x[M, k], w[n, k] and the operands that the epilogue names, bf16.
+// With a gate w is [2 n, k], or there are w and v.
 Graph graph_of(const Point& point);
 // A row with the point's fields, divided by `cublas`.
 ResultRow row_of(const Point& point, std::string contender, std::string numerics);

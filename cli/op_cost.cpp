@@ -76,7 +76,7 @@ struct OpCostParams {  // as in the text above
 // An epilogue that stores op(acc, other operands..), or the accumulator itself without an op.
 plan::Epilogue epilogue_of(std::optional<ir::Op> op) {
   plan::Epilogue epilogue;
-  epilogue.has_accumulator = true;
+  epilogue.num_accumulators = 1;
   const int arity = op ? ir::info(*op).arity : 1;
   for (int i = 1; i < arity; ++i) {
     epilogue.loads.push_back({fmt::format("x{}", i), 0, DType::f32, plan::Access::tile});

@@ -26,6 +26,15 @@ bool add_word(const std::string& word, const PointTensors& tensors, cuda::Vendor
   return word == "bias" || word == "residual" || word == "relu" || word == "gelu_tanh";
 }
 
+bool is_nn(const Point& point) { return std::string_view(point.layout).ends_with(" nn"); }
+// Whether what the bare product multiplies by is in two pieces.
+bool is_joined(const Point& point) {
+  return std::string_view(point.layout).starts_with("separate");
+}
+std::size_t bytes_of_weights(const Point& point) {
+  return static_cast<std::size_t>(product_columns(point) * point.k) * 2;
+}
+
 }  // namespace
 
 PointTensors::PointTensors(const Point& point, const Graph& graph)
@@ -33,10 +42,13 @@ PointTensors::PointTensors(const Point& point, const Graph& graph)
       host_(graph.ir(), {{"M", point.m}}, {}),
       target_(host_, Target::cuda()),
       device_(cuda::Device::require()),
-      bare_result_(device_, static_cast<std::size_t>(point.m * point.n) * 2) {
+      bare_result_(device_, static_cast<std::size_t>(point.m * product_columns(point)) * 2),
+      bare_weights_(device_, is_joined(point) ? bytes_of_weights(point) : 0) {
   TensorView d = view("y");
   d.data = bare_result_.data();
-  bare_ = cuda::bare_gemm(device_, view("x"), weights(), d);
+  d.shape = {point.m, product_columns(point)};
+  d.strides = {product_columns(point), 1};
+  bare_ = cuda::bare_gemm(device_, view("x"), is_joined(point) ? joined_weights() : weights(), d);
 }
 
 TensorView PointTensors::view(std::string_view name) const {
@@ -48,8 +60,21 @@ TensorView PointTensors::view(std::string_view name) const {
 
 TensorView PointTensors::weights() const {
   TensorView w = view("w");
-  w.shape = {point_.k, point_.n};
+  const std::int64_t n = product_columns(point_);
+  w.shape = {point_.k, n};
+  w.strides =
+      is_nn(point_) ? std::vector<std::int64_t>{n, 1} : std::vector<std::int64_t>{1, point_.k};
+  return w;
+}
+
+// Two weights one behind the other, as a model would keep them for one product.
+TensorView PointTensors::joined_weights() {
+  TensorView w = weights();
+  w.data = bare_weights_.data();
   w.strides = {1, point_.k};
+  const std::size_t half = bytes_of_weights(point_) / 2;
+  bare_weights_.copy_from_host(host_.view("w").data, half);
+  bare_weights_.copy_from_host(host_.view("v").data, half, half);
   return w;
 }
 

@@ -26,12 +26,13 @@ class PointTensors {
   std::function<void(Stream)> vendor_epilogue() const;
 
  private:
-  TensorView weights() const;  // w as [k, n]
+  TensorView weights() const;  // all columns, as [k, n] or of a gate [k, 2 n]
+  TensorView joined_weights();
   Point point_;
   HostTensors host_;
   TargetTensors target_;
   std::shared_ptr<const cuda::Device> device_;
-  cuda::DeviceBuffer bare_result_;
+  cuda::DeviceBuffer bare_result_, bare_weights_;
   std::function<void(Stream)> bare_;
 };
 

@@ -46,7 +46,8 @@ struct FullSizeMaps {
 };
 constexpr int kMaxFullSize = kMaxTiles > kMaxStores ? kMaxTiles : kMaxStores;
 
-// D[b, m, n] = A[b, m, k] * B[b, n, k]^T and its epilogue. Arrays are in the order of the
+// D[b, m, n] = A[b, m, k] * B[b, n, k]^T and its epilogue; where it is gated, a second product of A
+// beside it. Arrays are in the order of the
 // epilogue's loads of that access, and of its stores. Maps of a batched product have two dims more,
 // the inner and the outer batch dim. What most kernels use comes first: a kernel gets the block up
 // to the last entry that it uses, as each KiB makes a launch longer (docs/gotchas.md).
@@ -57,8 +58,8 @@ struct GemmParams {
   int raster;              // tiles along m that are walked together, for reuse in L2
   int columns;             // of tiles, where they have two widths
   int batch, batch_inner;  // products, and how many the inner batch dim has
-  // Bits 2 i and 2 i + 1: whether the i-th of a, b, tiles, stores varies along the inner, the outer
-  // batch dim.
+  // Bits 2 i and 2 i + 1: whether the i-th of a, b, second_b, tiles, stores varies along the inner,
+  // the outer batch dim.
   unsigned batched;
   int lets_next_start;  // whether the kernel after this one may set itself up early
   int a_bytes;          // that come to a stage of A: of all rows of a tile, or of the few there are
@@ -66,13 +67,15 @@ struct GemmParams {
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];
   TensorMap b_narrow;  // boxes of 8 rows less, where tiles have two widths
+  TensorMap second_b;  // of a gated product
   FullSizeMaps full[kMaxFullSize];
   Vector scalars[kMaxScalars];      // without a stride
   Partials partials[kMaxStores];    // of row reductions, then of column reductions
   Matrix plain_tiles[kMaxTiles];    // of loads by hand
   Matrix plain_stores[kMaxStores];  // of stores by hand
 };
-constexpr int kFirstTile = 2, kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
+constexpr int kSecondB = 2, kFirstTile = 3,
+              kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
 
 constexpr int kRowClasses = 8;  // rows 8 apart are a multiple of 16 bytes apart
 

@@ -18,6 +18,13 @@ constexpr int kChunkColumns = 64;
 constexpr int kBlockRows = 64;
 constexpr int kWarpRows = 16;
 
+// A gated product has two results in one: a tile of B holds columns of both, and the tile of
+// results has half as many.
+template <class Config>
+constexpr int kProducts = Config::kGated ? 2 : 1;
+template <class Config>
+constexpr int kResultColumns = Config::kTileN / kProducts<Config>;
+
 struct Chunk {
   int row, col;  // in the result; a warp's chunk starts at its own row
   int part;      // its number among the chunks of a row of tiles
@@ -27,8 +34,9 @@ struct Chunk {
 
 // Of the last chunk of a row of chunks, where the tile is narrower than these.
 template <class Config>
-constexpr bool kHasCuts = Config::kTwoWidths || Config::kTileN % kChunkColumns != 0;
+constexpr bool kHasCuts = Config::kTwoWidths || kResultColumns<Config> % kChunkColumns != 0;
 template <class Config>
-constexpr int kCutColumns = Config::kTwoWidths ? kChunkColumns - 8 : Config::kTileN % kChunkColumns;
+constexpr int kCutColumns =
+    Config::kTwoWidths ? kChunkColumns - 8 : kResultColumns<Config> % kChunkColumns;
 
 }  // namespace epifuse::sm90

@@ -8,6 +8,9 @@
 // has one tile, of all consumers or of the first alone, and its CTAs add up their parts through
 // each other's shared memory, in a fixed order.
 //
+// Gated: a tile of B holds as many columns of either product; both sums of an element meet in one
+// thread, and the epilogue makes one result of them.
+//
 // Config (generated, over UsualConfig of kernels/sm90_walk.cuh): kTileM, kTileN, kStages,
 // kLoadDepth, kStoreDepth, kMathColumns, kSharedBytes, Wgmma (the CuTe atom of 64 x kTileN), and
 // NarrowWgmma where tiles have two widths. Epilogue (generated): see kernels/operands.cuh.
@@ -41,7 +44,7 @@ class Consumer {
   using Loads = RingLoads<Layout>;
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kChunks = kChunksAcross<Config>;  // of a block
-  static constexpr int kRowFetches = (Config::kTileN + 127) / 128;
+  static constexpr int kRowFetches = (kResultColumns<Config> + 127) / 128;
   static constexpr bool kPingPong = !Config::kCooperative;
   using Accumulators = typename Exchange<Config>::Accumulators;
   static constexpr int kAccumulators = Exchange<Config>::kAccumulators;
@@ -116,11 +119,12 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % Config::kSplitK != rank) continue;
-      float sums[kChunkColumns / 2];
+      typename Exchange<Config>::Sums sums;
       exchange_.add_up(acc, i, rank, sums);
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.read_rows(rows(), i);
-      epilogue_.run(i, kBlocks * kChunks, i, sums, rows(), nullptr, chunk(i, tiles_));
+      epilogue_.run(i, kBlocks * kChunks, i, sums[0], sums[kProducts<Config> - 1], rows(), nullptr,
+                    chunk(i, tiles_));
     }
     cute::cluster_arrive_relaxed();  // others may still read our shared memory
     cute::cluster_wait();
@@ -166,8 +170,9 @@ class Consumer {
 #pragma unroll
       for (int f = 0; f < kRowFetches; ++f) {
         const int column = f * 128 + thread_;
-        if (Config::kTileN % 128 == 0 || column < Config::kTileN) {
-          rows()[i * Config::kTileN + column] = decode_bits<decltype(type)>(raw_rows_[f][i]);
+        constexpr int kColumns = kResultColumns<Config>;
+        if (kColumns % 128 == 0 || column < kColumns) {
+          rows()[i * kColumns + column] = decode_bits<decltype(type)>(raw_rows_[f][i]);
         }
       }
     });
@@ -241,8 +246,10 @@ class Consumer {
         if (Loads::is_first(i)) Layout::full(ring_.stage).wait(ring_.phase);
         loads = Loads::place(ring_.stage, group_, i);
       }
-      epilogue_.run(i, i + 1, at, acc[i / kChunks] + i % kChunks * (kChunkColumns / 2), rows(),
-                    loads, chunk(i, done));
+      const float* sums = acc[i / kChunks];
+      epilogue_.run(i, i + 1, at, sums + Exchange<Config>::start(i, 0),
+                    sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(), loads,
+                    chunk(i, done));
       if (Config::kLoadsInRing && Loads::is_last(i)) {
         NamedBarrier::sync(128, group_);  // all warps have read theirs
         release(ring_.stage);
@@ -268,7 +275,7 @@ class Consumer {
     }
   }
 
-  // This tile's row vectors in shared memory, kTileN apart.
+  // This tile's row vectors in shared memory, kResultColumns apart.
   __device__ __forceinline__ float* rows() const {
     return reinterpret_cast<float*>(shared_memory() + Layout::kRowsAt + group_ * Layout::kRowBytes);
   }

@@ -4,6 +4,7 @@
 // kPlainStores).
 #pragma once
 
+#include "kernels/sm90_pairs.cuh"
 #include "kernels/sm90_reduce.cuh"
 #include "kernels/sm90_staging.cuh"
 #include "kernels/sm90_walk.cuh"
@@ -61,15 +62,17 @@ class WarpEpilogue {
   }
 
   // Reads what the first columns of a tile's i-th chunk need of the row vectors; to be called
-  // before the first chunk that is run. `rows`: the tile's row vectors, kTileN apart.
+  // before the first chunk that is run. `rows`: the tile's row vectors, kResultColumns apart.
   __device__ __forceinline__ void read_rows(const float* rows, int i) {
     if (kReadsAhead) read_rows(rows, i, 0);
   }
 
   // Runs the epilogue on a tile's i-th chunk, the consumer's chunk number `at` of it, and stages
   // the results; chunk `next` is to follow, unless it is kChunks. `acc`: 32 accumulators of the
-  // lane; `loads`: the chunk's full-size loads, where they come through the ring of stages.
-  __device__ __forceinline__ void run(int i, int next, int at, const float* acc, const float* rows,
+  // lane, `second`: those of a gated product's second one; where they come by turns `acc` holds
+  // all 64. `loads`: the chunk's full-size loads, where they come through the ring of stages.
+  __device__ __forceinline__ void run(int i, int next, int at, const float* acc,
+                                      const float* second, const float* rows,
                                       const unsigned char* loads, Chunk chunk) {
     if constexpr (Layout::kLoadDepth > 0) {
       Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
@@ -89,8 +92,16 @@ class WarpEpilogue {
       for (int g = first; g < end; ++g) {
         uint32_t in[at_least_one(kInWords)];
         load_tiles(loads, g, in, lane);
-        compute(acc + g * 8, g * 2, in, out[g - first], chunk, reduction);
-        compute(acc + g * 8 + 4, g * 2 + 1, in, out[g - first], chunk, reduction);
+        if constexpr (Config::kAdjacentGates) {
+          float pairs[2][8];
+          part_pairs(acc + g * 16, pairs, lane_);
+          compute(pairs[0], pairs[1], g * 2, in, out[g - first], chunk, reduction);
+          compute(pairs[0] + 4, pairs[1] + 4, g * 2 + 1, in, out[g - first], chunk, reduction);
+        } else {
+          compute(acc + g * 8, second + g * 8, g * 2, in, out[g - first], chunk, reduction);
+          compute(acc + g * 8 + 4, second + g * 8 + 4, g * 2 + 1, in, out[g - first], chunk,
+                  reduction);
+        }
       }
       if (kReadsAhead && end < groups(i)) {
         read_rows(rows, i, end);
@@ -130,8 +141,8 @@ class WarpEpilogue {
   // Of 16 columns, in a tile's i-th chunk.
   static __device__ __forceinline__ constexpr int groups(int i) {
     const bool is_partial =
-        Config::kTileN % kChunkColumns != 0 && (i + 1) % kChunksAcross<Config> == 0;
-    return is_partial ? Config::kTileN % kChunkColumns / kGroupColumns : kGroups;
+        kResultColumns<Config> % kChunkColumns != 0 && (i + 1) % kChunksAcross<Config> == 0;
+    return is_partial ? kResultColumns<Config> % kChunkColumns / kGroupColumns : kGroups;
   }
   static __device__ __forceinline__ constexpr int load_place(int i) {
     return i % Config::kLoadDepth;
@@ -172,15 +183,15 @@ class WarpEpilogue {
 #pragma unroll
       for (int q = 0; q < 2 * kMathGroups; ++q) {
         if (first + q / 2 >= groups(i)) continue;
-        row_pairs_[r][q] =
-            *reinterpret_cast<const float2*>(rows + r * Config::kTileN + (first * 2 + q) * 8);
+        row_pairs_[r][q] = *reinterpret_cast<const float2*>(rows + r * kResultColumns<Config> +
+                                                            (first * 2 + q) * 8);
       }
     }
   }
 
   // Columns q * 8 .. q * 8 + 7 of the chunk: two columns of two rows a lane.
-  __device__ __forceinline__ void compute(const float* acc, int q, const uint32_t* in,
-                                          uint32_t* out, const Chunk& chunk,
+  __device__ __forceinline__ void compute(const float* acc, const float* second, int q,
+                                          const uint32_t* in, uint32_t* out, const Chunk& chunk,
                                           ChunkReduction<Config>& reduction) {
     const int column = q * 8 + (lane_ & 3) * 2;
 #pragma unroll
@@ -207,7 +218,11 @@ class WarpEpilogue {
             loaded += group_words<Types<T>>();
           }
         });
-        Epilogue::apply(acc[half * 2 + e], x_, results[e]);
+        if constexpr (Config::kGated) {
+          Epilogue::apply(acc[half * 2 + e], second[half * 2 + e], x_, results[e]);
+        } else {
+          Epilogue::apply(acc[half * 2 + e], x_, results[e]);
+        }
       }
       uint32_t* words = out;
       Epilogue::Stores::for_each([&](auto type, int i) {

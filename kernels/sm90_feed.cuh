@@ -7,14 +7,14 @@
 
 namespace epifuse::sm90 {
 
-// Loads a CTA's part of an operand's tile, one of kParts, into the CTAs that `mask` names. `first`
-// is the tile's first row of M or N.
-template <class Config, bool kIsKMajor, int kTile, int kParts>
+// Loads a CTA's part of an operand's tile, one of kParts, into the CTAs that `mask` names, or if
+// not kMulticast into itself. `first` is the tile's first row of M or N.
+template <class Config, bool kIsKMajor, int kTile, int kParts, bool kMulticast = (kParts > 1)>
 __device__ __forceinline__ void load_operand(const abi::TensorMap& map, FullBarrier& barrier,
                                              unsigned char* stage, int first, int k, Batch batch,
                                              int part, uint16_t mask) {
   const auto load = [&](unsigned char* shared, int row, int col) {
-    if constexpr (kParts == 1) {
+    if constexpr (!kMulticast) {
       load_box<Config::kBatched>(map, barrier, shared, row, col, batch);
     } else {
       load_box<Config::kBatched>(map, barrier, shared, row, col, batch, mask);
@@ -33,6 +33,34 @@ __device__ __forceinline__ void load_operand(const abi::TensorMap& map, FullBarr
   }
 }
 
+// The tile of B from column n of the result on; of two products side by side one half each, and
+// where two CTAs share it they load one product each.
+template <class Config>
+__device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& barrier,
+                                       unsigned char* stage, int n, int k, Batch batch, int rank,
+                                       uint16_t mask, bool narrow_box) {
+  constexpr int kParts = Config::kClusterM;
+  constexpr bool kIsKMajor = Config::kBIsKMajor;
+  const Batch b_batch = batch_of(p, 1, batch);
+  if constexpr (Config::kGated && !Config::kAdjacentGates) {
+    static_assert(kParts <= 2);
+    constexpr int kHalf = Config::kTileN / 2;
+    if (kParts == 1 || rank == 0) {
+      load_operand<Config, kIsKMajor, kHalf, 1, (kParts > 1)>(p.b, barrier, stage, n, k, b_batch, 0,
+                                                              mask);
+    }
+    if (kParts == 1 || rank == 1) {
+      load_operand<Config, kIsKMajor, kHalf, 1, (kParts > 1)>(
+          p.second_b, barrier, stage + kHalf * 128, n, k, batch_of(p, abi::kSecondB, batch), 0,
+          mask);
+    }
+  } else {
+    load_operand<Config, kIsKMajor, Config::kTileN, kParts>(
+        narrow_box && rank == kParts - 1 ? p.b_narrow : p.b, barrier, stage, n * kProducts<Config>,
+        k, b_batch, rank, mask);
+  }
+}
+
 // A warp, of which one thread does the work.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void feed(const abi::GemmParams& p) {
@@ -47,6 +75,7 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
     prefetch(p.a);
     prefetch(p.b);
     if constexpr (Config::kTwoWidths) prefetch(p.b_narrow);
+    if constexpr (Config::kGated && !Config::kAdjacentGates) prefetch(p.second_b);
   }
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
@@ -57,7 +86,7 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
   int before_underway = min(steps.count, Config::kStages + 1);
 #pragma unroll 1
   for (; more; more = tiles.go(p, tile += tiles.step())) {
-    const Batch a_batch = batch_of(p, 0, tiles.batch), b_batch = batch_of(p, 1, tiles.batch);
+    const Batch a_batch = batch_of(p, 0, tiles.batch);
 #pragma unroll 1
     for (int i = 0; i < steps.count; ++i) {
       const int k = p.first_k + (steps.first + i) * Config::kTileK;
@@ -67,9 +96,8 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
       barrier.arrive_and_expect_tx(p.a_bytes + Layout::kBBytes - (narrow_box ? 8 * 128 : 0));
       load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
           p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
-      load_operand<Config, Config::kBIsKMajor, Config::kTileN, kM>(
-          narrow_box && rank_m == kM - 1 ? p.b_narrow : p.b, barrier, Layout::b(ring.stage),
-          tiles.n, k, b_batch, rank_m, b_mask);
+      load_b<Config>(p, barrier, Layout::b(ring.stage), tiles.n, k, tiles.batch, rank_m, b_mask,
+                     narrow_box);
       ring.next();
       if (Layout::kLoadsWait && --before_underway == 0) Layout::underway().arrive();
     }

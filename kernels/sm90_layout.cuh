@@ -37,7 +37,8 @@ struct SharedLayout : Config_ {
   static constexpr int kLoadDepth =
       kLoadSlots > 0 && !Config::kLoadsInRing ? Config::kLoadDepth : 0;
   static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
-  static constexpr int kRowBytes = Epilogue::Rows::kCount * Config::kTileN * 4;  // a consumer
+  static constexpr int kRowBytes =
+      Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
   static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;
   static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
   // Of each consumer: whether loads are there, results are staged, staging may be used again.
@@ -62,7 +63,7 @@ struct SharedLayout : Config_ {
   // second part, or a tile's partial sums.
   static constexpr int kHandedChunks =
       Config::kSharesLast ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
-  static_assert(kHandedChunks * kBlockRows * kChunkColumns * 4 <= kStoresAt);
+  static_assert(kHandedChunks * kBlockRows * kChunkColumns * 4 * kProducts<Config> <= kStoresAt);
   static_assert(Config::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
 
   static __device__ __forceinline__ unsigned char* a(int stage) {

@@ -55,7 +55,7 @@ class ClassFeeder {
 #pragma unroll 1
       for (int i = 0; i < steps; ++i) {
         stage_shifted(i * Config::kTileK, a_batch, b_batch);
-        if constexpr (!kShiftedA || !kShiftedB) feed_aligned(i * Config::kTileK, a_batch, b_batch);
+        if constexpr (!kShiftedA || !kShiftedB) feed_aligned(i * Config::kTileK, a_batch);
       }
     }
   }
@@ -76,7 +76,7 @@ class ClassFeeder {
     staging_.next();
   }
 
-  __device__ __forceinline__ void feed_aligned(int k, Batch a_batch, Batch b_batch) {
+  __device__ __forceinline__ void feed_aligned(int k, Batch a_batch) {
     Layout::empty(ring_.stage).wait(ring_.phase ^ 1);
     FullBarrier& full = Layout::full(ring_.stage);
     full.arrive_and_expect_tx(kShiftedA ? Layout::kBBytes : p_.gemm.a_bytes);
@@ -85,8 +85,7 @@ class ClassFeeder {
           p_.gemm.a, full, Layout::a(ring_.stage), tiles_.m, k, a_batch, 0, 0);
     }
     if constexpr (!kShiftedB) {
-      load_operand<Config, Config::kBIsKMajor, Config::kTileN, 1>(
-          p_.gemm.b, full, Layout::b(ring_.stage), tiles_.n, k, b_batch, 0, 0);
+      load_b<Config>(p_.gemm, full, Layout::b(ring_.stage), tiles_.n, k, tiles_.batch, 0, 0, false);
     }
     ring_.next();
   }
@@ -149,6 +148,7 @@ __device__ __forceinline__ void move_rows(const abi::ShiftedGemmParams& p) {
 template <class Config, class Epilogue>
 __device__ __forceinline__ void dense_shifted(const abi::ShiftedGemmParams& p) {
   static_assert(kClusterSize<Config> == 1 && !Config::kTwoWidths);
+  static_assert(!Config::kGated || !Config::kShiftedB);
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
   prepare<Config, Epilogue>(warp);
   if (warp < kWarpsPerGroup) {

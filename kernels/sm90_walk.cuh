@@ -12,6 +12,8 @@ struct UsualConfig {
   static constexpr bool kSharesLast = false;   // in ping-pong: both write the last tile of a CTA
   static constexpr bool kTwoWidths = false;    // some tiles are 8 columns narrower
   static constexpr bool kBatched = false;
+  static constexpr bool kGated = false;          // two products: halves of a tile of B,
+  static constexpr bool kAdjacentGates = false;  // or every other column of it
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
   static constexpr bool kShiftedA = false, kShiftedB = false;  // rows off 16-byte boundaries
   static constexpr int kTileK = 64;                            // 128 bytes: one swizzled row
@@ -48,7 +50,7 @@ struct TileWalk {
   bool is_narrow = false;
 
   static constexpr int kRows = Config::kTileM * Config::kClusterM;
-  static constexpr int kColumns = Config::kTileN * Config::kClusterN;
+  static constexpr int kColumns = kResultColumns<Config> * Config::kClusterN;
 
   static __device__ __forceinline__ int first() {
     return static_cast<int>(blockIdx.x) / kClusterSize<Config>;
@@ -93,7 +95,7 @@ struct TileWalk {
     if constexpr (kClusterSize < Config >> 1 && Config::kSplitK == 1) {
       const int rank = cluster_rank<Config>();
       m += rank % Config::kClusterM * Config::kTileM;
-      n += rank / Config::kClusterM * Config::kTileN;
+      n += rank / Config::kClusterM * kResultColumns<Config>;
     }
     if constexpr (Config::kTwoWidths) {
       tile_column = column;
@@ -108,7 +110,7 @@ struct TileWalk {
   // would not add up to n.
   template <bool kSoon>
   __device__ __forceinline__ void narrow(const abi::GemmParams& p, int band, int columns) {
-    const int excess = columns * Config::kTileN - p.n;
+    const int excess = columns * kResultColumns<Config> - p.n;
     const int num_narrow = p.n % 8 == 0 && excess <= 8 * columns ? excess / 8 : 0;
     int first = band * num_narrow;
     if (!kSoon || band > 0) {
@@ -128,7 +130,7 @@ constexpr int kConsumersOfTile = Config::kCooperative ? 2 : 1;
 template <class Config>
 constexpr int kRowsOfConsumer = Config::kTileM / kConsumersOfTile<Config>;
 template <class Config>
-constexpr int kChunksAcross = (Config::kTileN + kChunkColumns - 1) / kChunkColumns;
+constexpr int kChunksAcross = (kResultColumns<Config> + kChunkColumns - 1) / kChunkColumns;
 template <class Config>
 constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> / kBlockRows* kChunksAcross<Config>;
 
@@ -188,7 +190,7 @@ template <class Config>
 __device__ __forceinline__ Chunk chunk_of(const TileWalk<Config>& tile, int group, int i) {
   constexpr int kAcross = kChunksAcross<Config>;
   const int across = i % kAcross;
-  const int column = Config::kTwoWidths ? tile.tile_column : tile.n / Config::kTileN;
+  const int column = Config::kTwoWidths ? tile.tile_column : tile.n / kResultColumns<Config>;
   const bool has_cut = Config::kTwoWidths ? tile.is_narrow : kHasCuts<Config>;
   return {tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
               i / kAcross * kBlockRows,

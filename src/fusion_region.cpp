@@ -109,7 +109,7 @@ double HostPlan::traffic(const Values& all, const Values& inside, const ir::Shap
 std::vector<ValueId> HostPlan::worth_computing(const plan::FusedGemm& step) const {
   const std::vector<ValueId> computed = plan::computed_values(plan_, step);
   const Values all(computed.begin(), computed.end());
-  const ir::Shape& tile = plan_.graph[step.gemm.matmul].type.shape;
+  const ir::Shape tile = space(plan_.graph, step.gemm);
   Values best = without_parts(all);
   for (bool improved = true; improved;) {
     improved = false;

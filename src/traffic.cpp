@@ -38,11 +38,14 @@ Transfer transfer(const ir::Graph& graph, ValueId id, std::string_view access, c
 
 void add_product(const Plan& plan, const FusedGemm& step, const Sizes& sizes, StepCost& result) {
   const plan::GemmDesc& gemm = step.gemm;
-  for (ValueId operand : {gemm.a.value, gemm.b.value}) {
+  const bool has_second = gemm.gating == plan::Gating::separate;
+  for (ValueId operand : {gemm.a.value, gemm.b.value, gemm.second_b.value}) {
+    if (operand == gemm.second_b.value && !has_second) continue;
     result.reads.push_back(transfer(plan.graph, operand, "operand", sizes));
   }
   result.dtype = gemm.a.dtype;
   result.flops = 2 * eval(gemm.m, sizes) * eval(gemm.n, sizes) * eval(gemm.k, sizes);
+  if (gemm.gating != plan::Gating::none) result.flops *= 2;
   for (const Dim& dim : gemm.batch) result.flops *= eval(dim, sizes);
 }
 
@@ -70,6 +73,7 @@ StepCost cost(const Plan& plan, const Step& step, const Sizes& sizes) {
     result.reads.push_back(std::move(read));
   }
   for (const plan::Store& store : epilogue.stores) {
+    if (store.part == plan::Part::second_half || store.part == plan::Part::odd) continue;
     result.writes.push_back(transfer(plan.graph, store.value, name(store.kind), sizes));
   }
   return result;

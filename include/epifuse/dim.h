@@ -25,6 +25,8 @@ class Dim {
   /// The value when there is no symbol in it.
   std::optional<std::int64_t> constant() const;
   bool is(std::int64_t value) const { return constant() == value; }
+  /// Its term without symbols; 0 if there is none.
+  std::int64_t constant_term() const;
   /// The name when this is one bare symbol.
   std::optional<std::string> symbol() const;
   /// Names of all symbols in it, sorted.

@@ -91,6 +91,10 @@ Value row_sum(const Value& x);
 Value row_max(const Value& x);  ///< largest of each row; NaN if any is
 Value col_sum(const Value& x);  ///< sum of each column
 Value col_max(const Value& x);  ///< largest of each column
+/// Two values of one dtype and shape [.., N] as one of shape [.., 2 N]: b behind a, or their
+/// elements by turns, a's first.
+Value concat(const Value& a, const Value& b);
+Value interleave(const Value& a, const Value& b);
 
 /// Any elementwise op of docs/epi.md by name, e.g. apply("gelu_erf", {x}).
 Value apply(std::string_view op, const std::vector<Value>& operands);

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "ir/op.h"
+#include "kernels/abi.h"
 
 namespace epifuse::codegen {
 namespace {
@@ -54,7 +56,8 @@ std::string_view index_of(Access access) {
 // Positional names, so that kernels that differ in tensor names only are the same kernel.
 std::vector<std::string> slot_names(const Epilogue& epilogue) {
   std::vector<std::string> names;
-  if (epilogue.has_accumulator) names.push_back("acc");
+  if (epilogue.is_gated()) names = {"gate", "up"};
+  if (epilogue.num_accumulators == 1) names = {"acc"};
   int counts[5] = {};
   for (const plan::Load& load : epilogue.loads) {
     names.push_back(
@@ -73,15 +76,24 @@ std::string literal(double value) {
   return text + "f";
 }
 
+std::string constant_text(const Epilogue& epilogue, const Compute& constant) {
+  const auto number =
+      std::count_if(epilogue.computes.data(), &constant,
+                    [](const Compute& compute) { return compute.op == ir::Op::constant; });
+  if (number >= std::ssize(run_time_constants(epilogue))) return literal(constant.value);
+  const auto num_parameters = std::ssize(loads_of(epilogue, Access::parameter));
+  return fmt::format("x.parameter[{}]", num_parameters + number);
+}
+
 std::string statement(const Epilogue& epilogue, const Compute& compute,
                       const std::vector<std::string>& names, Numerics numerics) {
-  if (compute.op == ir::Op::constant) return literal(compute.value);
+  if (compute.op == ir::Op::constant) return constant_text(epilogue, compute);
   std::vector<std::string> args;
   for (int a = 0; a < ir::info(compute.op).arity; ++a) {
     args.push_back(names[static_cast<std::size_t>(compute.args[static_cast<std::size_t>(a)])]);
   }
   if (compute.op == ir::Op::cast) {
-    const bool is_sum = epilogue.has_accumulator && compute.args[0] == 0;
+    const bool is_sum = compute.args[0] < epilogue.num_accumulators;
     if (is_sum && compute.dtype != DType::bf16) args[0] = fmt::format("detached({})", args[0]);
     return fmt::format("round_to<{}>({})", element_cuda(compute.dtype), args[0]);
   }
@@ -123,12 +135,17 @@ std::string types_line(const Epilogue& epilogue, std::string_view alias, Access 
 std::string stores_line(const Epilogue& epilogue) {
   std::vector<std::string> types, names;
   for (const plan::Store& store : epilogue.stores) {
-    if (epilogue.has_accumulator && store.kind != plan::StoreKind::tile) continue;
+    if (epilogue.has_accumulator() && store.kind != plan::StoreKind::tile) continue;
     types.emplace_back(element_cuda(store.dtype));
     names.push_back(store.name);
   }
   const std::string line = fmt::format("  using Stores = Types<{}>;", fmt::join(types, ", "));
   return names.empty() ? line + "\n" : fmt::format("{}  // {}\n", line, fmt::join(names, ", "));
+}
+
+std::string_view accumulators_text(const Epilogue& epilogue) {
+  if (epilogue.is_gated()) return "float gate, float up, ";
+  return epilogue.has_accumulator() ? "float acc, " : "";
 }
 
 std::string body(const Epilogue& epilogue, Numerics numerics) {
@@ -144,8 +161,11 @@ std::string body(const Epilogue& epilogue, Numerics numerics) {
   }
   for (std::size_t i = 0; i < epilogue.computes.size(); ++i) {
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_compute()) + i;
-    out += fmt::format("    const float {} = {};\n", names[slot],
-                       statement(epilogue, epilogue.computes[i], names, numerics));
+    const Compute& compute = epilogue.computes[i];
+    out += fmt::format("    const float {} = {};", names[slot],
+                       statement(epilogue, compute, names, numerics));
+    if (compute.op == ir::Op::constant) out += fmt::format("  // {}", number_text(compute.value));
+    out += "\n";
   }
   int result = 0;
   for (int i : result_order(epilogue)) {
@@ -184,13 +204,25 @@ std::string_view reduce_cuda(plan::StoreKind kind) {
 std::vector<int> result_order(const Epilogue& epilogue) {
   std::vector<int> order(epilogue.stores.size());
   std::iota(order.begin(), order.end(), 0);
-  if (!epilogue.has_accumulator) return order;
+  if (!epilogue.has_accumulator()) return order;
   const auto rank = [&](int i) {
     const plan::StoreKind kind = epilogue.stores[static_cast<std::size_t>(i)].kind;
     return reduces_rows(kind) ? 1 : reduces_columns(kind) ? 2 : 0;
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
   return order;
+}
+
+std::vector<double> run_time_constants(const Epilogue& epilogue) {
+  const std::size_t room =
+      std::size_t{abi::kMaxScalars} - loads_of(epilogue, Access::parameter).size();
+  std::vector<double> constants;
+  for (const Compute& compute : epilogue.computes) {
+    if (compute.op == ir::Op::constant && constants.size() < room) {
+      constants.push_back(compute.value);
+    }
+  }
+  return constants;
 }
 
 std::vector<int> loads_of(const Epilogue& epilogue, Access access) {
@@ -209,12 +241,13 @@ std::string epilogue_cuda(const Epilogue& epilogue, Numerics numerics) {
   out += types_line(epilogue, "Tiles", Access::tile);
   out += types_line(epilogue, "Scalars", Access::scalar);
   out += stores_line(epilogue);
-  out += fmt::format("  static constexpr int kNumParameters = {};\n\n",
-                     loads_of(epilogue, Access::parameter).size());
+  out += fmt::format(
+      "  static constexpr int kNumParameters = {};\n\n",
+      loads_of(epilogue, Access::parameter).size() + run_time_constants(epilogue).size());
   out += fmt::format(
       "  static __device__ __forceinline__ void apply({}const Operands<Epilogue>& x,\n"
       "                                               float (&out)[{}]) {{\n",
-      epilogue.has_accumulator ? "float acc, " : "", epilogue.stores.size());
+      accumulators_text(epilogue), epilogue.stores.size());
   out += body(epilogue, numerics);
   out += "  }\n};\n";
   return out;

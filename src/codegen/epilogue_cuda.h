@@ -16,7 +16,7 @@ namespace epifuse::codegen {
 //     Types<F32>;     // s[] using Stores = Types<Bf16>;     // y[m, n] static constexpr int
 //     kNumParameters = 1;  // alpha
 //
-//     // acc: the product at (m, n), in f32
+//     // acc: the product at (m, n), in f32; of a gated product there are two, gate and up
 //     static __device__ __forceinline__ void apply(float acc, const Operands<Epilogue>& x,
 //                                                  float (&out)[1]) {
 //       const float b = x.row[0];
@@ -39,6 +39,10 @@ std::string_view reduce_cuda(plan::StoreKind kind);
 // The order of a step's results in `out`, as indices into Epilogue::stores. Of a product: what is
 // stored in full, row reductions, column reductions; of a tail: as they are.
 std::vector<int> result_order(const plan::Epilogue& epilogue);
+
+// The constants that kernels take at run time, behind the parameters: as many as fit beside those.
+// So graphs that differ in an alpha or a limit share a kernel.
+std::vector<double> run_time_constants(const plan::Epilogue& epilogue);
 
 // The loads of one access, as indices into Epilogue::loads.
 std::vector<int> loads_of(const plan::Epilogue& epilogue, plan::Access access);

@@ -39,6 +39,7 @@ struct GemmConfig {
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile
+  int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
   bool operator==(const GemmConfig&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
@@ -85,6 +86,9 @@ struct Bound {
   std::vector<BoundTensor> tensors;
   std::vector<double> scalars;
 };
+
+// The part of a bound value that a store writes.
+BoundTensor stored(const Bound& bound, const plan::Store& store);
 
 // A tensor map to encode into the parameter block: row-major matrices seen through boxes.
 struct TensorMapRequest {

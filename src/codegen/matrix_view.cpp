@@ -67,23 +67,43 @@ void merge_batch_dims(std::vector<std::int64_t>& sizes, std::vector<BatchedView*
 
 // Tensors of a product in the order of GemmViews.
 struct GemmTensors {
-  std::vector<const BoundTensor*> tensors;
+  std::vector<BoundTensor> tensors;
   std::vector<DType> dtypes;
   std::vector<std::string_view> names;
 };
 
 GemmTensors tensors_of(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound) {
   GemmTensors out;
-  const auto add = [&](ir::ValueId value, DType dtype) {
-    out.tensors.push_back(&bound.tensors[static_cast<std::size_t>(value)]);
+  const auto add = [&](ir::ValueId value, DType dtype, const BoundTensor& tensor) {
+    out.tensors.push_back(tensor);
     out.dtypes.push_back(dtype);
     out.names.push_back(plan.graph[value].name);
   };
-  add(step.gemm.a.value, step.gemm.a.dtype);
-  add(step.gemm.b.value, step.gemm.b.dtype);
-  for (const plan::Load& load : step.epilogue.loads) add(load.value, load.dtype);
-  for (const plan::Store& store : step.epilogue.stores) add(store.value, store.dtype);
+  const auto at = [&](ir::ValueId value) { return bound.tensors[static_cast<std::size_t>(value)]; };
+  const plan::GemmDesc& gemm = step.gemm;
+  add(gemm.a.value, gemm.a.dtype, at(gemm.a.value));
+  add(gemm.b.value, gemm.b.dtype, at(gemm.b.value));
+  if (gemm.gating == plan::Gating::separate) {
+    add(gemm.second_b.value, gemm.second_b.dtype, at(gemm.second_b.value));
+  }
+  for (const plan::Load& load : step.epilogue.loads) add(load.value, load.dtype, at(load.value));
+  for (const plan::Store& store : step.epilogue.stores) {
+    add(store.value, store.dtype, stored(bound, store));
+  }
   return out;
+}
+
+// The parts of b that the two products of a gated one multiply.
+void share_out(const plan::GemmDesc& gemm, GemmViews& views) {
+  if (gemm.gating != plan::Gating::halves && gemm.gating != plan::Gating::interleaved) return;
+  MatrixView& first = views.b;
+  const bool by_turns = gemm.gating == plan::Gating::interleaved;
+  first.rows /= 2;
+  const std::int64_t step = by_turns ? first.row_stride : first.rows * first.row_stride;
+  if (by_turns) first.row_stride *= 2;
+  views.second_b = first;
+  views.second_b.data = static_cast<const char*>(first.data) +
+                        step * static_cast<std::int64_t>(size_bytes(gemm.b.dtype));
 }
 
 GemmViews arrange(const plan::FusedGemm& step, const std::vector<MatrixView>& views) {
@@ -91,7 +111,12 @@ GemmViews arrange(const plan::FusedGemm& step, const std::vector<MatrixView>& vi
   // In memory a is [m, k] and b is [k, n] unless transposed; the kernel reads both with K last.
   out.a = step.gemm.a.transposed ? transposed(views[0]) : views[0];
   out.b = step.gemm.b.transposed ? views[1] : transposed(views[1]);
-  const auto loads = views.begin() + 2;
+  auto loads = views.begin() + 2;
+  if (step.gemm.gating == plan::Gating::separate) {
+    out.second_b = step.gemm.second_b.transposed ? *loads : transposed(*loads);
+    ++loads;
+  }
+  share_out(step.gemm, out);
   const auto stores = loads + static_cast<std::ptrdiff_t>(step.epilogue.loads.size());
   out.loads.assign(loads, stores);
   out.stores.assign(stores, views.end());
@@ -102,7 +127,7 @@ std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTen
                                       plan::WhyNot* why) {
   std::vector<MatrixView> views;
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
-    const auto view = as_matrix(*tensors.tensors[i], tensors.dtypes[i]);
+    const auto view = as_matrix(tensors.tensors[i], tensors.dtypes[i]);
     if (!view) {
       *why = uneven_rows(tensors.names[i]);
       return std::nullopt;
@@ -113,6 +138,18 @@ std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTen
 }
 
 }  // namespace
+
+BoundTensor stored(const Bound& bound, const plan::Store& store) {
+  BoundTensor tensor = bound.tensors[static_cast<std::size_t>(store.value)];
+  if (store.part == plan::Part::whole) return tensor;
+  ir::Layout& layout = tensor.layout;
+  std::int64_t& stride = layout.strides.back();
+  layout.shape.back() /= 2;
+  if (store.part == plan::Part::second_half) layout.offset += layout.shape.back() * stride;
+  if (store.part == plan::Part::odd) layout.offset += stride;
+  if (store.part == plan::Part::even || store.part == plan::Part::odd) stride *= 2;
+  return tensor;
+}
 
 std::optional<MatrixView> as_matrix(const BoundTensor& tensor, DType dtype) {
   const ir::Layout& layout = tensor.layout;
@@ -207,7 +244,7 @@ std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGem
   std::vector<std::int64_t> sizes = ir::eval(step.gemm.batch, bound.sizes);
   std::vector<BatchedView> batched;
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
-    batched.push_back(batched_view(*tensors.tensors[i], tensors.dtypes[i], sizes.size()));
+    batched.push_back(batched_view(tensors.tensors[i], tensors.dtypes[i], sizes.size()));
   }
   std::vector<BatchedView*> pointers;
   for (BatchedView& view : batched) pointers.push_back(&view);

@@ -47,6 +47,7 @@ std::optional<plan::WhyNot> why_not_row_classes(const MatrixView& view, DType dt
 struct GemmViews {
   std::int64_t batch_outer = 1, batch_inner = 1;
   MatrixView a, b;                 // a[m, k], b[n, k]
+  MatrixView second_b;             // where gated: the operand of the second product
   std::vector<MatrixView> loads;   // one for each of the epilogue's; of parameters it means nothing
   std::vector<MatrixView> stores;  // as many as the epilogue's
 };

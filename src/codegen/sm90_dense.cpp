@@ -190,6 +190,8 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
   add(variant.shifted_a, "bool kShiftedA", true, "rows of a start off 16-byte boundaries");
   add(variant.shifted_b, "bool kShiftedB", true, "rows of b start off 16-byte boundaries");
   add(!gemm.batch.empty(), "bool kBatched", true, "one product after another");
+  add(config.products > 1, "bool kGated", true, "a tile of b holds columns of two products");
+  add(has_adjacent_gates(gemm), "bool kAdjacentGates", true, "by turns");
   add(config.cluster_m > 1, "int kClusterM", config.cluster_m, "CTAs that share tiles of B");
   add(config.cluster_n > 1, "int kClusterN", config.cluster_n, "CTAs that share tiles of A");
   add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs that share the sums of a tile");
@@ -218,6 +220,9 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   }
   if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a")) return no;
   if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
+  if (gemm.gating == plan::Gating::separate) {
+    if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
+  }
   for (const plan::Load& load : step.epilogue.loads) {
     if (auto no = why_not_load(load)) return no;
   }

@@ -22,6 +22,11 @@ Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const G
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
               const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits);
 
+// Columns of a tile's results.
+inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
+// Whether a gated product reads both of its operands as one, whose columns go to them by turns.
+bool has_adjacent_gates(const plan::GemmDesc& gemm);
+
 constexpr int kNarrower = 8;  // columns, of a narrow tile where tiles have two widths
 
 // Bytes of one stage of operands and its barriers.
@@ -40,8 +45,9 @@ bool is_single(const GemmConfig& config);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90_loads.cuh).
 bool loads_in_ring(const plan::Epilogue& epilogue, const GemmConfig& config,
                    const GemmVariant& variant);
-// Chunks of 64 x 64 of a tile, the last of a row of them counted whole.
-int chunks_of_tile(int tile_m, int tile_n);
+// Chunks of 64 x 64 results of a tile, the last of a row of them counted whole.
+int chunks_of_tile(int tile_m, int columns);
+int chunks_of_tile(const GemmConfig& config);
 // Of the last chunk of a row of chunks, where it is cut (kCutColumns in kernels/sm90_chunk.cuh).
 int cut_columns(const GemmConfig& config);
 
@@ -50,6 +56,7 @@ struct Pressure {
   int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
   int rows = 0;                         // row vectors
   int reductions = 0;
+  int products = 1;           // accumulators of an element
   int cost = 0;               // instructions an element
   bool rounds = false;        // keeps roundings, and with them more values
   bool vectors = false;       // more than the one row vector of a bias
@@ -65,6 +72,7 @@ struct Tiling {
   int raster = 1;             // tiles along m that are walked side by side
   bool is_one_wave = false;   // no CTA has a second tile
 };
+// `sizes`: of the results.
 Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits& limits);
 
 }  // namespace epifuse::codegen::sm90_dense

@@ -110,7 +110,7 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   // Loads have one barrier each, stores two; where there are no stores, loads have their second.
   const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
   return kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
-                       rows * config.tile_n * 4 + barriers * kBarrierBytes) +
+                       rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
          staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
          (loads > 0 && !variant.is_shifted() ? kBarrierBytes : 0);
 }
@@ -120,16 +120,16 @@ int accumulators(const Shape& shape) {
   return shape.m * shape.n / 128 / (shape.cooperative ? 2 : 1);
 }
 
-// Chunks of 64 x 64 of one consumer.
-int chunks(const Shape& shape) {
-  return chunks_of_tile(shape.m, shape.n) / (shape.cooperative ? 2 : 1);
+int chunks_of_consumer(const GemmConfig& config) {
+  return chunks_of_tile(config) / (config.cooperative ? 2 : 1);
 }
 
 // Ping-pong consumers share the last tile of a CTA. Not the tile of large problems: at short K the
 // code between two of its tiles is what limits, and one tile of many is not worth more of it.
-bool shares_last(const Shape& shape) {
+bool shares_last(const Shape& shape, int products) {
   const bool is_largest = shape.m == 128 && shape.n == 192;
-  return !shape.cooperative && shape.split_k == 1 && !is_largest && chunks(shape) > 1;
+  const bool has_parts = chunks_of_tile(shape.m, shape.n / products) > 1;
+  return !shape.cooperative && shape.split_k == 1 && !is_largest && has_parts;
 }
 
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
@@ -155,9 +155,19 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
-  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape);
+  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape, p.products);
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
+}
+
+// Of a gated product a tile of B has two parts of whole groups of 16 columns, and where it runs
+// along N of whole blocks of 64.
+bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm) {
+  constexpr int kGroupColumns = 16;
+  if (gemm.gating == plan::Gating::none) return true;
+  if (shape.two_widths || shape.n % (2 * kGroupColumns) != 0) return false;
+  if (gemm.b.major == plan::Major::k || has_adjacent_gates(gemm)) return true;
+  return shape.n % (2 * kChunkColumns) == 0;
 }
 
 bool takes_shifted_rows(const GemmConfig& config) {
@@ -209,11 +219,9 @@ int enough_stages(const GemmConfig& config) {
 // tile in flight, they arrive under the other mainloops.
 void fit_depth(const Epilogue& epilogue, GemmConfig& config, int GemmConfig::*depth, int most,
                const TargetInfo& target) {
-  const int chunks_of_consumer =
-      chunks_of_tile(config.tile_m, config.tile_n) / (config.cooperative ? 2 : 1);
   const int fewest = std::min(stages_that_fit(epilogue, config, target), enough_stages(config));
   for (int tried = config.split_k > 1 ? 1 : most; tried > 1; --tried) {
-    if (chunks_of_consumer % tried != 0) continue;
+    if (chunks_of_consumer(config) % tried != 0) continue;
     GemmConfig deeper = config;
     deeper.*depth = tried;
     if (stages_that_fit(epilogue, deeper, target) < fewest) continue;
@@ -230,15 +238,16 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   config.tile_n = shape.n;
   config.math_columns = math_columns(registers, shape, !step.gemm.batch.empty());
   config.cooperative = shape.cooperative;
-  config.shares_last = shares_last(shape);
+  config.shares_last = shares_last(shape, epilogue.num_accumulators);
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
   config.cluster_n = shape.cluster_n;
   config.split_k = shape.split_k;
+  config.products = epilogue.num_accumulators;
   const bool in_ring = loads_in_ring(epilogue, config, {});
   config.in_place = !in_ring && can_stage_in_place(epilogue);
   if (config.in_place) {
-    fit_depth(epilogue, config, &GemmConfig::load_depth, chunks(shape), target);
+    fit_depth(epilogue, config, &GemmConfig::load_depth, chunks_of_consumer(config), target);
   } else {
     if (registers.load_slots > 0 && !in_ring) {
       fit_depth(epilogue, config, &GemmConfig::load_depth, 2, target);
@@ -253,6 +262,7 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
 
 Pressure pressure(const Epilogue& epilogue) {
   Pressure out;
+  out.products = epilogue.num_accumulators;
   for (const plan::Compute& compute : epilogue.computes) {
     out.rounds = out.rounds || compute.op == ir::Op::cast;
     out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
@@ -283,13 +293,21 @@ bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const Gem
   return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
 }
 
-int chunks_of_tile(int tile_m, int tile_n) {
+int chunks_of_tile(int tile_m, int columns) {
   constexpr int kBlockRows = 64;
-  return tile_m / kBlockRows * ((tile_n + kChunkColumns - 1) / kChunkColumns);
+  return tile_m / kBlockRows * ((columns + kChunkColumns - 1) / kChunkColumns);
+}
+
+int chunks_of_tile(const GemmConfig& config) {
+  return chunks_of_tile(config.tile_m, result_columns(config));
 }
 
 int cut_columns(const GemmConfig& config) {
-  return config.two_widths ? kChunkColumns - kNarrower : config.tile_n % kChunkColumns;
+  return config.two_widths ? kChunkColumns - kNarrower : result_columns(config) % kChunkColumns;
+}
+
+bool has_adjacent_gates(const plan::GemmDesc& gemm) {
+  return gemm.gating == plan::Gating::interleaved && gemm.b.major != plan::Major::k;
 }
 
 int stage_bytes(const GemmConfig& config) {
@@ -302,6 +320,7 @@ int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVar
 
 std::optional<GemmConfig> fitted(const FusedGemm& step, const GemmConfig& config,
                                  const GemmVariant& variant, const TargetInfo& target) {
+  if (config.products > 1 && (variant.swapped || variant.shifted_b)) return std::nullopt;
   if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
     return std::nullopt;
   }
@@ -325,6 +344,7 @@ std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target)
         !takes_most_accumulators(registers, shape, !step.gemm.batch.empty())) {
       continue;
     }
+    if (!suits_gate(shape, step.gemm)) continue;
     const GemmConfig config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);

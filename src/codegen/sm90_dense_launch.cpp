@@ -9,7 +9,6 @@
 #include "codegen/epilogue_cuda.h"
 #include "codegen/matrix_view.h"
 #include "codegen/sm90_dense.h"
-#include "epifuse/tensor.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90_dense {
@@ -21,7 +20,7 @@ using plan::WhyNot;
 
 // These mirror kernels/sm90_dense.cuh.
 constexpr int kThreads = 384;
-constexpr int kWarpRows = 16, kBlockRows = 64, kChunkColumns = 64;
+constexpr int kBlockRows = 64;
 constexpr int kSwizzleBytes = 128;
 constexpr int kSmallestTile = 64;
 
@@ -85,6 +84,20 @@ GemmViews swapped(GemmViews views) {
 // The operand as the rows in which TMA reads it.
 MatrixView rows_of(const plan::Operand& operand, const MatrixView& view) {
   return operand.major == plan::Major::k ? view : transposed(view);
+}
+
+// The columns of both products, of which `first` has every other one.
+MatrixView both_gates(MatrixView first) {
+  first.rows *= 2;
+  first.row_stride /= 2;
+  return first;
+}
+
+// What is read for b, one after the other.
+std::vector<MatrixView> views_of_b(const plan::GemmDesc& gemm, const GemmViews& views) {
+  if (gemm.gating == plan::Gating::none) return {views.b};
+  if (has_adjacent_gates(gemm)) return {both_gates(views.b)};
+  return {views.b, views.second_b};
 }
 
 bool is_shifted(const plan::Operand& operand, const MatrixView& view) {
@@ -205,11 +218,25 @@ class Binder {
       add_shifted_operand(offsetof(abi::ShiftedGemmParams, b), 1, views_.b, b, config_.tile_n,
                           all_params_.b);
     } else {
-      add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, config_.tile_n / config_.cluster_m);
+      add_b(b);
     }
     if (config_.two_widths) {
       add_operand(offsetof(abi::GemmParams, b_narrow), 1, views_.b, b,
                   config_.tile_n / config_.cluster_m - kNarrower);
+    }
+  }
+
+  // Of two products side by side each has a map, for half of a tile.
+  void add_b(const plan::Operand& b) {
+    const int tile_rows = config_.tile_n / config_.cluster_m;
+    if (config_.products == 1) {
+      add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, tile_rows);
+    } else if (has_adjacent_gates(step_.gemm)) {
+      add_operand(offsetof(abi::GemmParams, b), 1, both_gates(views_.b), b, tile_rows);
+    } else {
+      add_operand(offsetof(abi::GemmParams, b), 1, views_.b, b, result_columns(config_));
+      add_operand(offsetof(abi::GemmParams, second_b), abi::kSecondB, views_.second_b, b,
+                  result_columns(config_));
     }
   }
 
@@ -264,6 +291,9 @@ class Binder {
           break;
         case Access::tile: break;
       }
+    }
+    for (const double constant : run_time_constants(step_.epilogue)) {
+      params_.parameters[parameters++] = static_cast<float>(constant);
     }
   }
 
@@ -326,57 +356,29 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
                                plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(step.gemm.a, views->a)) return no;
-  return why_not_operand(step.gemm.b, views->b);
+  for (const MatrixView& view : views_of_b(step.gemm, *views)) {
+    const bool is_gated = step.gemm.gating != plan::Gating::none;
+    if (is_gated && is_shifted(step.gemm.b, view)) {
+      return why_not_tma(rows_of(step.gemm.b, view), step.gemm.b.dtype,
+                         plan.graph[step.gemm.b.value].name);
+    }
+    if (auto no = why_not_operand(step.gemm.b, view)) return no;
+  }
+  return std::nullopt;
 }
 
 GemmVariant variant(const plan::Plan& plan, const FusedGemm& step, const Bound& bound) {
   GemmViews views = require_views(plan, step, bound);
   GemmVariant out;
-  out.swapped = wants_swap(full_size(step, views));
+  const bool is_gated = step.gemm.gating != plan::Gating::none;
+  out.swapped = !is_gated && wants_swap(full_size(step, views));
   if (out.swapped) views = swapped(views);
   const FullSize full = full_size(step, views);
   const plan::GemmDesc& gemm = step.gemm;
   out.shifted_a = is_shifted(out.swapped ? gemm.b : gemm.a, views.a);
-  out.shifted_b = is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
+  out.shifted_b = !is_gated && is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
   out.plain_loads = plain_bits(full.loads, full.load_dtypes);
   out.plain_stores = plain_bits(full.stores, full.store_dtypes);
-  return out;
-}
-
-Partials partials(const FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
-                  const Sizes& sizes, const DeviceLimits& limits) {
-  constexpr std::int64_t kInVectors = 4;  // rows that a tail can read 16 bytes at a time
-  std::vector<std::int64_t> shape;
-  std::int64_t batch = 1;
-  for (const Dim& dim : step.gemm.batch) {
-    shape.push_back(dim.eval(sizes));
-    batch *= shape.back();
-  }
-  std::int64_t m = step.gemm.m.eval(sizes), n = step.gemm.n.eval(sizes);
-  if (variant.swapped) std::swap(m, n);
-  const bool rows = std::any_of(step.epilogue.stores.begin(), step.epilogue.stores.end(),
-                                [](const auto& store) { return reduces_rows(store.kind); });
-  const Tiling tiling = tile(config, {batch, m, n, 0}, limits);
-  std::int64_t parts = 0, length = 0;  // of whole tiles
-  Partials out;
-  if (rows != variant.swapped) {
-    parts = tiling.columns * config.cluster_n * round_up_div(config.tile_n, kChunkColumns);
-    out.num_parts = cut_columns(config) > 0 ? parts : round_up_div(n, kChunkColumns);
-    length = m;
-  } else {
-    const std::int64_t tile_rows = config.tile_m * config.cluster_m;
-    parts = round_up_div(m, tile_rows) * tile_rows / kWarpRows;
-    out.num_parts = round_up_div(m, kWarpRows);
-    length = n;
-  }
-  const std::int64_t stride = round_up_div(length, kInVectors) * kInVectors;
-  shape.push_back(parts);
-  out.layout.strides = TensorView::dense_strides(shape);
-  for (std::int64_t& each : out.layout.strides) each *= stride;
-  shape.push_back(length);
-  out.layout.strides.push_back(1);
-  out.layout.shape = std::move(shape);
-  out.bytes = static_cast<std::size_t>(batch * parts * stride) * sizeof(float);
   return out;
 }
 

@@ -65,9 +65,9 @@ std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) /
 // Columns of tiles such that all tiles fill whole waves, as long as the narrow width allows.
 std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& sizes, int at_once) {
   const std::int64_t rows = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m);
-  const std::int64_t fewest = round_up_div(sizes.n, config.tile_n);
+  const std::int64_t fewest = round_up_div(sizes.n, result_columns(config));
   if (sizes.n % kNarrower != 0) return fewest;
-  const std::int64_t most = sizes.n / (config.tile_n - kNarrower);
+  const std::int64_t most = sizes.n / (result_columns(config) - kNarrower);
   std::int64_t best = fewest;
   double best_waves = 0;
   for (std::int64_t columns = fewest; columns <= most; ++columns) {
@@ -95,11 +95,11 @@ int clusters_at_once(int size, const DeviceLimits& limits) {
 // wide where narrow ones would not add up to n.
 double columns_of_busiest(const GemmConfig& config, const GemmSizes& sizes, std::int64_t columns,
                           double waves) {
-  const std::int64_t excess = columns * config.tile_n - sizes.n;
+  const std::int64_t excess = columns * result_columns(config) - sizes.n;
   const bool adds_up = sizes.n % kNarrower == 0 && excess <= kNarrower * columns;
-  if (!config.two_widths || !adds_up) return config.tile_n;
+  if (!config.two_widths || !adds_up) return result_columns(config);
   const double mean = static_cast<double>(sizes.n) / static_cast<double>(columns);
-  return mean + (config.tile_n - mean) / waves;
+  return mean + (result_columns(config) - mean) / waves;
 }
 
 double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std::int64_t k) {
@@ -130,7 +130,7 @@ double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& con
                        kReductionClocks * load.reductions;
   double chunks = config.tile_m * columns / kChunk;
   if (is_single(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
-    const int all = chunks_of_tile(config.tile_m, config.tile_n);
+    const int all = chunks_of_tile(config);
     chunks = static_cast<double>(round_up_div(all, config.split_k));
   } else if (config.split_k > 1) {
     chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
@@ -141,7 +141,7 @@ double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& con
 
 // Of the last tile's epilogue, where both ping-pong consumers share it.
 double shared_clocks(const GemmConfig& config, double epilogue) {
-  const int chunks = chunks_of_tile(config.tile_m, config.tile_n);
+  const int chunks = chunks_of_tile(config);
   const double share = (chunks + 1) / 2 / static_cast<double>(chunks);
   return std::min(epilogue, epilogue * share + kHandOverClocks);
 }
@@ -152,7 +152,8 @@ double memory_us(const Pressure& load, const GemmConfig& config, const GemmSizes
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k);
   const double full = load.load_slots + load.store_slots;
-  const double bytes = static_cast<double>(sizes.batch) * kBytes * (m * k + n * k + m * n * full);
+  const double bytes =
+      static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
   const bool is_apart = config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
   return (bytes + std::min(bytes, kDirtyBytes)) / kBytesPerUs * (is_apart ? 1 + kReadAgain : 1);
 }
@@ -164,8 +165,9 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits
   const int size = cluster_size(config);
   const int at_once = clusters_at_once(size, limits);
   Tiling out;
-  out.columns = config.two_widths ? columns_of_two_widths(config, sizes, at_once)
-                                  : round_up_div(sizes.n, config.tile_n * config.cluster_n);
+  out.columns = config.two_widths
+                    ? columns_of_two_widths(config, sizes, at_once)
+                    : round_up_div(sizes.n, result_columns(config) * config.cluster_n);
   out.tiles = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m) * out.columns;
   const std::int64_t clusters =
       config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
@@ -184,7 +186,7 @@ double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const 
   const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
   const Pressure load = pressure(step.epilogue);
-  const double main = main_clocks(config, columns, sizes.m, sizes.k);
+  const double main = main_clocks(config, columns * config.products, sizes.m, sizes.k);
   const double epilogue =
       epilogue_clocks(load, loads_in_ring(step.epilogue, config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;

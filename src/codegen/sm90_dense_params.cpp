@@ -46,6 +46,7 @@ std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& confi
       end_of(offsetof(GemmParams, rows), num_rows, sizeof(abi::Vector)),
       end_of(offsetof(GemmParams, cols), num_cols, sizeof(abi::Vector)),
       end_of(offsetof(GemmParams, b_narrow), config.two_widths, sizeof(abi::TensorMap)),
+      end_of(offsetof(GemmParams, second_b), epilogue.is_gated(), sizeof(abi::TensorMap)),
       end_of_maps(num_loads, offsetof(FullSizeMaps, load)),
       end_of_maps(num_stores,
                   cuts ? offsetof(FullSizeMaps, cut_store) : offsetof(FullSizeMaps, store)),

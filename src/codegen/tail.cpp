@@ -87,7 +87,7 @@ std::vector<int> tail_load_order(const Epilogue& epilogue) {
 }
 
 TailShape tail_shape(const Epilogue& epilogue) {
-  EPIFUSE_CHECK(!epilogue.has_accumulator, "a tail has no accumulator");
+  EPIFUSE_CHECK(!epilogue.has_accumulator(), "a tail has no accumulator");
   EPIFUSE_CHECK(tail_load_order(epilogue).size() <= std::size_t{abi::kMaxTailLoads},
                 "more loads than a tail kernel has room for");
   EPIFUSE_CHECK(epilogue.stores.size() <= std::size_t{abi::kMaxTailStores},

@@ -73,17 +73,16 @@ Operand operand_of(const BoundTensor& tensor, DType dtype, const std::vector<std
 Loops loops_of(const plan::Tail& tail, const Bound& bound) {
   Loops loops;
   loops.sizes = ir::eval(tail.shape, bound.sizes);
-  const auto add = [&](ir::ValueId value, DType dtype) -> Operand& {
-    loops.operands.push_back(
-        operand_of(bound.tensors[static_cast<std::size_t>(value)], dtype, loops.sizes));
+  const auto add = [&](const BoundTensor& tensor, DType dtype) -> Operand& {
+    loops.operands.push_back(operand_of(tensor, dtype, loops.sizes));
     return loops.operands.back();
   };
   for (int i : tail_load_order(tail.epilogue)) {
     const plan::Load& load = tail.epilogue.loads[static_cast<std::size_t>(i)];
-    add(load.value, load.dtype);
+    add(bound.tensors[static_cast<std::size_t>(load.value)], load.dtype);
   }
   for (const plan::Store& store : tail.epilogue.stores) {
-    Operand& operand = add(store.value, store.dtype);
+    Operand& operand = add(stored(bound, store), store.dtype);
     const std::size_t rank = loops.rank();
     if (reduces_rows(store.kind)) operand.strides[rank - 1] = 0;
     if (reduces_columns(store.kind)) operand.strides[rank - 2] = 0;
@@ -227,6 +226,9 @@ Launch tail_launch(const plan::Plan&, const plan::Tail& tail, const Bound& bound
     const ir::ValueId value = tail.epilogue.loads[static_cast<std::size_t>(i)].value;
     p.parameters[num_parameters++] =
         static_cast<float>(bound.scalars[static_cast<std::size_t>(value)]);
+  }
+  for (const double constant : run_time_constants(tail.epilogue)) {
+    p.parameters[num_parameters++] = static_cast<float>(constant);
   }
   std::int64_t num_outer = 1;
   for (int d = 0; d < abi::kMaxRank - 2; ++d) num_outer *= p.sizes[d];

@@ -243,6 +243,8 @@ Value row_sum(const Value& x) { return unary(Op::row_sum, x); }
 Value row_max(const Value& x) { return unary(Op::row_max, x); }
 Value col_sum(const Value& x) { return unary(Op::col_sum, x); }
 Value col_max(const Value& x) { return unary(Op::col_max, x); }
+Value concat(const Value& a, const Value& b) { return binary(Op::concat, a, b); }
+Value interleave(const Value& a, const Value& b) { return binary(Op::interleave, a, b); }
 Value min(const Value& a, const Value& b) { return binary(Op::min, a, b); }
 Value max(const Value& a, const Value& b) { return binary(Op::max, a, b); }
 Value pow(const Value& a, const Value& b) { return binary(Op::pow, a, b); }

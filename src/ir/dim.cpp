@@ -88,6 +88,11 @@ std::optional<std::int64_t> Dim::constant() const {
   return std::nullopt;
 }
 
+std::int64_t Dim::constant_term() const {
+  const bool has_one = !terms_.empty() && terms_.back().symbols.empty();
+  return has_one ? terms_.back().factor : 0;
+}
+
 std::optional<std::string> Dim::symbol() const {
   const bool bare = terms_.size() == 1 && terms_[0].factor == 1 && terms_[0].symbols.size() == 1;
   return bare ? std::optional(terms_[0].symbols[0]) : std::nullopt;

@@ -151,6 +151,17 @@ TensorType infer_reduction(const Graph& graph, const Node& node) {
   return type;
 }
 
+TensorType infer_join(const Graph& graph, const Node& node) {
+  const TensorType& first = graph[node.args[0]].type;
+  const TensorType& second = graph[node.args[1]].type;
+  if (first.shape.empty() || first.shape != second.shape || first.dtype != second.dtype) {
+    fail(graph, node, "two values of one dtype and one shape of at least 1 dim");
+  }
+  TensorType type{first.dtype, first.shape, {}};
+  type.shape.back() = type.shape.back() * 2;
+  return type;
+}
+
 [[noreturn]] void fail_matmul(const Graph& graph, const Node& node, std::string_view problem) {
   const Node& a = graph[node.args[0]];
   const Node& b = graph[node.args[1]];
@@ -204,6 +215,7 @@ TensorType infer_unchecked(const Graph& graph, const Node& node) {
     case OpKind::view: return infer_view(graph, node);
     case OpKind::cast: return infer_cast(graph, node);
     case OpKind::reduction: return infer_reduction(graph, node);
+    case OpKind::join: return infer_join(graph, node);
     case OpKind::source: break;
     default: return infer_elementwise(graph, node);
   }

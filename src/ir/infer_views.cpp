@@ -65,8 +65,11 @@ Dim slice_size(const SliceRange& range, const Dim& size, const Node& operand) {
   if (const std::optional<std::int64_t> known = length.constant()) {
     return *known / range.step + (*known % range.step != 0 ? 1 : 0);
   }
-  const std::optional<Dim> quotient = length.divide(range.step);
-  if (!quotient) fail("a step that divides stop - start where that is symbolic");
+  // Rounded up: q + ceil(c / step) for a length of step q + c, where c is its constant term.
+  const std::int64_t past = length.constant_term() % range.step;
+  const Dim padded = length + (past > 0 ? range.step - past : -past);
+  const std::optional<Dim> quotient = padded.divide(range.step);
+  if (!quotient) fail("a step that divides the symbols' part of stop - start");
   return *quotient;
 }
 

@@ -41,6 +41,8 @@ constexpr OpInfo kOps[] = {
     structural(Op::row_max, "row_max", 1, OpKind::reduction),
     structural(Op::col_sum, "col_sum", 1, OpKind::reduction),
     structural(Op::col_max, "col_max", 1, OpKind::reduction),
+    structural(Op::concat, "concat", 2, OpKind::join),
+    structural(Op::interleave, "interleave", 2, OpKind::join),
 #define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err, \
                    cost)                                                                         \
   {Op::name,                                                                                     \
@@ -90,6 +92,7 @@ bool is_elementwise(Op op) {
 }
 bool is_view(Op op) { return info(op).kind == OpKind::view; }
 bool is_reduction(Op op) { return info(op).kind == OpKind::reduction; }
+bool is_join(Op op) { return info(op).kind == OpKind::join; }
 bool is_source(Op op) { return info(op).kind == OpKind::source; }
 
 }  // namespace epifuse::ir

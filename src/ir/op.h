@@ -22,12 +22,24 @@ enum class Op : std::uint8_t {
   row_max,
   col_sum,  // [.., M, N] -> [.., 1, N]
   col_max,
+  concat,      // [.., N] and [.., N] -> [.., 2 N], one behind the other
+  interleave,  // the same, elements by turns
 #define EPIFUSE_OP(name, ...) name,
 #include "ir/ops.def"
 #undef EPIFUSE_OP
 };
 
-enum class OpKind : std::uint8_t { source, matmul, view, cast, reduction, arith, compare, select };
+enum class OpKind : std::uint8_t {
+  source,
+  matmul,
+  view,
+  cast,
+  reduction,
+  join,
+  arith,
+  compare,
+  select
+};
 
 // One row of the op table. The error columns are explained in ops.def; structural ops have none.
 struct OpInfo {
@@ -52,6 +64,7 @@ std::optional<Op> op_from_name(std::string_view name);
 bool is_elementwise(Op op);  // arith, compare, select or cast
 bool is_view(Op op);
 bool is_reduction(Op op);
+bool is_join(Op op);    // concat or interleave
 bool is_source(Op op);  // input, scalar or constant
 
 }  // namespace epifuse::ir

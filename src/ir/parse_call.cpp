@@ -25,6 +25,7 @@ class CallParser {
   Op parse_op();
   void parse_constant(Node& node);
   void parse_matmul(Node& node);
+  void parse_join(Node& node);
   void parse_transpose(Node& node);
   void parse_permutation(Node& node, std::size_t rank);
   void parse_slice(Node& node);
@@ -74,6 +75,8 @@ Node CallParser::parse() {
     case Op::row_max:
     case Op::col_sum:
     case Op::col_max: node.args = {state_.parse_value()}; break;
+    case Op::concat:
+    case Op::interleave: parse_join(node); break;
     default: parse_elementwise(node);
   }
   return node;
@@ -96,6 +99,13 @@ void CallParser::parse_matmul(Node& node) {
   operand(node.transpose_b);
   node.type.dtype = lexer_.accept("->") ? state_.parse_dtype("a dtype such as f32")
                                         : state_.graph[node.args[0]].type.dtype;
+}
+
+// join = ( "concat" | "interleave" ) value "," value
+void CallParser::parse_join(Node& node) {
+  node.args = {state_.parse_value()};
+  lexer_.expect(",", fmt::format("',' and the second operand of '{}'", name(node.op)));
+  node.args.push_back(state_.parse_value());
 }
 
 // transpose = "transpose" value [ "[" integer { "," integer } "]" ]; alone: swaps the last two dims

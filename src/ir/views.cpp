@@ -164,6 +164,29 @@ std::optional<int> unit_stride_dim(const Graph& graph, ValueId id) {
   return unit ? std::optional(static_cast<int>(*unit)) : std::nullopt;
 }
 
+bool is_column_slice(const Graph& graph, ValueId view) {
+  const Node& node = graph[view];
+  if (node.op != Op::slice || node.ranges.empty()) return false;
+  const Shape& shape = operand_shape(graph, node);
+  for (std::size_t d = 0; d + 1 < shape.size(); ++d) {
+    if (node.ranges[d] != SliceRange{Dim{}, shape[d], 1}) return false;
+  }
+  return true;
+}
+
+Halves halves(const Graph& graph, ValueId first, ValueId second) {
+  if (!is_column_slice(graph, first) || !is_column_slice(graph, second)) return Halves::none;
+  const ValueId operand = graph[first].args[0];
+  const Shape& shape = graph[first].type.shape;
+  if (graph[second].args[0] != operand || graph[second].type.shape != shape) return Halves::none;
+  if (shape.back() * 2 != graph[operand].type.shape.back()) return Halves::none;
+  const SliceRange& a = graph[first].ranges.back();
+  const SliceRange& b = graph[second].ranges.back();
+  if (!a.start.is(0)) return Halves::none;
+  if (a.step == 1 && b.step == 1 && b.start == shape.back()) return Halves::behind;
+  return a.step == 2 && b.step == 2 && b.start.is(1) ? Halves::by_turns : Halves::none;
+}
+
 std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& storage_layout,
                               const Sizes& sizes) {
   std::optional<Layout> layout = storage_layout;

@@ -19,6 +19,14 @@ std::vector<bool> varies(const Graph& graph, ValueId id);
 // The dim of `id` along which memory is surely contiguous (stride 1), if one is known now.
 std::optional<int> unit_stride_dim(const Graph& graph, ValueId id);
 
+// Whether `view` is a slice that leaves all dims of its operand as they are but the last.
+bool is_column_slice(const Graph& graph, ValueId view);
+
+// Two column slices of one value that share it out: its halves, or every other column.
+enum class Halves : std::uint8_t { none, behind, by_turns };
+// How `first`, then `second`, share out their operand.
+Halves halves(const Graph& graph, ValueId first, ValueId second);
+
 // Where a view starts and steps in its storage, in elements.
 struct Layout {
   std::int64_t offset = 0;

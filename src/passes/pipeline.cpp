@@ -14,7 +14,8 @@ constexpr std::string_view kCommonSubexpressions = "Makes values that are comput
 // values must be one first; canonicalise makes x * x of one value a square, and different spellings
 // alike, hence common_subexpressions on both sides of it. A fold leaves constants and ops that
 // canonicalise has a shorter spelling for. Sinking a reshape reshapes the same residual once for
-// each user: the last merge makes these one. Nothing after it leaves dead code.
+// each user, and slices that were pushed meet other slices: the last merge makes equal ones one.
+// Nothing after it leaves dead code.
 constexpr Pass kPasses[] = {
     {"common_subexpressions", common_subexpressions, false, kCommonSubexpressions},
     {"canonicalise", canonicalise, false, kCanonicalise},
@@ -24,6 +25,9 @@ constexpr Pass kPasses[] = {
     {"canonicalise", canonicalise, false, kCanonicalise},
     {"sink_reshapes", sink_reshapes, false,
      "Moves reshapes of matmul results behind the elementwise work on them."},
+    {"push_slices", push_slices, false,
+     "Takes halves of a matmul's columns before the elementwise work on all of them."},
+    {"canonicalise", canonicalise, false, kCanonicalise},
     {"common_subexpressions", common_subexpressions, false, kCommonSubexpressions},
     {"dead_code", dead_code, false, "Drops what no output needs."},
 };

@@ -33,5 +33,6 @@ ir::Graph fold_activations(const ir::Graph& graph);  // rows of fold_rules.def
 ir::Graph common_subexpressions(const ir::Graph& graph);
 ir::Graph dead_code(const ir::Graph& graph);
 ir::Graph sink_reshapes(const ir::Graph& graph);  // f(reshape(a), b) = reshape(f(a, reshape(b)))
+ir::Graph push_slices(const ir::Graph& graph);    // f(a, b)[half] = f(a[half], b[half])
 
 }  // namespace epifuse::passes

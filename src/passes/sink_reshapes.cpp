@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "ir/views.h"
 #include "passes/pipeline.h"
 #include "passes/rewriter.h"
 
@@ -30,6 +31,17 @@ Shape with_last(const Shape& lead, const Dim& last) {
   Shape shape = lead;
   shape.back() = last;
   return shape;
+}
+
+std::vector<ir::SliceRange> whole(const Shape& shape) {
+  std::vector<ir::SliceRange> ranges;
+  for (const Dim& dim : shape) ranges.push_back({Dim{}, dim, 1});
+  return ranges;
+}
+
+bool cuts_columns_only(const Node& slice, const Shape& shape) {
+  const std::vector<ir::SliceRange> all = whole(shape);
+  return std::equal(all.begin(), all.end() - 1, slice.ranges.begin());
 }
 
 // The shape that an operand of this shape takes when the result goes from shape `to` back to
@@ -59,11 +71,30 @@ class ReshapeSinker {
  private:
   // `node` as a reshape of the same work on what its operands are reshapes of.
   std::optional<Node> sink(const Node& node) {
+    if (node.op == Op::slice) return sink_slice(node);
     if (!ir::is_elementwise(node.op) && !is_row_reduction(node.op)) return std::nullopt;
     for (const ValueId arg : node.args) {
       if (std::optional<Node> sunk = sink_past(node, arg)) return sunk;
     }
     return std::nullopt;
+  }
+
+  // Columns of a reshape as a reshape of the columns.
+  std::optional<Node> sink_slice(const Node& node) {
+    const ValueId view = node.args[0];
+    if (rewriter_[view].op != Op::reshape || !is_from_matmul(rewriter_[view].args[0])) {
+      return std::nullopt;
+    }
+    const ValueId operand = rewriter_[view].args[0];
+    const Shape from = rewriter_[operand].type.shape, to = rewriter_[view].type.shape;
+    if (!keeps_last_dim(from, to) || !cuts_columns_only(node, to)) return std::nullopt;
+    Node inner = node;
+    inner.args = {operand};
+    inner.ranges = whole(from);
+    inner.ranges.back() = node.ranges.back();
+    Node outer = with_op(node, Op::reshape, {rewriter_.add(std::move(inner))});
+    outer.name = rewriter_.fresh_name(node.name, "view");
+    return outer;
   }
 
   // The same, taking the shape before the reshape `view`, one of the operands.
@@ -110,14 +141,17 @@ class ReshapeSinker {
     return rewriter_.add(std::move(view));
   }
 
-  // Whether `id` is a matmul or elementwise work on one. Answers are kept: the graph only grows.
+  // Whether `id` is a matmul, or elementwise work on one or on columns of one. Answers are kept:
+  // the graph only grows.
   bool is_from_matmul(ValueId id) {
     for (auto next = from_matmul_.size(); next <= static_cast<std::size_t>(id); ++next) {
-      const Node& node = rewriter_[static_cast<ValueId>(next)];
+      const auto at = static_cast<ValueId>(next);
+      const Node& node = rewriter_[at];
       const auto any = [this](ValueId arg) { return from_matmul_[static_cast<std::size_t>(arg)]; };
       from_matmul_.push_back(
           node.op == Op::matmul ||
-          (ir::is_elementwise(node.op) && std::any_of(node.args.begin(), node.args.end(), any)));
+          ((ir::is_elementwise(node.op) || ir::is_column_slice(rewriter_.graph(), at)) &&
+           std::any_of(node.args.begin(), node.args.end(), any)));
     }
     return from_matmul_[static_cast<std::size_t>(id)];
   }
@@ -131,7 +165,8 @@ class ReshapeSinker {
 
 // f(reshape(a), b, ..) = reshape(f(a, reshape(b), ..)), where a comes from a matmul and the reshape
 // splits or merges dims before the last one; b is a full tensor, one value a row, a row vector or a
-// single value. So [B*S, N] results viewed as [B, S, N] fuse with [B, S, N] residuals.
+// single value. Columns of a reshape are a reshape of columns. So [B*S, N] results viewed as
+// [B, S, N] fuse with [B, S, N] residuals.
 ir::Graph sink_reshapes(const ir::Graph& graph) { return ReshapeSinker(graph).run(); }
 
 }  // namespace epifuse::passes

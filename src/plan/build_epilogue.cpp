@@ -3,6 +3,7 @@
 // With `exact`, a value is rounded to its dtype before anything else in the step reads it; a store
 // rounds by itself. A cast to f32 of what is in a register does nothing.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -41,11 +42,13 @@ class Builder {
   bool is_read_here(ValueId value) const;
   void add_loads();
   void compute(ValueId value);
+  Slot as_read(ValueId value, Slot slot);
   Slot unrounded(ValueId value);
   Slot cast_to(ValueId value, Slot operand);
   Slot operand(ValueId arg);
   Slot append(const Compute& compute);
   void add_store(ValueId value, Slot source);
+  void add_halves(ValueId value, bool behind, std::array<Slot, 2> sources);
 
   const Facts& facts_;
   const ir::Graph& graph_;
@@ -63,7 +66,7 @@ bool Builder::is_read_here(ValueId value) const {
 }
 
 Epilogue Builder::build() {
-  epilogue_.has_accumulator = draft_.matmul >= 0;
+  epilogue_.num_accumulators = draft_.matmul < 0 ? 0 : draft_.gate ? 2 : 1;
   add_loads();
   for (ValueId value : draft_.values) compute(value);
   return std::move(epilogue_);
@@ -73,7 +76,8 @@ Epilogue Builder::build() {
 void Builder::add_loads() {
   for (ValueId value : draft_.values) {
     for (ValueId operand : facts_.operands[index(value)]) {
-      if (holds(draft_.values, operand) || slots_.count(operand) != 0) continue;
+      const bool is_computed_here = holds(draft_.values, facts_.producer(operand));
+      if (is_computed_here || slots_.count(operand) != 0) continue;
       slots_[operand] = epilogue_.first_compute();
       epilogue_.loads.push_back(make_load(graph_, operand, draft_.space));
     }
@@ -82,19 +86,33 @@ void Builder::add_loads() {
 
 void Builder::compute(ValueId value) {
   const Node& node = graph_[value];
-  Slot slot = unrounded(value);
-  const bool is_stored = holds(draft_.stores, value);
+  if (ir::is_join(node.op)) {
+    return add_halves(value, node.op == Op::concat, {operand(node.args[0]), operand(node.args[1])});
+  }
+  if (draft_.gate && value == draft_.matmul && draft_.gate->gating != Gating::separate) {
+    slots_[draft_.gate->first] = as_read(draft_.gate->first, 0);
+    slots_[draft_.gate->second] = as_read(draft_.gate->second, 1);
+    if (!holds(draft_.stores, value)) return;
+    return add_halves(value, draft_.gate->gating == Gating::halves, {0, 1});
+  }
+  const Slot slot = unrounded(value);
   if (ir::is_reduction(node.op)) return add_store(value, slot);
+  slots_[value] = as_read(value, slot);
+  if (holds(draft_.stores, value)) add_store(value, slots_[value]);
+}
+
+// The slot of `value` for those that read it in the step.
+Slot Builder::as_read(ValueId value, Slot slot) {
+  const Node& node = graph_[value];
   const bool rounds = exact_ && node.type.dtype != DType::f32 &&
                       node.type.dtype != DType::boolean && node.op != Op::cast;
-  if (rounds && is_read_here(value)) slot = append({Op::cast, {slot, -1, -1}, 0, node.type.dtype});
-  slots_[value] = slot;
-  if (is_stored) add_store(value, slot);
+  if (!rounds || !is_read_here(value)) return slot;
+  return append({Op::cast, {slot, -1, -1}, 0, node.type.dtype});
 }
 
 Slot Builder::unrounded(ValueId value) {
   const Node& node = graph_[value];
-  if (node.op == Op::matmul) return 0;
+  if (node.op == Op::matmul) return draft_.gate && value == draft_.gate->second ? 1 : 0;
   if (ir::is_reduction(node.op)) return operand(node.args[0]);
   if (node.op == Op::cast) return cast_to(value, operand(node.args[0]));
   Compute compute{node.op, {-1, -1, -1}, 0, DType::f32};
@@ -133,6 +151,13 @@ Slot Builder::append(const Compute& compute) {
 void Builder::add_store(ValueId value, Slot source) {
   const Node& node = graph_[value];
   epilogue_.stores.push_back({node.name, value, node.type.dtype, store_kind(node.op), source});
+}
+
+void Builder::add_halves(ValueId value, bool behind, std::array<Slot, 2> sources) {
+  add_store(value, sources[0]);
+  epilogue_.stores.back().part = behind ? Part::first_half : Part::even;
+  add_store(value, sources[1]);
+  epilogue_.stores.back().part = behind ? Part::second_half : Part::odd;
 }
 
 }  // namespace

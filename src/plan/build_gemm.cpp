@@ -31,8 +31,9 @@ Operand make_operand(const Graph& graph, ValueId value, bool transposed, bool k_
 // Rows of all batches as the rows of one product: A [batch.., M, K] is walked by one stride over
 // batch and m, B is the same for all, and so is, or does, all that the epilogue reads.
 bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
-  const Shape& space = graph[gemm.matmul].type.shape;
-  if (space.size() < 3 || gemm.b.batched || gemm.a.transposed) return false;
+  const Shape space = plan::space(graph, gemm);
+  if (space.size() < 3 || gemm.b.batched || gemm.second_b.batched) return false;
+  if (gemm.a.transposed) return false;
   Shape a_space(space.begin(), space.end() - 1);
   a_space.push_back(gemm.k);
   const std::vector<bool> varies = varies_in(graph, gemm.a.value, a_space);
@@ -55,12 +56,18 @@ bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
 
 }  // namespace
 
-FusedGemm build_gemm(const Graph& graph, ValueId matmul, Epilogue epilogue) {
-  const Node& node = graph[matmul];
-  const Shape& space = node.type.shape;
+Shape space(const Graph& graph, const GemmDesc& gemm) {
+  Shape shape = graph[gemm.matmul].type.shape;
+  shape.back() = gemm.n;
+  return shape;
+}
+
+FusedGemm build_gemm(const Graph& graph, const StepDraft& draft, Epilogue epilogue) {
+  const Node& node = graph[draft.matmul];
+  const Shape& space = draft.space;
   const Shape& a_shape = graph[node.args[0]].type.shape;
   GemmDesc gemm;
-  gemm.matmul = matmul;
+  gemm.matmul = draft.matmul;
   gemm.a = make_operand(graph, node.args[0], node.transpose_a, !node.transpose_a);
   gemm.b = make_operand(graph, node.args[1], node.transpose_b, node.transpose_b);
   gemm.batch.assign(space.begin(), space.end() - 2);
@@ -68,6 +75,15 @@ FusedGemm build_gemm(const Graph& graph, ValueId matmul, Epilogue epilogue) {
   gemm.n = space[space.size() - 1];
   gemm.k = a_shape[a_shape.size() - (node.transpose_a ? 2 : 1)];
   gemm.result = node.type.dtype;
+  if (draft.gate) {
+    gemm.gating = draft.gate->gating;
+    gemm.first = draft.gate->first;
+    gemm.second = draft.gate->second;
+  }
+  if (gemm.gating == Gating::separate) {
+    const Node& second = graph[gemm.second];
+    gemm.second_b = make_operand(graph, second.args[1], second.transpose_b, second.transpose_b);
+  }
   if (folds(graph, gemm, epilogue)) {
     gemm.flattened = true;
     for (const Dim& dim : gemm.batch) gemm.m = dim * gemm.m;

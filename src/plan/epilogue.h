@@ -31,8 +31,8 @@ struct Load {
   bool operator==(const Load&) const = default;
 };
 
-// Index of a value in an epilogue: the accumulator is 0 when there is one, then come the loads,
-// then one value per compute.
+// Index of a value in an epilogue: first the accumulators, of which a gated product has two, then
+// the loads, then one value per compute.
 using Slot = int;
 
 struct Compute {
@@ -49,22 +49,29 @@ std::string_view name(StoreKind kind);
 bool reduces_rows(StoreKind kind);     // x[m, n] over n
 bool reduces_columns(StoreKind kind);  // x[m, n] over m
 
+// Which elements of the value's memory a store writes: all, or every one of a half of the columns.
+enum class Part : std::uint8_t { whole, first_half, second_half, even, odd };
+std::string_view name(Part part);
+
 struct Store {
   std::string name;
   ir::ValueId value;  // in Plan::graph: an output or a temporary
   DType dtype;        // rounding to it is part of the store
   StoreKind kind;
   Slot source;
+  Part part = Part::whole;  // others of tiles only
   bool operator==(const Store&) const = default;
 };
 
 struct Epilogue {
-  bool has_accumulator = false;
+  int num_accumulators = 0;  // 1 of a product, 2 of a gated one
   std::vector<Load> loads;
   std::vector<Compute> computes;
   std::vector<Store> stores;
 
-  Slot first_load() const { return has_accumulator ? 1 : 0; }
+  bool has_accumulator() const { return num_accumulators > 0; }
+  bool is_gated() const { return num_accumulators == 2; }
+  Slot first_load() const { return num_accumulators; }
   Slot first_compute() const { return first_load() + static_cast<Slot>(loads.size()); }
   Slot num_slots() const { return first_compute() + static_cast<Slot>(computes.size()); }
   bool reduces() const;  // whether a store is a reduction
@@ -76,7 +83,7 @@ struct Epilogue {
 //   t0 = add acc, b
 //   store y: bf16 = t0
 std::string print(const Epilogue& epilogue);
-// "acc", the load's name or "t3".
+// "acc" ("gate" and "up" where there are two), the load's name or "t3".
 std::string slot_name(const Epilogue& epilogue, Slot slot);
 void verify(const Epilogue& epilogue);  // throws InternalError
 

@@ -23,10 +23,16 @@ bool is_computed(Op op) { return !ir::is_source(op) && !ir::is_view(op); }
 
 const ir::Shape& iteration_shape(const Graph& graph, ValueId id) {
   const Node& node = graph[id];
-  return ir::is_reduction(node.op) ? graph[node.args[0]].type.shape : node.type.shape;
+  const bool is_operand = ir::is_reduction(node.op) || ir::is_join(node.op);
+  return is_operand ? graph[node.args[0]].type.shape : node.type.shape;
 }
 
-Facts::Facts(const Graph& graph_)
+const ir::Shape& Facts::space(ValueId id) const {
+  const Gate* gate = gates.of(id);
+  return gate != nullptr ? graph[gate->first].type.shape : iteration_shape(graph, id);
+}
+
+Facts::Facts(const Graph& graph_, bool pairs)
     : graph(graph_),
       is_live(graph.nodes.size()),
       is_output(graph.nodes.size()),
@@ -39,6 +45,7 @@ Facts::Facts(const Graph& graph_)
     storage.push_back(ir::is_view(graph[id].op) ? storage[index(graph[id].args[0])] : id);
   }
   find_live();
+  if (pairs) gates = Gates(graph, is_live);
   for (ValueId id = 0; id < size; ++id) {
     if (is_live[index(id)] && computed(id)) find_reads(id);
   }
@@ -65,17 +72,22 @@ void Facts::find_reads(ValueId id) {
     if (computed(origin)) {
       std::vector<ValueId>& of_origin = dependents[index(origin)];
       if (of_origin.empty() || of_origin.back() != id) of_origin.push_back(id);
-      if (through_memory || loaded != origin) needs_memory[index(origin)] = true;
+      const bool is_in_registers = loaded == origin || producer(loaded) == origin;
+      if (through_memory || !is_in_registers) needs_memory[index(origin)] = true;
     }
     if (through_memory || graph[loaded].op == Op::constant || reads(id, loaded)) continue;
     operands[index(id)].push_back(loaded);
     readers[index(loaded)].push_back(id);
+    std::vector<ValueId>& of_producer = readers[index(producer(loaded))];
+    if (of_producer.empty() || of_producer.back() != id) of_producer.push_back(id);
   }
 }
 
 bool Facts::reads(ValueId reader, ValueId value) const {
   const std::vector<ValueId>& all = operands[index(reader)];
-  return std::find(all.begin(), all.end(), value) != all.end();
+  return std::any_of(all.begin(), all.end(), [&](ValueId operand) {
+    return operand == value || producer(operand) == value;
+  });
 }
 
 }  // namespace epifuse::plan

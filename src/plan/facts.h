@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "plan/gates.h"
 
 namespace epifuse::plan {
 
@@ -15,23 +16,32 @@ ir::ValueId loaded_value(const ir::Graph& graph, ir::ValueId id);
 bool is_computed(ir::Op op);
 
 struct Facts {
-  explicit Facts(const ir::Graph& graph);
+  // `pairs`: products that meet in one op are one step's.
+  explicit Facts(const ir::Graph& graph, bool pairs = true);
 
   const ir::Graph& graph;
   std::vector<bool> is_live;    // an output depends on it
   std::vector<bool> is_output;  // of the graph
-  // A matmul operand, an output or seen through a view: its elements must be in memory.
+  Gates gates;
+  // A matmul operand, an output or seen through a view (of a gate's columns: by another than an
+  // elementwise op): its elements must be in memory.
   std::vector<bool> needs_memory;
   std::vector<ir::ValueId> storage;                  // ir::storage of every value
   std::vector<std::vector<ir::ValueId>> operands;    // of elementwise ops and reductions: what they
                                                      // load, each once, constants left out
   std::vector<std::vector<ir::ValueId>> readers;     // live elementwise ops and reductions that
-                                                     // load exactly this value
+                                                     // load exactly this value, or columns of it
   std::vector<std::vector<ir::ValueId>> dependents;  // of a computed value: live computed values
                                                      // that read it in any way
 
   bool computed(ir::ValueId id) const { return is_computed(graph[id].op); }
-  bool reads(ir::ValueId reader, ir::ValueId value) const;  // value is among its operands
+  // What a step computes when it has `operand` in registers: the matmul whose columns it is, or
+  // itself.
+  ir::ValueId producer(ir::ValueId operand) const { return gates.producer(operand); }
+  // The shape that a step has when `id` is computed in it.
+  const ir::Shape& space(ir::ValueId id) const;
+  // Whether `value`, or columns that a gate takes of it, is among the reader's operands.
+  bool reads(ir::ValueId reader, ir::ValueId value) const;
 
  private:
   void find_live();
@@ -40,7 +50,7 @@ struct Facts {
 
 inline std::size_t index(ir::ValueId id) { return static_cast<std::size_t>(id); }
 
-// The shape that a step has when `id` is computed in it: of a reduction, its operand's.
+// The shape that a step has when `id` is computed in it: of a reduction or a join, its operand's.
 const ir::Shape& iteration_shape(const ir::Graph& graph, ir::ValueId id);
 
 }  // namespace epifuse::plan

@@ -23,12 +23,21 @@ bool reduces_rows(Op op) { return op == Op::row_sum || op == Op::row_max; }
 void StoreCount::join(ValueId value) {
   const std::vector<ValueId>& readers = facts_.readers[index(value)];
   num_readers_left_[value] = readers.size();
-  if (facts_.needs_memory[index(value)] || !readers.empty()) ++num_stores_;
-  for (ValueId operand : facts_.operands[index(value)]) {
-    const auto left = num_readers_left_.find(operand);
+  if (facts_.needs_memory[index(value)] || !readers.empty()) num_stores_ += num_stores_of(value);
+  std::set<ValueId> producers;  // each once, also of two halves of a gate's columns
+  for (ValueId operand : facts_.operands[index(value)]) producers.insert(facts_.producer(operand));
+  for (ValueId producer : producers) {
+    const auto left = num_readers_left_.find(producer);
     if (left == num_readers_left_.end() || --left->second > 0) continue;
-    if (!facts_.needs_memory[index(operand)]) --num_stores_;
+    if (!facts_.needs_memory[index(producer)]) num_stores_ -= num_stores_of(producer);
   }
+}
+
+// What has two halves is stored as two.
+int StoreCount::num_stores_of(ValueId value) const {
+  const Gate* gate = facts_.gates.of(value);
+  const bool has_halves = gate != nullptr && gate->gating != Gating::separate;
+  return has_halves || ir::is_join(facts_.graph[value].op) ? 2 : 1;
 }
 
 Grower::Grower(Draft& draft, ValueId seed)
@@ -36,12 +45,15 @@ Grower::Grower(Draft& draft, ValueId seed)
       facts_(draft.facts),
       seed_(seed),
       is_gemm_(draft.is_gemm(seed)),
-      space_(iteration_shape(draft.graph(), seed)),
+      space_(draft.facts.space(seed)),
       loads_(draft.graph(), is_gemm_, space_),
       stores_(draft.facts) {}
 
 void Grower::run() {
   join(seed_);
+  if (const Gate* gate = facts_.gates.of(seed_); gate != nullptr && is_partner(gate->second)) {
+    push(gate->second, true);
+  }
   while (!candidates_.empty() && joined_.size() < legal_size_ + kMaxLookahead &&
          num_visits_ < kMaxVisits) {
     const ValueId step = queue_.begin()->second;
@@ -113,25 +125,33 @@ void Grower::push(ValueId value, bool as_candidate) {
 void Grower::push_siblings(ValueId value) {
   for (ValueId operand : facts_.operands[index(value)]) {
     const std::vector<ValueId>& readers = facts_.readers[index(operand)];
-    if (in_step(operand) || readers.size() > kMaxSiblings) continue;
+    if (is_at_hand(operand) || readers.size() > kMaxSiblings) continue;
     if (draft_.graph()[operand].type.shape != space_) continue;
     for (ValueId reader : readers) {
       const ValueId step = draft_.order.step_of(reader);
       // Only forward, so that everything before it has been visited.
       if (draft_.order.position(step) <= draft_.order.position(value)) continue;
-      if (iteration_shape(draft_.graph(), reader) == space_) push(reader, true);
+      if (facts_.space(reader) == space_) push(reader, true);
     }
   }
 }
 
 bool Grower::is_candidate(ValueId value) const {
   const Op op = draft_.graph()[value].op;
-  return !draft_.has_step[index(value)] && (ir::is_elementwise(op) || ir::is_reduction(op));
+  if (draft_.has_step[index(value)]) return false;
+  return ir::is_elementwise(op) || ir::is_reduction(op) || ir::is_join(op) || is_partner(value);
+}
+
+// The second product of a gate that this step computes.
+bool Grower::is_partner(ValueId value) const {
+  const Gate* gate = facts_.gates.of(value);
+  return gate != nullptr && gate->gating == Gating::separate && gate->first == seed_ &&
+         gate->second == value;
 }
 
 std::optional<Refusal> Grower::why_not(ValueId value) const {
   if (const auto refusal = why_not_operands(value)) return refusal;
-  if (iteration_shape(draft_.graph(), value) != space_) return Refusal{Reason::shape_differs};
+  if (facts_.space(value) != space_) return Refusal{Reason::shape_differs};
   if (const auto other = other_direction(value)) return Refusal{Reason::other_direction, *other};
   if (joined_.size() >= static_cast<std::size_t>(kMaxComputes)) return Refusal{Reason::too_long};
   if (const auto reason = loads_with(value).exceeded()) return Refusal{*reason};
@@ -142,8 +162,10 @@ std::optional<Refusal> Grower::why_not_operands(ValueId value) const {
   for (ValueId operand : facts_.operands[index(value)]) {
     const ValueId origin = facts_.storage[index(operand)];
     if (!facts_.computed(origin)) continue;
-    if (in_step(origin) && operand != origin) return Refusal{Reason::view_of_result, origin};
-    if (in_step(origin) && ir::is_reduction(draft_.graph()[origin].op)) {
+    const bool is_view = facts_.producer(operand) != origin;
+    if (in_step(origin) && is_view) return Refusal{Reason::view_of_result, origin};
+    const Op op = draft_.graph()[origin].op;
+    if (in_step(origin) && (ir::is_reduction(op) || ir::is_join(op))) {
       return Refusal{Reason::depends_on_later_step, origin};
     }
     if (!in_step(origin) && later_set_.count(draft_.order.step_of(origin))) {
@@ -168,7 +190,7 @@ std::optional<ValueId> Grower::other_direction(ValueId value) const {
 LoadSet Grower::loads_with(ValueId value) const {
   LoadSet loads = loads_;
   for (ValueId operand : facts_.operands[index(value)]) {
-    if (!in_step(operand)) loads.add(operand);
+    if (!is_at_hand(operand)) loads.add(operand);
   }
   return loads;
 }

@@ -40,6 +40,8 @@ class StoreCount {
 
  private:
   const Facts& facts_;
+  int num_stores_of(ir::ValueId value) const;
+
   int num_stores_ = 0;
   std::unordered_map<ir::ValueId, std::size_t> num_readers_left_;  // of values in the step
 };
@@ -60,6 +62,9 @@ class Grower {
   bool is_candidate(ir::ValueId value) const;
   std::optional<ir::ValueId> other_direction(ir::ValueId value) const;
   bool in_step(ir::ValueId value) const { return joined_set_.count(value) != 0; }
+  // Whether an operand is at hand: computed in the step, or columns of what is.
+  bool is_at_hand(ir::ValueId operand) const { return in_step(facts_.producer(operand)); }
+  bool is_partner(ir::ValueId value) const;
   void visit(ir::ValueId step);
   void join(ir::ValueId value);
   void refuse(ir::ValueId value, const Refusal& refusal);

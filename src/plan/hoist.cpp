@@ -1,6 +1,7 @@
 // Computes a value in the shape in which it is an output:
 //   reshape(f(a, matmul(b, w))) -> f(reshape(a), matmul(reshape(b), w))
-// where the reshape touches rows only. Other readers see the value through a reshape back.
+// where the reshape touches rows only; slices of columns and joins of them change likewise. Other
+// readers see the value through a reshape back.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -40,14 +41,25 @@ std::optional<Shape> operand_shape(const Shape& operand, const Shape& from, cons
   return result;
 }
 
-// The elementwise values and matmuls that must change shape together.
+// The rows of `rows`, the columns of `columns`.
+Shape with_columns(Shape rows, const Shape& columns) {
+  rows.back() = columns.back();
+  return rows;
+}
+
+// The values that must change shape together: elementwise ones, matmuls, columns of them and joins.
 class Component {
  public:
   Component(const Facts& facts, const Shape& to) : facts_(facts), graph_(facts.graph), to_(to) {}
   bool collect(ValueId root);
   const std::unordered_set<ValueId>& values() const { return values_; }
+  // The shape that one of `values` gets.
+  Shape new_shape(ValueId value) const {
+    return keeps_columns_ ? with_columns(to_, graph_[value].type.shape) : to_;
+  }
 
  private:
+  bool follows(ValueId arg, const Node& reader) const;
   bool can_change(ValueId value) const;
   bool can_change_matmul(const Node& node) const;
   bool readers_allow(ValueId value) const;
@@ -55,34 +67,50 @@ class Component {
   const Facts& facts_;
   const Graph& graph_;
   const Shape& to_;
+  bool keeps_columns_ = false;
   std::unordered_set<ValueId> values_;
 };
 
 bool Component::collect(ValueId root) {
   const Shape& from = graph_[root].type.shape;
+  keeps_columns_ = !from.empty() && !to_.empty() && from.back() == to_.back();
   std::vector<ValueId> open{root};
   while (!open.empty()) {
     const ValueId value = open.back();
     open.pop_back();
     if (!values_.insert(value).second) continue;
+    for (ValueId reader : facts_.readers[index(value)]) {
+      if (!ir::is_reduction(graph_[reader].op)) open.push_back(reader);
+    }
     if (graph_[value].op == Op::matmul) continue;
     for (ValueId arg : graph_[value].args) {
-      const Node& node = graph_[arg];
-      const bool follows = ir::is_elementwise(node.op) || node.op == Op::matmul;
-      if (follows && node.type.shape == from) open.push_back(arg);
+      if (follows(arg, graph_[value])) open.push_back(arg);
     }
   }
   return std::all_of(values_.begin(), values_.end(),
                      [&](ValueId value) { return can_change(value) && readers_allow(value); });
 }
 
+// Whether an operand changes with its reader.
+bool Component::follows(ValueId arg, const Node& reader) const {
+  const Node& node = graph_[arg];
+  if (ir::is_column_slice(graph_, arg)) return follows(node.args[0], node);
+  const bool is_of_kind =
+      ir::is_elementwise(node.op) || node.op == Op::matmul || ir::is_join(node.op);
+  const bool spans = ir::is_elementwise(reader.op)
+                         ? node.type.shape == reader.type.shape
+                         : ir::is_join(reader.op) || reader.op == Op::slice;
+  return is_of_kind && spans;
+}
+
 bool Component::can_change(ValueId value) const {
   const Node& node = graph_[value];
   if (facts_.is_output[index(value)]) return false;
   if (node.op == Op::matmul) return can_change_matmul(node);
+  if (ir::is_join(node.op) || node.op == Op::slice) return keeps_columns_;
   if (!ir::is_elementwise(node.op) || node.type.shape.empty() || to_.empty()) return false;
   return std::all_of(node.args.begin(), node.args.end(), [&](ValueId arg) {
-    return operand_shape(graph_[arg].type.shape, node.type.shape, to_).has_value();
+    return operand_shape(graph_[arg].type.shape, node.type.shape, new_shape(value)).has_value();
   });
 }
 
@@ -90,7 +118,7 @@ bool Component::can_change(ValueId value) const {
 bool Component::can_change_matmul(const Node& node) const {
   constexpr std::size_t kMaxMatmulRank = 5;
   return !node.transpose_a && node.type.shape.size() == 2 && to_.size() >= 2 &&
-         to_.size() <= kMaxMatmulRank && node.type.shape.back() == to_.back();
+         to_.size() <= kMaxMatmulRank && keeps_columns_;
 }
 
 // Elementwise readers would be cut off by the reshape back, unless they change too.
@@ -128,7 +156,9 @@ void Hoister::find_values(const Facts& facts) {
     if (!facts.computed(root) || new_shape_.count(root) != 0) continue;
     Component component(facts, shape);
     if (!component.collect(root)) continue;
-    for (ValueId value : component.values()) new_shape_.insert({value, shape});
+    for (ValueId value : component.values()) {
+      new_shape_.insert({value, component.new_shape(value)});
+    }
   }
 }
 
@@ -151,14 +181,21 @@ void Hoister::map_node(ValueId id) {
   const auto changed = new_shape_.find(id);
   for (std::size_t i = 0; i < node.args.size(); ++i) {
     Shape shape = from_[node.args[i]].type.shape;
-    if (changed != new_shape_.end() && node.op != Op::matmul) {
-      shape = *operand_shape(shape, node.type.shape, changed->second);
-    } else if (changed != new_shape_.end() && i == 0) {
-      const Dim k = shape.back();
-      shape = changed->second;
-      shape.back() = k;
+    if (changed != new_shape_.end()) {
+      const bool is_b = node.op == Op::matmul && i == 1;
+      if (ir::is_elementwise(node.op)) {
+        shape = *operand_shape(shape, node.type.shape, changed->second);
+      } else if (!is_b) {
+        shape = with_columns(changed->second, shape);
+      }
     }
     node.args[i] = with_shape(new_id_[index(node.args[i])], shape);
+  }
+  if (changed != new_shape_.end() && node.op == Op::slice) {
+    const ir::SliceRange columns = node.ranges.back();
+    node.ranges.clear();
+    for (const Dim& dim : changed->second) node.ranges.push_back({Dim{}, dim, 1});
+    node.ranges.back() = columns;
   }
   if (changed != new_shape_.end()) node.type = ir::infer_type(to_, node);
   to_.nodes.push_back(std::move(node));

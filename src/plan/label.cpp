@@ -39,7 +39,7 @@ class Labeller {
 };
 
 Labeller::Labeller(const Epilogue& epilogue) : epilogue_(epilogue) {
-  if (epilogue.has_accumulator) kinds_.push_back({true, true});
+  kinds_.assign(static_cast<std::size_t>(epilogue.num_accumulators), {true, true});
   for (const Load& load : epilogue.loads) {
     const bool tile = load.access == Access::tile;
     kinds_.push_back({tile || load.access == Access::col, tile || load.access == Access::row});
@@ -85,7 +85,7 @@ bool Labeller::is_named(std::size_t i) const {
   const Compute& compute = epilogue_.computes[i];
   if (compute.op == Op::cast || compute.op == Op::constant) return false;
   const auto slot = static_cast<std::size_t>(epilogue_.first_compute()) + i;
-  return !epilogue_.has_accumulator || kinds_[slot].is_tile();
+  return !epilogue_.has_accumulator() || kinds_[slot].is_tile();
 }
 
 std::string_view Labeller::word(const Compute& compute) const {
@@ -112,6 +112,7 @@ std::string Labeller::label() const {
   }
   bool first = true;
   for (const Store& store : epilogue_.stores) {
+    if (store.part == Part::second_half || store.part == Part::odd) continue;
     if (store.kind != StoreKind::tile) {
       add(name(store.kind));
     } else if (!first) {

@@ -8,12 +8,12 @@ namespace epifuse::plan {
 
 Plan make_plan(const ir::Graph& graph, const CompileOptions& options) {
   Plan plan{prepare(graph), options.numerics, options.allow_tf32, {}, {}};
-  const Facts facts(plan.graph);
+  const Facts facts(plan.graph, options.fuse);
   Steps drafts = draft_steps(facts, options.fuse);
   for (const StepDraft& draft : drafts.steps) {
     Epilogue epilogue = build_epilogue(facts, draft, options.numerics);
     if (draft.matmul >= 0) {
-      plan.steps.emplace_back(build_gemm(plan.graph, draft.matmul, std::move(epilogue)));
+      plan.steps.emplace_back(build_gemm(plan.graph, draft, std::move(epilogue)));
     } else {
       plan.steps.emplace_back(Tail{draft.space, std::move(epilogue)});
     }

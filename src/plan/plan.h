@@ -30,16 +30,25 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
-// D[batch.., m, n] = A[batch.., m, k] * B[batch.., k, n]
+// How the two products of a gated one lie: as halves of the columns of one matmul, as every other
+// column of it, or as two matmuls of the same A.
+enum class Gating : std::uint8_t { none, halves, interleaved, separate };
+std::string_view name(Gating gating);
+
+// D[batch.., m, n] = A[batch.., m, k] * B[batch.., k, n], and where it is gated a second such
+// product of the same sizes.
 struct GemmDesc {
   ir::ValueId matmul;  // the node in Plan::graph
-  Operand a, b;
-  ir::Shape batch;  // empty: one 2-D product
+  Operand a, b;        // b: all columns of the matmul, of both products where it gives both
+  ir::Shape batch;     // empty: one 2-D product
   Dim m, n, k;
   DType result = DType::bf16;  // dtype of the matmul's value in the graph
   // True when leading dims of `a` were folded into m (b and the epilogue do not vary along them):
   // `batch` is empty and m is their product with the rows.
   bool flattened = false;
+  Gating gating = Gating::none;
+  ir::ValueId first = -1, second = -1;  // where gated, what the two give: slices, or matmuls
+  Operand second_b{-1};                 // where they are separate
   bool operator==(const GemmDesc&) const = default;
 };
 
@@ -82,12 +91,15 @@ struct Plan {
 // With options.fuse false every op is a step of its own.
 Plan make_plan(const ir::Graph& graph, const CompileOptions& options);
 
-// A bare product that writes its result, and the tail that does the epilogue on it: what a target
-// runs when no family takes the fused step.
+// The shape that a product's epilogue works on: [batch.., m, n], batch dims not folded.
+ir::Shape space(const ir::Graph& graph, const GemmDesc& gemm);
+
+// Bare products that write their results, one for each matmul, and the tail that does the epilogue
+// on them: what a target runs when no family takes the fused step.
 struct Split {
-  FusedGemm gemm;
+  std::vector<FusedGemm> gemms;
   std::optional<Tail> tail;
-  ir::ValueId temporary = -1;  // the matmul value when it is not an output
+  std::vector<ir::ValueId> temporaries;  // matmul values that are no outputs
 };
 Split split(const Plan& plan, const FusedGemm& step);
 

@@ -31,7 +31,8 @@ std::string print(const Epilogue& epilogue, const Store& store) {
   const std::string source = slot_name(epilogue, store.source);
   const std::string kind =
       store.kind == StoreKind::tile ? "" : fmt::format("{} ", name(store.kind));
-  return fmt::format("store {}: {} = {}{}", store.name, name(store.dtype), kind, source);
+  const std::string part = store.part == Part::whole ? "" : fmt::format(" {}", name(store.part));
+  return fmt::format("store {}{}: {} = {}{}", store.name, part, name(store.dtype), kind, source);
 }
 
 std::string_view name(Major major) {
@@ -54,10 +55,15 @@ std::string print(const Plan& plan, const FusedGemm& step) {
   ir::Shape shape = gemm.batch;
   shape.push_back(gemm.m);
   shape.push_back(gemm.n);
-  return fmt::format("gemm {}: {}{}, k = {}{}  # {}\n  a {}\n  b {}\n",
-                     plan.graph[gemm.matmul].name, name(gemm.result), ir::print(shape),
-                     gemm.k.str(), gemm.flattened ? ", flattened" : "", label(step.epilogue),
-                     print(plan.graph, gemm.a), print(plan.graph, gemm.b));
+  const bool is_gated = gemm.gating != Gating::none;
+  std::string text = fmt::format(
+      "gemm {}: {}{}, k = {}{}{}  # {}\n  a {}\n  b {}\n", plan.graph[gemm.matmul].name,
+      name(gemm.result), ir::print(shape), gemm.k.str(), gemm.flattened ? ", flattened" : "",
+      is_gated ? fmt::format(", gated: {}", name(gemm.gating)) : "", label(step.epilogue),
+      print(plan.graph, gemm.a), print(plan.graph, gemm.b));
+  if (gemm.gating != Gating::separate) return text;
+  return text + fmt::format("  and {}: b {}\n", plan.graph[gemm.second].name,
+                            print(plan.graph, gemm.second_b));
 }
 
 std::string print(const Plan&, const Tail& tail) {
@@ -97,8 +103,19 @@ std::string_view name(StoreKind kind) {
   return "";
 }
 
+std::string_view name(Part part) {
+  switch (part) {
+    case Part::whole: return "whole";
+    case Part::first_half: return "first half";
+    case Part::second_half: return "second half";
+    case Part::even: return "even columns";
+    case Part::odd: return "odd columns";
+  }
+  return "";
+}
+
 std::string slot_name(const Epilogue& epilogue, Slot slot) {
-  if (slot < epilogue.first_load()) return "acc";
+  if (slot < epilogue.first_load()) return epilogue.is_gated() ? slot == 0 ? "gate" : "up" : "acc";
   if (slot >= epilogue.first_compute()) return fmt::format("t{}", slot - epilogue.first_compute());
   return epilogue.loads[static_cast<std::size_t>(slot - epilogue.first_load())].name;
 }

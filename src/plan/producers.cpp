@@ -54,7 +54,7 @@ class Absorber {
   std::optional<Reason> why_not_recomputed(ValueId value, const std::set<ValueId>& targets) const;
   Room with(ValueId value, ValueId step) const;
   void move(ValueId value, const std::set<ValueId>& targets);
-  const ir::Shape& space(ValueId step) const { return iteration_shape(draft_.graph(), step); }
+  const ir::Shape& space(ValueId step) const { return draft_.facts.space(step); }
 
   Draft& draft_;
   Hosts hosts_;
@@ -72,7 +72,7 @@ Absorber::Absorber(Draft& draft)
     }
     for (ValueId value : draft.order.values(step)) {
       for (ValueId operand : draft.facts.operands[index(value)]) {
-        if (!is_hosted(operand, step)) room.loads.add(operand);
+        if (!is_hosted(draft.facts.producer(operand), step)) room.loads.add(operand);
       }
     }
     rooms_[index(step)] = std::move(room);

@@ -23,6 +23,7 @@ bool Epilogue::reduces() const {
 
 bool is_bare(const FusedGemm& step) {
   const Epilogue& epilogue = step.epilogue;
+  if (step.gemm.gating != Gating::none) return false;
   if (!epilogue.loads.empty() || epilogue.stores.size() != 1) return false;
   const Store& store = epilogue.stores.front();
   if (store.kind != StoreKind::tile || store.source != epilogue.num_slots() - 1) return false;
@@ -66,6 +67,7 @@ std::vector<bool> rounded_values(const Plan& plan) {
 }
 
 std::vector<ValueId> computed_values(const Plan& plan, const Step& step) {
+  const auto* gemm = std::get_if<FusedGemm>(&step);
   const Epilogue& epilogue =
       std::visit([](const auto& s) -> const Epilogue& { return s.epilogue; }, step);
   std::vector<ValueId> ends, found;
@@ -78,7 +80,14 @@ std::vector<ValueId> computed_values(const Plan& plan, const Step& step) {
     const auto is_in = [value](const std::vector<ValueId>& values) {
       return std::find(values.begin(), values.end(), value) != values.end();
     };
-    if (is_in(ends) || is_in(found) || !is_computed(plan.graph[value].op)) continue;
+    if (is_in(ends) || is_in(found)) continue;
+    const bool is_half =
+        gemm != nullptr && (value == gemm->gemm.first || value == gemm->gemm.second);
+    if (is_half && ir::is_view(plan.graph[value].op)) {
+      open.push_back(gemm->gemm.matmul);
+      continue;
+    }
+    if (!is_computed(plan.graph[value].op)) continue;
     found.push_back(value);
     if (plan.graph[value].op == ir::Op::matmul) continue;
     for (ValueId arg : plan.graph[value].args) open.push_back(loaded_value(plan.graph, arg));

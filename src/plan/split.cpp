@@ -1,4 +1,4 @@
-// Splits a fused step into a bare product and a tail.
+// Splits a fused step into bare products and a tail.
 //
 //   [gemm h; t = add acc, b; store y = t]  ->  [gemm h; store h = acc]  [load h, b; t = add h, b;
 //   ..]
@@ -13,50 +13,66 @@ namespace {
 
 using ir::ValueId;
 
-Epilogue bare(const ir::Graph& graph, ValueId matmul) {
+FusedGemm bare(const ir::Graph& graph, const GemmDesc& gated, ValueId matmul) {
   const ir::Node& node = graph[matmul];
+  FusedGemm step;
+  step.gemm = gated;
+  step.gemm.matmul = matmul;
+  if (matmul == gated.second) step.gemm.b = gated.second_b;
+  step.gemm.n = node.type.shape.back();
+  step.gemm.gating = Gating::none;
+  step.gemm.first = step.gemm.second = -1;
+  step.gemm.second_b = {-1};
+  step.epilogue.num_accumulators = 1;
+  step.epilogue.stores.push_back({node.name, matmul, node.type.dtype, StoreKind::tile, 0});
+  return step;
+}
+
+// Where a tail finds what the accumulators hold, in the order of their slots.
+std::vector<ValueId> accumulated(const GemmDesc& gemm) {
+  if (gemm.gating == Gating::none) return {gemm.matmul};
+  return {gemm.first, gemm.second};
+}
+
+// The accumulators' slots are now those of the first loads, so all slots stay as they are. Batch
+// dims are not folded in a tail.
+Epilogue on_memory(const ir::Graph& graph, const FusedGemm& fused, const ir::Shape& space,
+                   const std::vector<ValueId>& matmuls) {
   Epilogue epilogue;
-  epilogue.has_accumulator = true;
-  epilogue.stores.push_back({node.name, matmul, node.type.dtype, StoreKind::tile, 0});
+  for (ValueId value : accumulated(fused.gemm)) {
+    epilogue.loads.push_back(make_load(graph, value, space));
+  }
+  for (const Load& load : fused.epilogue.loads) {
+    epilogue.loads.push_back(make_load(graph, load.value, space));
+  }
+  epilogue.computes = fused.epilogue.computes;
+  for (const Store& store : fused.epilogue.stores) {
+    const bool is_product = std::find(matmuls.begin(), matmuls.end(), store.value) != matmuls.end();
+    if (!is_product) epilogue.stores.push_back(store);
+  }
   return epilogue;
 }
 
-// Loads of a fused step as a tail of the same values has them: batch dims are not folded there.
-std::vector<Load> unfolded(const ir::Graph& graph, const Epilogue& epilogue,
-                           const ir::Shape& space) {
-  std::vector<Load> loads;
-  for (const Load& load : epilogue.loads) loads.push_back(make_load(graph, load.value, space));
-  return loads;
-}
-
-// The accumulator's slot 0 is now the first load's, so all slots stay as they are.
-Epilogue on_memory(const ir::Graph& graph, const Epilogue& fused, ValueId matmul) {
-  const ir::Shape& space = graph[matmul].type.shape;
-  Epilogue epilogue;
-  epilogue.loads = unfolded(graph, fused, space);
-  epilogue.loads.insert(epilogue.loads.begin(), make_load(graph, matmul, space));
-  epilogue.computes = fused.computes;
-  std::copy_if(fused.stores.begin(), fused.stores.end(), std::back_inserter(epilogue.stores),
-               [matmul](const Store& store) { return store.value != matmul; });
-  return epilogue;
+bool is_output(const ir::Graph& graph, ValueId value) {
+  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                     [value](const ir::Output& output) { return output.value == value; });
 }
 
 }  // namespace
 
 Split split(const Plan& plan, const FusedGemm& step) {
-  EPIFUSE_CHECK(step.epilogue.has_accumulator, "a fused step works on the accumulator");
+  EPIFUSE_CHECK(step.epilogue.has_accumulator(), "a fused step works on the accumulator");
   const ir::Graph& graph = plan.graph;
-  const ValueId matmul = step.gemm.matmul;
+  std::vector<ValueId> matmuls{step.gemm.matmul};
+  if (step.gemm.gating == Gating::separate) matmuls.push_back(step.gemm.second);
   Split result;
-  result.gemm = {step.gemm, bare(graph, matmul)};
-  Epilogue epilogue = on_memory(graph, step.epilogue, matmul);
-  if (!epilogue.stores.empty()) {
-    result.tail = Tail{graph[matmul].type.shape, std::move(epilogue)};
+  for (ValueId matmul : matmuls) {
+    result.gemms.push_back(bare(graph, step.gemm, matmul));
+    if (!is_output(graph, matmul)) result.temporaries.push_back(matmul);
   }
-  const bool is_output =
-      std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                  [&](const ir::Output& output) { return output.value == matmul; });
-  if (!is_output) result.temporary = matmul;
+  const ir::Shape shape = space(graph, step.gemm);
+  Epilogue epilogue = on_memory(graph, step, shape, matmuls);
+  if (!epilogue.stores.empty()) result.tail = Tail{shape, std::move(epilogue)};
   return result;
 }
 

@@ -32,6 +32,14 @@ bool is_stored(const Facts& facts, const Hosts& hosts, ValueId value) {
   return false;
 }
 
+std::optional<Gate> gate_of(const Draft& draft, ValueId step) {
+  const Gate* gate = draft.facts.gates.of(step);
+  if (gate == nullptr) return std::nullopt;
+  const bool has_both =
+      gate->gating != Gating::separate || draft.order.step_of(gate->second) == gate->first;
+  return has_both ? std::optional(*gate) : std::nullopt;
+}
+
 std::vector<StepDraft> collect(const Draft& draft, const Hosts& hosts) {
   std::vector<StepDraft> by_name(hosts.size());
   for (ValueId id = 0; id < static_cast<ValueId>(hosts.size()); ++id) {
@@ -46,7 +54,8 @@ std::vector<StepDraft> collect(const Draft& draft, const Hosts& hosts) {
     if (step < 0 || by_name[index(step)].values.empty()) continue;
     steps.push_back(std::move(by_name[index(step)]));
     if (draft.is_gemm(step)) steps.back().matmul = step;
-    steps.back().space = iteration_shape(draft.graph(), step);
+    steps.back().gate = gate_of(draft, step);
+    steps.back().space = draft.facts.space(step);
   }
   return steps;
 }
@@ -56,7 +65,10 @@ std::vector<StepDraft> collect(const Draft& draft, const Hosts& hosts) {
 void grow_gemms(Draft& draft) {
   // The last matmul first: work on two results belongs to the later one, which can load the other.
   for (auto id = static_cast<ValueId>(draft.graph().nodes.size()); id-- > 0;) {
-    if (draft.facts.is_live[index(id)] && draft.is_gemm(id)) Grower(draft, id).run();
+    if (!draft.facts.is_live[index(id)] || !draft.is_gemm(id) || draft.has_step[index(id)])
+      continue;
+    const Gate* gate = draft.facts.gates.of(id);
+    Grower(draft, gate != nullptr ? gate->matmul : id).run();
   }
 }
 

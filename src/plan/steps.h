@@ -13,6 +13,7 @@ namespace epifuse::plan {
 // What one step computes, before it is written as an epilogue.
 struct StepDraft {
   ir::ValueId matmul = -1;          // of a FusedGemm
+  std::optional<Gate> gate;         // where it computes two products
   ir::Shape space;                  // the shape it iterates over
   std::vector<ir::ValueId> values;  // in graph order; a value may be computed in several steps
   std::vector<ir::ValueId> stores;  // those of `values` that others read, in graph order

@@ -28,8 +28,10 @@ class Checker {
   void check_epilogue(const Epilogue& epilogue, const ir::Shape& space, bool flattened);
   void check_load(const Load& load, const ir::Shape& space, bool flattened) const;
   void check_store(const Store& store, const ir::Shape& space);
+  bool is_second_part(const Store& store) const;
   void check_in_memory(ValueId value) const;
   void check_directions(const Epilogue& epilogue) const;
+  void check_gating(const GemmDesc& gemm) const;
   void check_step(const FusedGemm& step);
   void check_step(const Tail& step);
   void check_left_out() const;
@@ -38,6 +40,7 @@ class Checker {
   const ir::Graph& graph_;
   std::size_t step_ = 0;
   std::set<ValueId> written_;
+  std::set<std::pair<ValueId, Part>> parts_;
 };
 
 void Checker::check(bool holds, std::string_view message) const {
@@ -64,11 +67,24 @@ void Checker::check_store(const Store& store, const ir::Shape& space) {
   const std::string what = fmt::format("store {} ", store.name);
   check(is_computed(node.op), what + "is of a value that is not computed");
   check(store.name == node.name && store.dtype == node.type.dtype, what + "differs from its value");
-  check(written_.insert(store.value).second, what + "is written twice");
+  const bool is_first = written_.insert(store.value).second;
+  check(parts_.insert({store.value, store.part}).second && (is_first || is_second_part(store)),
+        what + "is written twice");
   const bool is_reduction = store.kind != StoreKind::tile;
   check(is_reduction == ir::is_reduction(node.op), what + "is of the wrong kind");
   check(!is_reduction || name(store.kind) == ir::name(node.op), what + "is of the wrong kind");
-  check(iteration_shape(graph_, store.value) == space, what + "has another shape than its step");
+  ir::Shape shape = iteration_shape(graph_, store.value);
+  if (store.part != Part::whole) shape.back() = space.back();
+  check(shape == space, what + "has another shape than its step");
+  check(store.part == Part::whole || node.type.shape.back() == space.back() * 2,
+        what + "is not of one of two halves");
+}
+
+// Of a value whose first part was written before.
+bool Checker::is_second_part(const Store& store) const {
+  const bool is_second = store.part == Part::second_half || store.part == Part::odd;
+  const Part first = store.part == Part::odd ? Part::even : Part::first_half;
+  return is_second && parts_.count({store.value, first}) != 0;
 }
 
 void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, bool flattened) {
@@ -77,13 +93,29 @@ void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, b
   for (const Store& store : epilogue.stores) check_store(store, space);
 }
 
+void Checker::check_gating(const GemmDesc& gemm) const {
+  const ir::TensorType& type = graph_[gemm.matmul].type;
+  const bool gives_both = gemm.gating == Gating::halves || gemm.gating == Gating::interleaved;
+  check(type.shape.back() == (gives_both ? gemm.n * 2 : gemm.n),
+        "its columns are not its product's");
+  const bool is_separate = gemm.gating == Gating::separate;
+  check((gemm.gating == Gating::none) == (gemm.second < 0), "a second product without a gate");
+  check(is_separate == (gemm.second_b.value >= 0), "a second operand of one matmul");
+  if (!is_separate) return;
+  check(graph_[gemm.second].type == type, "its two products differ");
+  check_in_memory(gemm.second_b.value);
+}
+
 void Checker::check_step(const FusedGemm& step) {
   const GemmDesc& gemm = step.gemm;
   check(gemm.matmul >= 0 && graph_[gemm.matmul].op == ir::Op::matmul, "its product is no matmul");
-  check(step.epilogue.has_accumulator, "a fused product has no accumulator");
+  check(step.epilogue.has_accumulator(), "a fused product has no accumulator");
   check_in_memory(gemm.a.value);
   check_in_memory(gemm.b.value);
-  check_epilogue(step.epilogue, graph_[gemm.matmul].type.shape, gemm.flattened);
+  check_gating(gemm);
+  check(step.epilogue.is_gated() == (gemm.gating != Gating::none),
+        "a gated product has two accumulators");
+  check_epilogue(step.epilogue, space(graph_, gemm), gemm.flattened);
   check_directions(step.epilogue);
   for (const Store& store : step.epilogue.stores) {
     check(!gemm.flattened || !reduces_columns(store.kind), "columns are reduced over batches");
@@ -91,7 +123,7 @@ void Checker::check_step(const FusedGemm& step) {
 }
 
 void Checker::check_step(const Tail& step) {
-  check(!step.epilogue.has_accumulator, "a tail has an accumulator");
+  check(!step.epilogue.has_accumulator(), "a tail has an accumulator");
   check_epilogue(step.epilogue, step.shape, false);
   check_directions(step.epilogue);
 }

@@ -95,13 +95,16 @@ bool beats_vendor(std::optional<double> bare_ratio) { return bare_ratio.value_or
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   if (plan::is_bare(step)) return 0;
   const double elements = static_cast<double>(sizes.batch) * static_cast<double>(sizes.m * sizes.n);
-  double bytes = elements * static_cast<double>(size_bytes(step.gemm.result));
+  double bytes = elements * static_cast<double>(size_bytes(step.gemm.result)) *
+                 static_cast<double>(step.epilogue.num_accumulators);
   bool stores_anything = false;
   for (const plan::Load& load : step.epilogue.loads) {
     bytes += num_elements(load, sizes) * static_cast<double>(size_bytes(load.dtype));
   }
   for (const plan::Store& store : step.epilogue.stores) {
-    if (store.value == step.gemm.matmul) continue;  // the product has written it
+    const bool is_second =
+        step.gemm.gating == plan::Gating::separate && store.value == step.gemm.second;
+    if (store.value == step.gemm.matmul || is_second) continue;  // the product has written it
     stores_anything = true;
     const bool is_full = store.kind == plan::StoreKind::tile;
     if (is_full) bytes += elements * static_cast<double>(size_bytes(store.dtype));
@@ -111,9 +114,12 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
 
 std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
                                  double slowdown) {
-  const std::optional<double> product = vendor_gemm_us(step.gemm, sizes);
+  codegen::GemmSizes product_sizes = sizes;
+  const bool is_one = step.gemm.gating != plan::Gating::separate;
+  if (is_one && step.gemm.gating != plan::Gating::none) product_sizes.n *= 2;
+  const std::optional<double> product = vendor_gemm_us(step.gemm, product_sizes);
   if (!product) return std::nullopt;
-  return slowed_down(*product, slowdown) + tail_us(step, sizes);
+  return slowed_down(*product, slowdown) * (is_one ? 1 : 2) + tail_us(step, sizes);
 }
 
 std::optional<Slowdown> slowdown(Rows a, Rows b, int boundary_bytes) {

@@ -8,7 +8,7 @@
 
 namespace epifuse::test {
 
-// The plan with every fused product replaced by its two parts.
+// The plan with every fused product replaced by its parts.
 inline plan::Plan split_products(const plan::Plan& plan) {
   plan::Plan result = plan;
   result.steps.clear();
@@ -19,7 +19,7 @@ inline plan::Plan split_products(const plan::Plan& plan) {
       continue;
     }
     plan::Split parts = plan::split(plan, *fused);
-    result.steps.emplace_back(std::move(parts.gemm));
+    for (plan::FusedGemm& bare : parts.gemms) result.steps.emplace_back(std::move(bare));
     if (parts.tail) result.steps.emplace_back(std::move(*parts.tail));
   }
   return result;

@@ -10,7 +10,7 @@ RESERVED = frozenset(
     """graph return strides scalar constant input inf nan f32 bf16 f16 e4m3 e5m2 bool
     matmul add sub mul div min max pow neg abs sqrt rsqrt square exp log tanh erf sigmoid silu
     gelu_erf gelu_tanh relu leaky_relu softplus hardswish clamp lt le gt ge eq ne select cast
-    row_sum row_max col_sum col_max transpose reshape slice broadcast""".split()
+    row_sum row_max col_sum col_max concat interleave transpose reshape slice broadcast""".split()
 )
 
 

@@ -39,7 +39,7 @@ MatrixType transposed(MatrixType type) {
 
 // The product of matrices, or of batches of them; empty when oneDNN cannot be told of it.
 std::optional<MatmulType> matmul_type(const GemmProblem& problem, const Operand& result) {
-  Operand a = problem.a, b = problem.b, c = result;
+  Operand a = problem.a, b = problem.b[0], c = result;
   Grid a_grid = problem.a_grid, b_grid = problem.b_grid, c_grid = make_grid(problem.shape);
   if (problem.merged) {
     const std::array<Operand*, 2> rows{&a, &c};
@@ -75,7 +75,7 @@ bool run_bare_gemm(const GemmProblem& problem, const plan::FusedGemm& step,
   if (!matmul) return false;
   const BufferPool::Buffer scratch = pool.borrow(matmul->scratch_bytes());
   const OnednnThreads threads(type->num_threads);
-  MatmulCall(matmul).run(problem.a.data, problem.b.data, result.data, scratch.data());
+  MatmulCall(matmul).run(problem.a.data, problem.b[0].data, result.data, scratch.data());
   return true;
 }
 

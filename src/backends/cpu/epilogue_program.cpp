@@ -13,9 +13,9 @@ enum class Rate : std::uint8_t { once, per_columns, per_strip };
 
 // The row of ops.def of an elementwise op.
 int op_row(ir::Op op) {
-  static_assert(static_cast<int>(ir::Op::col_max) + kNumOps ==
-                static_cast<int>(ir::Op::select));  // the rows follow the structural ops
-  return static_cast<int>(op) - static_cast<int>(ir::Op::col_max) - 1;
+  constexpr int kFirst = static_cast<int>(ir::Op::select) - kNumOps + 1;
+  static_assert(kFirst == static_cast<int>(ir::Op::interleave) + 1);  // behind structural ops
+  return static_cast<int>(op) - kFirst;
 }
 
 class Compiler {
@@ -29,9 +29,9 @@ class Compiler {
 
   EpilogueProgram run() {
     find_last_uses();
-    if (epilogue_.has_accumulator) {
-      buffer_[0] = kAccumulator;
-      emit_stores(0);
+    for (plan::Slot slot = 0; slot < epilogue_.num_accumulators; ++slot) {
+      buffer_[static_cast<std::size_t>(slot)] = slot == 0 ? kAccumulator : kSecondAccumulator;
+      emit_stores(slot);
     }
     for (std::size_t i = 0; i < epilogue_.loads.size(); ++i) emit_load(static_cast<int>(i));
     for (std::size_t i = 0; i < epilogue_.computes.size(); ++i) emit_compute(static_cast<int>(i));

@@ -10,7 +10,8 @@
 namespace epifuse::cpu {
 
 constexpr int kNoBuffer = -1;
-constexpr int kAccumulator = -2;  // in place of a buffer: the accumulator's strip, never written
+// In place of a buffer: the strip of the first accumulator, of the second; never written.
+constexpr int kAccumulator = -2, kSecondAccumulator = -3;
 
 struct Instruction {
   enum class Kind : std::uint8_t { load, fill, round, op, store };

@@ -39,7 +39,9 @@ EpilogueRun::EpilogueRun(const plan::Epilogue& epilogue, const EpilogueProgram& 
     const codegen::BoundTensor number{nullptr, {}};
     loads_.push_back(make_operand(is_parameter ? number : tensor(load.value), load.dtype, shape));
   }
-  for (const plan::Store& store : epilogue.stores) add_store(store, tensor(store.value), shape);
+  for (const plan::Store& store : epilogue.stores) {
+    add_store(store, codegen::stored(bound, store), shape);
+  }
   std::vector<Operand*> operands;
   for (Operand& operand : loads_) operands.push_back(&operand);
   for (std::size_t i = 0; i < stores_.size(); ++i) {
@@ -82,7 +84,7 @@ void EpilogueRun::run(const Tile& tile, Worker& worker, BufferPool& pool) const 
                 std::span(worker.store_offsets).subspan(i * num_rows, num_rows));
   }
   start_reductions(tile);
-  EPIFUSE_CHECK(tile.accumulator == nullptr || tile.num_columns <= kStripFloats,
+  EPIFUSE_CHECK(tile.accumulators[0] == nullptr || tile.num_columns <= kStripFloats,
                 "an accumulator tile is wider than a strip");
   for (std::int64_t column = 0; column < tile.num_columns; column += kStripFloats) {
     const std::int64_t num_columns = std::min(kStripFloats, tile.num_columns - column);
@@ -136,7 +138,9 @@ float* EpilogueRun::buffer(const Worker& worker, int index) const {
 }
 
 const float* EpilogueRun::source(const Worker& worker, const Chunk& chunk, int index) const {
-  if (index == kAccumulator) return chunk.tile.accumulator + chunk.row * chunk.num_columns;
+  if (index == kAccumulator || index == kSecondAccumulator) {
+    return chunk.tile.accumulators[index == kAccumulator ? 0 : 1] + chunk.row * chunk.num_columns;
+  }
   return index == kNoBuffer ? nullptr : buffer(worker, index);
 }
 

@@ -1,6 +1,7 @@
 // Runs an epilogue over tiles of a grid, strip by strip.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,8 +21,8 @@ struct Tile {
   std::int64_t first_row = 0, num_rows = 0;
   std::int64_t first_column = 0, num_columns = 0;
   std::int64_t row_block = 0;  // which block of rows of the whole grid: for column reductions
-  const float* accumulator =
-      nullptr;  // dense num_rows x num_columns; needs num_columns <= kStripFloats
+  // Of each product, dense num_rows x num_columns; needs num_columns <= kStripFloats.
+  std::array<const float*, 2> accumulators{};
 };
 
 // How far the dims of a shape may be merged into fewer and longer rows.

@@ -42,14 +42,40 @@ std::vector<std::int64_t> offsets_of_batches(const Grid& grid, const Operand& op
   return offsets;
 }
 
+bool has_dense_rows(const GemmProblem& problem, const Operand& b, DType compute) {
+  return b.dtype == compute && (b.column_stride == 1 || problem.k == 1) &&
+         (b.row_strides.back() == problem.k || problem.n == 1);
+}
+
+// The operand [.., n, k] of each product.
+std::vector<codegen::BoundTensor> tensors_of_b(const plan::GemmDesc& gemm,
+                                               const codegen::Bound& bound) {
+  const codegen::BoundTensor b = oriented(bound_tensor(bound, gemm.b.value), !gemm.b.transposed);
+  switch (gemm.gating) {
+    case plan::Gating::none: return {b};
+    case plan::Gating::separate: {
+      const plan::Operand& second = gemm.second_b;
+      return {b, oriented(bound_tensor(bound, second.value), !second.transposed)};
+    }
+    default: break;
+  }
+  const std::size_t n = b.layout.shape.size() - 2;
+  codegen::BoundTensor first = b;
+  first.layout.shape[n] /= 2;
+  const bool by_turns = gemm.gating == plan::Gating::interleaved;
+  if (by_turns) first.layout.strides[n] *= 2;
+  codegen::BoundTensor second = first;
+  second.layout.offset += b.layout.strides[n] * (by_turns ? 1 : first.layout.shape[n]);
+  return {first, second};
+}
+
 }  // namespace
 
 GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                          const codegen::Bound& bound, bool keeps_batches) {
   GemmProblem problem;
-  problem.shape = ir::eval(plan.graph[gemm.matmul].type.shape, bound.sizes);
+  problem.shape = ir::eval(space(plan.graph, gemm), bound.sizes);
   const codegen::BoundTensor a = oriented(bound_tensor(bound, gemm.a.value), gemm.a.transposed);
-  const codegen::BoundTensor b = oriented(bound_tensor(bound, gemm.b.value), !gemm.b.transposed);
   const std::size_t rank = problem.shape.size();
   problem.m = problem.shape[rank - 2];
   problem.n = problem.shape[rank - 1];
@@ -58,19 +84,21 @@ GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
   a_shape[rank - 1] = b_shape[rank - 1] = problem.k;
   b_shape[rank - 2] = problem.n;
   problem.a = make_operand(a, gemm.a.dtype, a_shape);
-  problem.b = make_operand(b, gemm.b.dtype, b_shape);
+  for (const codegen::BoundTensor& b : tensors_of_b(gemm, bound)) {
+    problem.b.push_back(make_operand(b, gemm.b.dtype, b_shape));
+  }
   problem.a_grid = make_grid(a_shape);
   problem.b_grid = make_grid(b_shape);
   problem.num_batches = problem.a_grid.num_batches;
-  problem.merged = !keeps_batches && repeats_over_batches(problem.b);
+  problem.merged =
+      !keeps_batches && std::all_of(problem.b.begin(), problem.b.end(), repeats_over_batches);
   if (problem.merged) problem.m *= std::exchange(problem.num_batches, 1);
   return problem;
 }
 
 bool has_dense_rows(const GemmProblem& problem, DType compute) {
-  const Operand& b = problem.b;
-  return b.dtype == compute && (b.column_stride == 1 || problem.k == 1) &&
-         (b.row_strides.back() == problem.k || problem.n == 1);
+  return std::all_of(problem.b.begin(), problem.b.end(),
+                     [&](const Operand& b) { return has_dense_rows(problem, b, compute); });
 }
 
 RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
@@ -152,26 +180,29 @@ BlocksOfA::BlocksOfA(const GemmProblem& problem, DType compute, const RowsOfA& r
   });
 }
 
-PanelsOfB::PanelsOfB(const GemmProblem& problem, DType compute, bool reads_blocks)
+PanelsOfB::PanelsOfB(const GemmProblem& problem, std::size_t which, DType compute,
+                     bool reads_blocks)
     : compute_(compute),
-      dtype_(problem.b.dtype),
+      dtype_(problem.b[which].dtype),
       k_(problem.k),
       n_(problem.n),
-      column_stride_(problem.n == 1 ? problem.k : problem.b.row_strides.back()),
-      k_stride_(problem.k == 1 ? 1 : problem.b.column_stride),
-      batch_offsets_(offsets_of_batches(problem.b_grid, problem.b, problem.num_batches, problem.n)),
-      data_(problem.b.data),
-      way_(choose(problem, reads_blocks)) {}
+      column_stride_(problem.n == 1 ? problem.k : problem.b[which].row_strides.back()),
+      k_stride_(problem.k == 1 ? 1 : problem.b[which].column_stride),
+      batch_offsets_(
+          offsets_of_batches(problem.b_grid, problem.b[which], problem.num_batches, problem.n)),
+      data_(problem.b[which].data),
+      way_(choose(problem, problem.b[which], reads_blocks)) {}
 
 // oneDNN's fast kernels want panels whose rows touch each other, which a panel of K-major weights
 // is; they copy it into blocks, piece by piece. Packing blocks pays when more than one tile of rows
 // uses them, and while they leave room in the cache. Other panels are packed, unless there are too
 // few rows to pay for it.
-PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, bool reads_blocks) const {
+PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, const Operand& b,
+                                 bool reads_blocks) const {
   constexpr std::int64_t kFewRows = 64, kManyRows = 384;
   const bool is_k_major = k_stride_ == 1 && column_stride_ >= k_;
   const bool is_n_major = column_stride_ == 1 && k_stride_ >= n_;
-  const bool is_dense = has_dense_rows(problem, compute_);
+  const bool is_dense = has_dense_rows(problem, b, compute_);
   const bool fits = kBlockWidth * k_ <= 2 * elements_of_panel();
   if (reads_blocks && fits && problem.m > (is_dense ? kManyRows : kFewRows)) return Way::blocks;
   if (is_dense) return Way::direct;

@@ -13,22 +13,23 @@
 
 namespace epifuse::cpu {
 
-// A matrix product with all sizes known. `a` is seen over [batches.., m, k], `b` over
-// [batches.., n, k]: the columns of both are k.
+// A matrix product with all sizes known. `a` is seen over [batches.., m, k], each of `b` over
+// [batches.., n, k]: the columns of all are k. A gated product has two of them.
 struct GemmProblem {
   std::vector<std::int64_t> shape;  // of the result: batches.., m, n
   std::int64_t num_batches = 1;     // after merging
   std::int64_t m = 0, n = 0, k = 0;
   bool merged = false;  // the rows of all batches are those of one product
   Grid a_grid, b_grid;
-  Operand a, b;
+  Operand a;
+  std::vector<Operand> b;
 };
 
 // `keeps_batches`: rows of different batches must not be merged (a reduction runs along them).
 GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                          const codegen::Bound& bound, bool keeps_batches);
 
-// Whether oneDNN can read the columns of b as dense rows of k elements, where they lie.
+// Whether oneDNN can read the columns of each b as dense rows of k elements, where they lie.
 bool has_dense_rows(const GemmProblem& problem, DType compute);
 
 // Rows of a, k contiguous and rows k apart: where they are, or packed.
@@ -69,8 +70,8 @@ class BlocksOfA {
 // How panels of b (some columns of the product, all of k) reach oneDNN.
 class PanelsOfB {
  public:
-  // `reads_blocks`: oneDNN can be given blocks.
-  PanelsOfB(const GemmProblem& problem, DType compute, bool reads_blocks);
+  // Of `problem`'s operand number `which`. `reads_blocks`: oneDNN can be given blocks.
+  PanelsOfB(const GemmProblem& problem, std::size_t which, DType compute, bool reads_blocks);
   bool packs() const { return way_ != Way::direct; }
   // What matmul is given for a panel of `num_columns`.
   MatrixType type(std::int64_t num_columns) const;
@@ -87,7 +88,7 @@ class PanelsOfB {
   // direct: in place; k_major: packed as [columns][k]; n_major: packed as [k][columns]; blocks:
   // packed as oneDNN's kernels read them.
   enum class Way : std::uint8_t { direct, k_major, n_major, blocks };
-  Way choose(const GemmProblem& problem, bool reads_blocks) const;
+  Way choose(const GemmProblem& problem, const Operand& b, bool reads_blocks) const;
   std::int64_t elements_of_panel() const;
 
   DType compute_, dtype_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -55,7 +56,9 @@ Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads
     Tiling tiling;
     tiling.columns = std::min({columns, max_columns, problem.n});
     tiling.num_panels = ceil_div(problem.n, tiling.columns);
-    const std::int64_t most_rows = std::min(kMaxRows, kMaxTileFloats / tiling.columns);
+    const auto num_products = static_cast<std::int64_t>(problem.b.size());
+    const std::int64_t most_rows =
+        std::min(kMaxRows, kMaxTileFloats / num_products / tiling.columns);
     const std::int64_t fewest = ceil_div(problem.m, most_rows);
     const std::int64_t most = std::min(ceil_div(problem.m, kMinRows), fewest + kMostCuts);
     for (std::int64_t blocks = fewest; blocks <= std::max(fewest, most); ++blocks) {
@@ -100,10 +103,11 @@ class TiledGemm {
         epilogue_(epilogue),
         pool_(pool),
         swaps_(in_blocks && suits_swapping(problem, compute)),
-        panels_(problem, compute, in_blocks && !swaps_ && problem.k > 0),
-        dots_(problem.m <= most_rows_of_dots(compute) && panels_.is_k_major()),
+        panels_(panels_of(problem, compute, in_blocks && !swaps_ && problem.k > 0)),
+        dots_(problem.m <= most_rows_of_dots(compute) && are_k_major(panels_)),
         rows_(problem, dots_ ? DType::f32 : compute, pool),
-        tiling_(cut(problem, panels_.best_width(), threads_of_tiling(epilogue), swaps_)) {
+        tiling_(cut(problem, best_width(panels_), threads_of_tiling(epilogue), swaps_)),
+        matmuls_(panels_.size()) {
     epilogue_.set_tiling(tiling_.num_row_blocks, tiling_.columns, pool);
   }
 
@@ -114,10 +118,12 @@ class TiledGemm {
       for (const bool last_panel : {false, true}) {
         const std::int64_t m = last_block ? rows_of(tiling_.num_row_blocks - 1) : tiling_.rows;
         const std::int64_t n = last_panel ? columns_of(tiling_.num_panels - 1) : tiling_.columns;
-        const auto matmul = matmuls.get(matmul_type(m, n));
-        if (!matmul) return false;
-        scratch_bytes_ = std::max(scratch_bytes_, matmul->scratch_bytes());
-        matmuls_[which(last_block, last_panel)] = matmul;
+        for (std::size_t product = 0; product < panels_.size(); ++product) {
+          const auto matmul = matmuls.get(matmul_type(product, m, n));
+          if (!matmul) return false;
+          scratch_bytes_ = std::max(scratch_bytes_, matmul->scratch_bytes());
+          matmuls_[product][which(last_block, last_panel)] = matmul;
+        }
       }
     }
     return true;
@@ -128,7 +134,7 @@ class TiledGemm {
     const int num_workers = workers_for(nanoseconds());
     // A packed panel serves all its row blocks when there are panels enough to share.
     blocks_per_unit_ =
-        panels_.packs() && !dots_ && num_panels >= 4 * num_workers ? tiling_.num_row_blocks : 1;
+        panels_[0].packs() && !dots_ && num_panels >= 4 * num_workers ? tiling_.num_row_blocks : 1;
     if (swaps_ && num_panels > 0) {
       blocks_of_a_ = BlocksOfA(problem_, compute_, rows_, tiling_.rows, pool_);
     }
@@ -143,18 +149,40 @@ class TiledGemm {
  private:
   // Scratch of one thread.
   struct Worker {
+    struct Product {
+      BufferPool::Buffer accumulator, swapped, panel;
+      const char* b = nullptr;
+      std::array<std::optional<MatmulCall>, 4> calls;
+    };
     EpilogueRun::Worker epilogue;
-    BufferPool::Buffer accumulator, swapped, panel, scratch;
-    const char* b = nullptr;
+    std::vector<Product> products;
+    BufferPool::Buffer scratch;
     std::int64_t panel_index = -1;
-    std::array<std::optional<MatmulCall>, 4> calls;
   };
+  using Panels = std::vector<PanelsOfB>;  // of each product
+
+  static Panels panels_of(const GemmProblem& problem, DType compute, bool reads_blocks) {
+    Panels panels;
+    for (std::size_t i = 0; i < problem.b.size(); ++i) {
+      panels.emplace_back(problem, i, compute, reads_blocks);
+    }
+    return panels;
+  }
+  static bool are_k_major(const Panels& panels) {
+    return std::all_of(panels.begin(), panels.end(), std::mem_fn(&PanelsOfB::is_k_major));
+  }
+  static std::int64_t best_width(const Panels& panels) {
+    std::int64_t width = panels.front().best_width();
+    for (const PanelsOfB& each : panels) width = std::min(width, each.best_width());
+    return width;
+  }
 
   // Rough time on one core: it only decides how many threads are worth waking.
   double nanoseconds() const {
     constexpr double kFlopPerNanosecond = 200, kBytesPerNanosecond = 20;
     const auto rows = static_cast<double>(problem_.num_batches * problem_.m);
-    const auto n = static_cast<double>(problem_.n), k = static_cast<double>(problem_.k);
+    const auto n = static_cast<double>(problem_.n) * static_cast<double>(panels_.size());
+    const auto k = static_cast<double>(problem_.k);
     const double bytes = (rows * k + n * k) * static_cast<double>(size_bytes(compute_));
     return 2 * rows * n * (k + 50) / kFlopPerNanosecond + bytes / kBytesPerNanosecond;
   }
@@ -170,41 +198,48 @@ class TiledGemm {
   }
 
   // A reduction has the same bits only in the same tiles: those must not depend on the machine's
-  // threads. An element of a float32 product has the same bits in any tile.
+  // threads. With AVX-512 an element of a float32 product has the
+  // same bits in any tile, with AVX2 it need not.
   static int threads_of_tiling(const EpilogueRun& epilogue) {
     constexpr int kFixed = 8;
     return epilogue.has_reductions() ? kFixed : num_threads();
   }
 
-  MatmulType matmul_type(std::int64_t m, std::int64_t n) const {
+  MatmulType matmul_type(std::size_t product, std::int64_t m, std::int64_t n) const {
     const std::int64_t k = problem_.k;
     if (swaps_) {
       return {{compute_, {n, k}, {k, 1}},
               {compute_, {k, m}, {}, block_width(m)},
               {DType::f32, {n, m}, {m, 1}}};
     }
-    return {{compute_, {m, k}, {k, 1}}, panels_.type(n), {DType::f32, {m, n}, {n, 1}}};
+    return {{compute_, {m, k}, {k, 1}}, panels_[product].type(n), {DType::f32, {m, n}, {n, 1}}};
   }
 
   void start_worker(Worker& worker) {
     const auto tile_floats = static_cast<std::size_t>(tiling_.rows * tiling_.columns + kLanes);
-    worker.accumulator = pool_.borrow(tile_floats * sizeof(float));
-    std::fill_n(worker.accumulator.floats(), tile_floats, 0.0f);
-    if (dots_) return;
-    if (swaps_) worker.swapped = pool_.borrow(tile_floats * sizeof(float));
-    worker.panel = pool_.borrow(panels_.scratch_bytes(tiling_.columns));
-    worker.scratch = pool_.borrow(scratch_bytes_);
+    for (const PanelsOfB& panels : panels_) {
+      Worker::Product& product = worker.products.emplace_back();
+      product.accumulator = pool_.borrow(tile_floats * sizeof(float));
+      std::fill_n(product.accumulator.floats(), tile_floats, 0.0f);
+      if (dots_) continue;
+      if (swaps_) product.swapped = pool_.borrow(tile_floats * sizeof(float));
+      product.panel = pool_.borrow(panels.scratch_bytes(tiling_.columns));
+    }
+    if (!dots_) worker.scratch = pool_.borrow(scratch_bytes_);
   }
 
   void run_unit(std::int64_t unit, Worker& worker) {
-    if (worker.accumulator.data() == nullptr) start_worker(worker);
+    if (worker.products.empty()) start_worker(worker);
     const std::int64_t first = unit * blocks_per_unit_;
     const std::int64_t panel_index = first / tiling_.num_row_blocks;
     const std::int64_t batch = panel_index / tiling_.num_panels;
     const std::int64_t panel = panel_index % tiling_.num_panels;
     if (problem_.k > 0 && !dots_ && panel_index != worker.panel_index) {
-      worker.b = panels_.get(batch, panel * tiling_.columns, columns_of(panel),
-                             reinterpret_cast<char*>(worker.panel.data()));
+      for (std::size_t i = 0; i < panels_.size(); ++i) {
+        Worker::Product& product = worker.products[i];
+        product.b = panels_[i].get(batch, panel * tiling_.columns, columns_of(panel),
+                                   reinterpret_cast<char*>(product.panel.data()));
+      }
       worker.panel_index = panel_index;
     }
     for (std::int64_t i = 0; i < blocks_per_unit_; ++i) {
@@ -219,26 +254,30 @@ class TiledGemm {
     tile.first_column = panel * tiling_.columns;
     tile.num_columns = columns_of(panel);
     tile.row_block = batch * tiling_.num_row_blocks + block;
-    tile.accumulator = worker.accumulator.floats();
-    if (dots_) {
-      multiply_by_dots(batch, panel, worker);
-    } else if (problem_.k > 0) {
-      multiply(batch, block, panel, worker);
-      if (swaps_) return run_swapped(tile, worker);
+    for (std::size_t i = 0; i < panels_.size(); ++i) {
+      tile.accumulators[i] = worker.products[i].accumulator.floats();
+      if (dots_) {
+        multiply_by_dots(batch, panel, panels_[i], worker.products[i]);
+      } else if (problem_.k > 0) {
+        multiply(batch, block, panel, i, worker);
+      }
     }
+    if (swaps_ && problem_.k > 0) return run_swapped(tile, worker);
     epilogue_.run(tile, worker.epilogue, pool_);
   }
 
-  void multiply(std::int64_t batch, std::int64_t block, std::int64_t panel, Worker& worker) {
+  void multiply(std::int64_t batch, std::int64_t block, std::int64_t panel,
+                std::size_t which_product, Worker& worker) {
+    Worker::Product& product = worker.products[which_product];
     const std::size_t edge =
         which(block == tiling_.num_row_blocks - 1, panel == tiling_.num_panels - 1);
-    std::optional<MatmulCall>& call = worker.calls[edge];
-    if (!call) call.emplace(matmuls_[edge]);
+    std::optional<MatmulCall>& call = product.calls[edge];
+    if (!call) call.emplace(matmuls_[which_product][edge]);
     if (swaps_) {
-      call->run(worker.b, blocks_of_a_.at(batch, block), worker.swapped.data(),
+      call->run(product.b, blocks_of_a_.at(batch, block), product.swapped.data(),
                 worker.scratch.data());
     } else {
-      call->run(rows_.at(batch, block * tiling_.rows), worker.b, worker.accumulator.data(),
+      call->run(rows_.at(batch, block * tiling_.rows), product.b, product.accumulator.data(),
                 worker.scratch.data());
     }
   }
@@ -252,21 +291,24 @@ class TiledGemm {
       Tile slice = tile;
       slice.first_row += row;
       slice.num_rows = std::min(step, tile.num_rows - row);
-      transpose(worker.swapped.floats() + row, tile.num_rows, slice.num_rows, slice.num_columns,
-                worker.accumulator.floats());
+      for (const Worker::Product& product : worker.products) {
+        transpose(product.swapped.floats() + row, tile.num_rows, slice.num_rows, slice.num_columns,
+                  product.accumulator.floats());
+      }
       epilogue_.run(slice, worker.epilogue, pool_);
     }
   }
 
   // With few rows the weights are read once and used a few times: oneDNN's copy of them would take
   // longer than the products.
-  void multiply_by_dots(std::int64_t batch, std::int64_t panel, Worker& worker) {
-    const Matrix b = panels_.panel(batch, panel * tiling_.columns, columns_of(panel));
+  void multiply_by_dots(std::int64_t batch, std::int64_t panel, const PanelsOfB& panels,
+                        Worker::Product& product) {
+    const Matrix b = panels.panel(batch, panel * tiling_.columns, columns_of(panel));
     const auto dots = best_strips().dots[static_cast<std::size_t>(b.dtype)];
     constexpr std::int64_t kRowsInCache = 4;  // rows of b that all rows of a use in turn
     for (std::int64_t row = 0; row < b.num_rows; row += kRowsInCache) {
       for (std::int64_t m = 0; m < problem_.m; ++m) {
-        dots(worker.accumulator.floats() + m * b.num_rows + row,
+        dots(product.accumulator.floats() + m * b.num_rows + row,
              reinterpret_cast<const float*>(rows_.at(batch, m)), b.at(row, 0), b.row_stride,
              std::min(kRowsInCache, b.num_rows - row), problem_.k);
       }
@@ -278,14 +320,14 @@ class TiledGemm {
   EpilogueRun& epilogue_;
   BufferPool& pool_;
   bool swaps_;
-  PanelsOfB panels_;
+  Panels panels_;
   bool dots_;
   RowsOfA rows_;
   BlocksOfA blocks_of_a_;
   Tiling tiling_;
   std::int64_t blocks_per_unit_ = 1;
   std::size_t scratch_bytes_ = 0;
-  std::array<std::shared_ptr<const Matmul>, 4> matmuls_;
+  std::vector<std::array<std::shared_ptr<const Matmul>, 4>> matmuls_;  // of each product
 };
 
 DType compute_dtype(const plan::GemmDesc& gemm, MatmulCache& matmuls) {

@@ -105,7 +105,9 @@ class Preparer {
       return;
     }
     plan::Split parts = plan::split(result_.plan, gemm);
-    push(std::move(parts.gemm), vendor_kernels(std::move(refusals)));
+    for (FusedGemm& bare : parts.gemms) {
+      push(std::move(bare), vendor_kernels(std::exchange(refusals, {})));
+    }
     if (!parts.tail) return;
     StepKernels tail = tail_kernels(result_.plan, *parts.tail, target_);
     push(*std::move(parts.tail), std::move(tail));

@@ -253,7 +253,7 @@ Product product_of_views(const TensorView& a, const TensorView& b, const TensorV
   step.gemm.a = {0, false, a.dtype};
   step.gemm.b = {1, false, b.dtype};
   step.gemm.k = Dim(a.shape.back());
-  step.epilogue.has_accumulator = true;
+  step.epilogue.num_accumulators = 1;
   step.epilogue.stores.push_back({"d", 2, d.dtype, plan::StoreKind::tile, 0});
   Product product = simplify(product_of(step, bound));
   product.rounds_partial_sums = true;

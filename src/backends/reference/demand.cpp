@@ -36,6 +36,15 @@ void require_matmul(Evaluation& evaluation, const ir::Node& node, Table& result)
   }
 }
 
+// Both operands have the rows of the result.
+void require_join(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  for (ir::ValueId arg : node.args) {
+    Table& operand = evaluation[arg];
+    if (operand.in_memory()) continue;
+    for (std::int64_t row : result.required()) operand.require(row);
+  }
+}
+
 void require_reduction(Evaluation& evaluation, const ir::Node& node, Table& result) {
   Table& operand = evaluation[node.args[0]];
   const bool over_row = node.op == ir::Op::row_sum || node.op == ir::Op::row_max;
@@ -119,6 +128,7 @@ void require_operands(Evaluation& evaluation, ir::ValueId id) {
     case ir::OpKind::matmul: require_matmul(evaluation, node, result); break;
     case ir::OpKind::view: require_view(evaluation, id, result); break;
     case ir::OpKind::reduction: require_reduction(evaluation, node, result); break;
+    case ir::OpKind::join: require_join(evaluation, node, result); break;
     default: require_elementwise(evaluation, node, result); break;
   }
 }

@@ -61,6 +61,7 @@ void evaluate_node(Evaluation& evaluation, ir::ValueId id) {
     case ir::OpKind::matmul: evaluate_matmul(evaluation, id); break;
     case ir::OpKind::view: evaluate_view(evaluation, id); break;
     case ir::OpKind::reduction: evaluate_reduction(evaluation, id); break;
+    case ir::OpKind::join: evaluate_join(evaluation, id); break;
     default: evaluate_elementwise(evaluation, id); break;
   }
 }
@@ -122,6 +123,23 @@ void evaluate_view(Evaluation& evaluation, ir::ValueId id) {
     for (std::int64_t col = 0; col < result.num_cols(); ++col) {
       const std::int64_t at = start + col * step;
       cells[col] = operand.row(at / operand.num_cols())[at % operand.num_cols()];
+    }
+  }
+}
+
+void evaluate_join(Evaluation& evaluation, ir::ValueId id) {
+  const ir::Node& node = evaluation.graph[id];
+  Table& result = evaluation[id];
+  const Table& first = evaluation[node.args[0]];
+  const Table& second = evaluation[node.args[1]];
+  const std::int64_t half = first.num_cols();
+  const bool by_turns = node.op == ir::Op::interleave;
+  for (std::int64_t row : result.required()) {
+    Interval* cells = result.cells(row);
+    for (std::int64_t col = 0; col < half; ++col) {
+      const std::int64_t at = by_turns ? 2 * col : col;
+      cells[at] = finish(evaluation, id, first.row(row)[col]);
+      cells[at + (by_turns ? 1 : half)] = finish(evaluation, id, second.row(row)[col]);
     }
   }
 }

@@ -19,7 +19,7 @@ struct TestConfig {
   using ColReductions = Reductions<Reduce::max, Reduce::sum>;
   static constexpr int kMathColumns = kColumns;
   static constexpr int kTileN = kTile;
-  static constexpr bool kTwoWidths = kWidths, kBatched = true;
+  static constexpr bool kTwoWidths = kWidths, kBatched = true, kGated = false;
 };
 
 // Small integers, so that sums are exact, all negative, so that a 0 from outside would be a

@@ -106,11 +106,19 @@ TEST(Fusion, PartsOfAnOpFollowItBehindTheHost) {
 
 TEST(Fusion, ResultsOfOtherKernelsComeAsTheHostHasThem) {
   const std::string text =
+      "graph g(x: bf16[6, K], w: bf16[K, N], z: bf16[6, K], v: bf16[K, N]) {\n  h = matmul x, w\n"
+      "  p = reshape h [2, 3, N]\n  s = silu p\n  u = matmul z, v\n  q = reshape u [2, 3, N]\n"
+      "  y = mul s, q\n  return y\n}\n";
+  EXPECT_EQ(found(text),
+            "matmul_silu(x, w) -> s[6, N]: h s\nmatmul_mul(z, v, s[6, N]) -> y[6, N]: u y\n");
+}
+
+TEST(Fusion, TwoProductsOfAGateAreOneKernel) {
+  const std::string text =
       "graph g(x: bf16[6, K], w: bf16[K, N], v: bf16[K, N]) {\n  h = matmul x, w\n"
       "  p = reshape h [2, 3, N]\n  s = silu p\n  u = matmul x, v\n  q = reshape u [2, 3, N]\n"
       "  y = mul s, q\n  return y\n}\n";
-  EXPECT_EQ(found(text),
-            "matmul_silu(x, w) -> s[6, N]: h s\nmatmul_mul(x, v, s[6, N]) -> y[6, N]: u y\n");
+  EXPECT_EQ(found(text), "matmul_silu_mul(x, w, v) -> y[6, N]: h s u y\n");
 }
 
 TEST(Fusion, ReductionsOfWhatTheHostReadsAnywayAreTheHosts) {

@@ -192,8 +192,8 @@ TEST_F(Infer, Slice) {
       [&] {
         g.slice(x, {{0, kM, 2}, {0, 768}});
       },
-      "slice of x: bf16[M, 768] expects a step that divides stop - start where that is "
-      "symbolic, got 0:M:2 of size M");
+      "slice of x: bf16[M, 768] expects a step that divides the symbols' part of "
+      "stop - start, got 0:M:2 of size M");
   const std::string bounds = "slice of x: bf16[M, 768] expects 0 <= start <= stop <= size, got ";
   expect_error([&] { g.slice(x, {{0, kM}, {0, 769}}); }, bounds + "0:769:1 of size 768");
   expect_error([&] { g.slice(x, {{0, kM}, {-1, 5}}); }, bounds + "-1:5:1 of size 768");

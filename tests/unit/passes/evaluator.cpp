@@ -138,6 +138,8 @@ class Evaluator {
       case Op::cast: return arg(node, 0);
       case Op::transpose:
       case Op::slice: return pick(node, shape);
+      case Op::concat:
+      case Op::interleave: return joined(node, shape);
       case Op::broadcast:
         return generate(shape,
                         [&](const Index& index) { return broadcast_at(arg(node, 0), index); });
@@ -145,6 +147,18 @@ class Evaluator {
         return ir::is_reduction(node.op) ? reduce(arg(node, 0), shape, node.op)
                                          : elementwise(node, shape);
     }
+  }
+
+  Tensor joined(const ir::Node& node, const Index& shape) const {
+    const std::int64_t half = arg(node, 0).shape.back();
+    return generate(shape, [&](const Index& index) {
+      const bool by_turns = node.op == Op::interleave;
+      const std::int64_t column = index.back();
+      Index from = index;
+      from.back() = by_turns ? column / 2 : column % half;
+      const Tensor& x = arg(node, static_cast<std::size_t>(by_turns ? column % 2 : column / half));
+      return x.data[ravel(from, x.shape)];
+    });
   }
 
   // transpose and slice: each element is one of the operand's.

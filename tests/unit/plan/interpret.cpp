@@ -80,6 +80,7 @@ class GraphInterpreter {
   double compute(const Node& node, const Index& index) const;
   double matmul(const Node& node, const Index& index) const;
   double reduction(const Node& node, const Index& index) const;
+  double joined(const Node& node, const Index& index) const;
   Index source(const Node& view, const Index& index) const;
 
   const ir::Graph& graph_;
@@ -105,6 +106,7 @@ double GraphInterpreter::compute(const Node& node, const Index& index) const {
     case ir::OpKind::view: return element(node.args[0], source(node, index));
     case ir::OpKind::cast: return element(node.args[0], index);
     case ir::OpKind::reduction: return reduction(node, index);
+    case ir::OpKind::join: return joined(node, index);
     default: break;
   }
   double x[3] = {};
@@ -138,6 +140,14 @@ double GraphInterpreter::reduction(const Node& node, const Index& index) const {
     sum = reduce(node.op, sum, element(node.args[0], walk));
   }
   return sum;
+}
+
+double GraphInterpreter::joined(const Node& node, const Index& index) const {
+  const std::int64_t half = shape(node.args[0]).back(), column = index.back();
+  const bool by_turns = node.op == Op::interleave;
+  Index from = index;
+  from.back() = by_turns ? column / 2 : column % half;
+  return element(node.args[by_turns ? column % 2 : column / half], from);
 }
 
 // Where an element of a view is in its operand.
@@ -182,9 +192,12 @@ class PlanInterpreter {
   void run(const plan::FusedGemm& step);
   void run(const plan::Tail& step);
   void run(const plan::Epilogue& epilogue, const ir::Shape& shape, bool folded,
-           const Tensor& accumulator);
+           const std::vector<Tensor>& accumulators);
   void store(const plan::Store& store, const Index& space, const Index& index, double x);
-  Tensor product(const plan::GemmDesc& gemm) const;
+  void store_part(const plan::Store& store, const Index& space, const Index& index, double x);
+  std::vector<Tensor> products(const plan::GemmDesc& gemm) const;
+  Tensor product(const plan::GemmDesc& gemm, const plan::Operand& operand,
+                 const Index& shape) const;
 
   const ir::Graph& graph_;
   const plan::Plan& plan_;
@@ -205,7 +218,8 @@ PlanInterpreter::View PlanInterpreter::view(ValueId id) const {
   layout.strides = TensorView::dense_strides(layout.shape);
   const auto resolved = ir::resolve(graph_, id, layout, sizes_);
   EXPECT_TRUE(resolved) << "'" << graph_[id].name << "' is no view of its memory";
-  EXPECT_FALSE(memory_[at(storage)].empty()) << "'" << graph_[id].name << "' is not in memory";
+  EXPECT_FALSE(memory_[at(storage)].empty() && num_elements(layout.shape) > 0)
+      << "'" << graph_[id].name << "' is not in memory";
   return {&memory_[at(storage)], resolved.value_or(layout)};
 }
 
@@ -230,24 +244,41 @@ Tensors PlanInterpreter::run() {
 }
 
 void PlanInterpreter::run(const plan::FusedGemm& step) {
-  run(step.epilogue, graph_[step.gemm.matmul].type.shape, step.gemm.flattened, product(step.gemm));
+  run(step.epilogue, space(graph_, step.gemm), step.gemm.flattened, products(step.gemm));
 }
 
 void PlanInterpreter::run(const plan::Tail& step) { run(step.epilogue, step.shape, false, {}); }
 
-Tensor PlanInterpreter::product(const plan::GemmDesc& gemm) const {
-  const View a = view(gemm.a.value), b = view(gemm.b.value);
+// One for each accumulator, in its order.
+std::vector<Tensor> PlanInterpreter::products(const plan::GemmDesc& gemm) const {
+  const Index shape = ir::eval(graph_[gemm.matmul].type.shape, sizes_);
+  const Tensor whole = product(gemm, gemm.b, shape);
+  if (gemm.gating == plan::Gating::none) return {whole};
+  if (gemm.gating == plan::Gating::separate) return {whole, product(gemm, gemm.second_b, shape)};
+  std::vector<Tensor> halves(2);
+  const auto columns = static_cast<std::size_t>(shape.back());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const std::size_t column = i % columns;
+    const bool by_turns = gemm.gating == plan::Gating::interleaved;
+    halves[by_turns ? column % 2 : column / (columns / 2)].push_back(whole[i]);
+  }
+  return halves;
+}
+
+Tensor PlanInterpreter::product(const plan::GemmDesc& gemm, const plan::Operand& operand,
+                                const Index& shape) const {
+  const View a = view(gemm.a.value), b = view(operand.value);
   const std::int64_t k = gemm.k.eval(sizes_);
   Tensor result;
-  for_each(ir::eval(graph_[gemm.matmul].type.shape, sizes_), [&](const Index& index) {
+  for_each(shape, [&](const Index& index) {
     const std::size_t m = index.size() - 2, n = index.size() - 1;
     double sum = 0;
     for (std::int64_t i = 0; i < k; ++i) {
       Index left = index, right = index;
       left[m] = gemm.a.transposed ? i : index[m];
       left[n] = gemm.a.transposed ? index[m] : i;
-      right[m] = gemm.b.transposed ? index[n] : i;
-      right[n] = gemm.b.transposed ? i : index[n];
+      right[m] = operand.transposed ? index[n] : i;
+      right[n] = operand.transposed ? i : index[n];
       sum += a(left) * b(right);
     }
     result.push_back(sum);
@@ -256,7 +287,7 @@ Tensor PlanInterpreter::product(const plan::GemmDesc& gemm) const {
 }
 
 void PlanInterpreter::run(const plan::Epilogue& epilogue, const ir::Shape& shape, bool folded,
-                          const Tensor& accumulator) {
+                          const std::vector<Tensor>& accumulators) {
   const Index space = ir::eval(shape, sizes_);
   std::vector<View> loads;
   for (const plan::Load& load : epilogue.loads) {
@@ -265,7 +296,9 @@ void PlanInterpreter::run(const plan::Epilogue& epilogue, const ir::Shape& shape
   }
   for_each(space, [&](const Index& index) {
     std::vector<double> slots;
-    if (epilogue.has_accumulator) slots.push_back(accumulator[dense_offset(space, index)]);
+    for (int i = 0; i < epilogue.num_accumulators; ++i) {
+      slots.push_back(accumulators.at(at(i)).at(dense_offset(space, index)));
+    }
     for (const View& load : loads) slots.push_back(load(index));
     for (const plan::Compute& compute : epilogue.computes) {
       double x[3] = {};
@@ -292,6 +325,7 @@ void PlanInterpreter::run(const plan::Epilogue& epilogue, const ir::Shape& shape
 void PlanInterpreter::store(const plan::Store& store, const Index& space, const Index& index,
                             double x) {
   Tensor& to = memory_[at(store.value)];
+  if (store.part != plan::Part::whole) return store_part(store, space, index, x);
   if (store.kind == plan::StoreKind::tile) {
     to.push_back(x);
     return;
@@ -302,6 +336,19 @@ void PlanInterpreter::store(const plan::Store& store, const Index& space, const 
   if (to.empty()) to.assign(static_cast<std::size_t>(num_elements(shape)), reduce_start(op));
   double& sum = to[dense_offset(shape, broadcast_index(shape, index))];
   sum = reduce(op, sum, x);
+}
+
+void PlanInterpreter::store_part(const plan::Store& store, const Index& space, const Index& index,
+                                 double x) {
+  using plan::Part;
+  Tensor& to = memory_[at(store.value)];
+  Index shape = space, place = index;
+  shape.back() *= 2;
+  to.resize(static_cast<std::size_t>(num_elements(shape)));
+  if (store.part == Part::second_half) place.back() += space.back();
+  if (store.part == Part::even) place.back() *= 2;
+  if (store.part == Part::odd) place.back() = place.back() * 2 + 1;
+  to[dense_offset(shape, place)] = x;
 }
 
 }  // namespace

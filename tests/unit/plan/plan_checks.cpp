@@ -28,7 +28,7 @@ void check_limits(const plan::Epilogue& epilogue) {
   EXPECT_LE(parameters, abi::kMaxScalars);
   EXPECT_LE(static_cast<int>(epilogue.loads.size()) - parameters, abi::kMaxTailLoads);
   EXPECT_LE(epilogue.stores.size(), static_cast<std::size_t>(abi::kMaxStores));
-  if (!epilogue.has_accumulator) return;
+  if (!epilogue.has_accumulator()) return;
   EXPECT_LE(count(epilogue, Access::tile), abi::kMaxTiles);
   EXPECT_LE(count(epilogue, Access::row), abi::kMaxVectors);
   EXPECT_LE(count(epilogue, Access::col), abi::kMaxVectors);
@@ -39,6 +39,7 @@ std::vector<ValueId> reads(const plan::Plan& plan, std::size_t step) {
   std::vector<ValueId> result;
   if (const auto* gemm = std::get_if<plan::FusedGemm>(&plan.steps[step])) {
     result = {gemm->gemm.a.value, gemm->gemm.b.value};
+    if (gemm->gemm.second_b.value >= 0) result.push_back(gemm->gemm.second_b.value);
   }
   for (const plan::Load& load : plan.epilogue(step).loads) result.push_back(load.value);
   return result;
@@ -56,7 +57,10 @@ void check_invariants(const plan::Plan& plan) {
       const bool is_source = ir::is_source(plan.graph[storage].op);
       EXPECT_TRUE(is_source || num_stores.count(storage)) << plan.graph[value].name;
     }
-    for (const plan::Store& store : plan.epilogue(i).stores) ++num_stores[store.value];
+    for (const plan::Store& store : plan.epilogue(i).stores) {
+      const bool is_second = store.part == plan::Part::second_half || store.part == plan::Part::odd;
+      num_stores[store.value] += is_second ? 0 : 1;
+    }
   }
   for (const auto& [value, count] : num_stores) EXPECT_EQ(count, 1) << plan.graph[value].name;
   for (const ir::Output& output : plan.graph.outputs) {

@@ -35,7 +35,7 @@ using Names = std::vector<std::string>;
 
 TEST(Queries, OfABareProductARoundingToWhatIsStoredIsTheStore) {
   FusedGemm step;
-  step.epilogue.has_accumulator = true;
+  step.epilogue.num_accumulators = 1;
   step.epilogue.stores.push_back({"y", 0, DType::bf16, StoreKind::tile, 0});
   EXPECT_TRUE(is_bare(step));
   step.epilogue.computes.push_back({ir::Op::cast, {0, -1, -1}, 0, DType::bf16});
@@ -76,15 +76,15 @@ TEST(Queries, ComputedValues) {
   EXPECT_EQ(names(split, computed_values(split, split.steps[1])), Names({"t", "u"}));
 }
 
-TEST(Queries, SplitNamesItsTemporary) {
+TEST(Queries, SplitNamesItsTemporaries) {
   const Plan plan = make_plan(ir::parse(kTwoLayers), {});
   const Split parts = split(plan, std::get<FusedGemm>(plan.steps[0]));
-  EXPECT_EQ(plan.graph[parts.temporary].name, "h");
+  EXPECT_EQ(names(plan, parts.temporaries), Names({"h"}));
   const Plan bare = make_plan(
       ir::parse("graph g(x: bf16[M, 64], w: bf16[64, 64]) {\n  y = matmul x, w\n  return y\n}\n"),
       {});
   const Split whole = split(bare, std::get<FusedGemm>(bare.steps[0]));
-  EXPECT_EQ(whole.temporary, -1);
+  EXPECT_TRUE(whole.temporaries.empty());
   EXPECT_FALSE(whole.tail);
 }
 

@@ -22,9 +22,10 @@ const Dim kM("M"), kN("N"), kK("K"), kB("B");
 
 const std::vector<Shape>& input_shapes() {
   static const std::vector<Shape> shapes = {
-      {kM, kK},    {kK, kN},   {kN, kK}, {kN, kN},     {kM, kN},      {kM, kN},     {kN},
-      {kM},        {kM, 1},    {1, kN},  {kB, kM, kK}, {kB, kK, kN},  {kB, kM, kN}, {kB, 1, kN},
-      {kB, kM, 1}, {kB, 1, 1}, {},       {1},          {kB * kM, kN}, {kB * kM, kK}};
+      {kM, kK},      {kK, kN},      {kN, kK},     {kN, kN},     {kM, kN},     {kM, kN},
+      {kN},          {kM},          {kM, 1},      {1, kN},      {kB, kM, kK}, {kB, kK, kN},
+      {kB, kM, kN},  {kB, 1, kN},   {kB, kM, 1},  {kB, 1, 1},   {},           {1},
+      {kB * kM, kN}, {kB * kM, kK}, {kK, kN * 2}, {kN * 2, kK}, {kM, kN * 2}, {kN * 2}};
   return shapes;
 }
 
@@ -47,6 +48,9 @@ class Generator {
   void add_cast();
   void add_reduction();
   void add_view();
+  void add_halves();
+  ValueId wide_product();
+  void add_join();
   void add_outputs();
 
   std::mt19937 random_;
@@ -118,6 +122,8 @@ void Generator::add_op() {
   if (kind < 68) return add_elementwise();
   if (kind < 76) return add_cast();
   if (kind < 82) return add_reduction();
+  if (kind < 89) return add_halves();
+  if (kind < 91) return add_join();
   add_view();
 }
 
@@ -191,6 +197,59 @@ void Generator::add_view() {
       const std::vector<Shape>& shapes = chance(50) ? more : input_shapes();
       node.type.shape = shapes[below(shapes.size())];
     }
+    if (try_append(std::move(node))) return;
+  }
+}
+
+// A new product of twice N columns.
+ValueId Generator::wide_product() {
+  const auto find = [&](const Shape& shape) {
+    const auto& nodes = graph_.nodes;
+    const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
+      return node.type.shape == shape && node.op == Op::input;
+    });
+    return static_cast<ValueId>(found - nodes.begin());
+  };
+  Node node;
+  node.op = Op::matmul;
+  node.args = {find({kM, kK}), find({kK, kN * 2})};
+  node.type.dtype = graph_[node.args[0]].type.dtype;
+  return try_append(std::move(node)) ? static_cast<ValueId>(graph_.nodes.size()) - 1 : pick();
+}
+
+// Both halves of a value's columns, or every other one, and mostly an op that takes both.
+void Generator::add_halves() {
+  for (int i = 0; i < 20; ++i) {
+    const ValueId whole = chance(50) ? wide_product() : pick();
+    const Shape shape = graph_[whole].type.shape;
+    if (shape.empty() || !shape.back().divide(2) || shape.back().constant()) continue;
+    const bool by_turns = chance(50);
+    const Dim middle = *shape.back().divide(2);
+    ValueId halves[2];
+    for (int half = 0; half < 2; ++half) {
+      Node node;
+      node.op = Op::slice;
+      node.args = {whole};
+      for (const Dim& dim : shape) node.ranges.push_back({0, dim, 1});
+      if (by_turns) node.ranges.back() = {half, shape.back(), 2};
+      if (!by_turns)
+        node.ranges.back() = {half == 0 ? Dim(0) : middle, half == 0 ? middle : shape.back(), 1};
+      halves[half] = ir::append(graph_, std::move(node));
+    }
+    if (chance(20)) return;
+    Node both;
+    both.op = chance(50) ? Op::mul : Op::add;
+    both.args = {halves[0], halves[1]};
+    try_append(std::move(both));
+    return;
+  }
+}
+
+void Generator::add_join() {
+  for (int i = 0; i < 50; ++i) {
+    Node node;
+    node.op = chance(50) ? Op::concat : Op::interleave;
+    node.args = {pick(), pick()};
     if (try_append(std::move(node))) return;
   }
 }

@@ -1,6 +1,8 @@
 // Plans of random graphs compute what the graphs mean, to the bit, and keep every invariant.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "interpret.h"
 #include "ir/text.h"
 #include "plan/facts.h"
@@ -39,6 +41,17 @@ void check_seed(unsigned seed, Numerics numerics, bool fuse) {
   check_results(graph, split, seed);
 }
 
+// Steps of two products each; random graphs should have some.
+int num_gated(unsigned seed, Numerics numerics) {
+  const plan::Plan plan =
+      plan::make_plan(random_graph({seed, 24, numerics == Numerics::exact}), {numerics});
+  return static_cast<int>(
+      std::count_if(plan.steps.begin(), plan.steps.end(), [](const plan::Step& step) {
+        const auto* gemm = std::get_if<plan::FusedGemm>(&step);
+        return gemm != nullptr && gemm->gemm.gating != plan::Gating::none;
+      }));
+}
+
 void check_all(Numerics numerics, bool fuse) {
   for (unsigned seed = 0; seed < kNumGraphs; ++seed) {
     ASSERT_NO_THROW(check_seed(seed, numerics, fuse)) << seed;
@@ -49,6 +62,12 @@ void check_all(Numerics numerics, bool fuse) {
 TEST(RandomPlans, FastComputesTheGraph) { check_all(Numerics::fast, true); }
 TEST(RandomPlans, ExactComputesTheGraph) { check_all(Numerics::exact, true); }
 TEST(RandomPlans, UnfusedComputesTheGraph) { check_all(Numerics::exact, false); }
+
+TEST(RandomPlans, SomeAreGated) {
+  int count = 0;
+  for (unsigned seed = 0; seed < kNumGraphs; ++seed) count += num_gated(seed, Numerics::fast);
+  EXPECT_GT(count, 10);
+}
 
 // The interpreters are worth nothing if they cannot tell: a plan with one changed constant.
 TEST(RandomPlans, AChangedPlanIsNoticed) {

@@ -69,7 +69,7 @@ TEST(VerifyPlan, NoticesStores) {
         tail(p, 2).shape = {Dim("N"), 64};
       },
       "store s has another shape than its step");
-  expect_refused([](Plan& p) { gemm(p, 0).epilogue.has_accumulator = false; }, "no accumulator");
+  expect_refused([](Plan& p) { gemm(p, 0).epilogue.num_accumulators = 0; }, "no accumulator");
 }
 
 TEST(VerifyPlan, NoticesReasons) {

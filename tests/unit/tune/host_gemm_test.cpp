@@ -14,7 +14,7 @@ plan::FusedGemm step_of(DType dtype, bool with_gelu) {
   plan::FusedGemm step;
   step.gemm.matmul = 2;
   step.gemm.a.dtype = step.gemm.b.dtype = step.gemm.result = dtype;
-  step.epilogue.has_accumulator = true;
+  step.epilogue.num_accumulators = 1;
   step.epilogue.loads.push_back({"b", 3, dtype, plan::Access::row});
   step.epilogue.computes.push_back({ir::Op::add, {0, 1, -1}});
   if (with_gelu) step.epilogue.computes.push_back({ir::Op::gelu_erf, {2, -1, -1}});

@@ -13,7 +13,7 @@ plan::FusedGemm step_of(DType dtype = DType::bf16) {
   plan::FusedGemm step;
   step.gemm.matmul = 2;
   step.gemm.a.dtype = step.gemm.b.dtype = step.gemm.result = dtype;
-  step.epilogue.has_accumulator = true;
+  step.epilogue.num_accumulators = 1;
   step.epilogue.computes.push_back({ir::Op::relu, {0, -1, -1}});
   step.epilogue.stores.push_back({"y", 3, DType::bf16, plan::StoreKind::tile, 1});
   return step;

@@ -1,0 +1,153 @@
+// Finds the pairs of products that meet in one op.
+//
+//   h = matmul x, w; a = h[:, :I]; b = h[:, I:]; y = mul (silu a), b     halves, or every other
+//   column a = matmul x, v; b = matmul x, w;            y = mul (silu a), b     separate
+//
+// Only what two products are read for makes a gate: a value that is computed from a third one, or
+// from only one of the two, is none. So the three parts of a projection to queries, keys and values
+// are left alone.
+#include "plan/gates.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/views.h"
+#include "plan/facts.h"
+
+namespace epifuse::plan {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+constexpr ValueId kNone = -1, kSeveral = -2;
+
+class GateFinder {
+ public:
+  GateFinder(const Graph& graph, const std::vector<bool>& is_live)
+      : graph_(graph), is_live_(is_live), users_(ir::users(graph)) {}
+
+  std::vector<Gate> run() {
+    for (ValueId id = 0; id < static_cast<ValueId>(graph_.nodes.size()); ++id) {
+      products_.push_back(is_live_[index(id)] ? product_of(id) : kNone);
+    }
+    return std::move(gates_);
+  }
+
+ private:
+  // The one product, a matmul or columns of one, that a value is computed from.
+  ValueId product_of(ValueId id) {
+    const Node& node = graph_[id];
+    if (node.op == Op::matmul) return id;
+    if (is_columns_of_matmul(id)) return id;
+    if (!ir::is_elementwise(node.op)) return kNone;
+    ValueId found = kNone;
+    for (ValueId arg : node.args) {
+      const ValueId product = products_[index(loaded_value(graph_, arg))];
+      if (product == kNone || product == found) continue;
+      if (found == kNone) {
+        found = product;
+        continue;
+      }
+      if (found >= 0 && product >= 0) add_gate(std::min(found, product), std::max(found, product));
+      found = kSeveral;
+    }
+    return found;
+  }
+
+  bool is_columns_of_matmul(ValueId id) const {
+    return ir::is_column_slice(graph_, id) && graph_[graph_[id].args[0]].op == Op::matmul;
+  }
+
+  void add_gate(ValueId first, ValueId second) {
+    const bool both_columns = graph_[first].op == Op::slice && graph_[second].op == Op::slice;
+    const bool both_matmuls = graph_[first].op == Op::matmul && graph_[second].op == Op::matmul;
+    std::optional<Gate> gate;
+    if (both_columns) gate = gate_of_columns(first, second);
+    if (both_matmuls) gate = gate_of_matmuls(first, second);
+    if (gate) gates_.push_back(*gate);
+  }
+
+  std::optional<Gate> gate_of_columns(ValueId first, ValueId second) const {
+    for (int turn = 0; turn < 2; ++turn, std::swap(first, second)) {
+      const ir::Halves how = ir::halves(graph_, first, second);
+      if (how == ir::Halves::none) continue;
+      const ValueId matmul = graph_[first].args[0];
+      if (num_live_users(matmul) != 2 || is_taken(matmul)) return std::nullopt;
+      const bool behind = how == ir::Halves::behind;
+      return Gate{behind ? Gating::halves : Gating::interleaved, matmul, first, second};
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Gate> gate_of_matmuls(ValueId first, ValueId second) const {
+    const Node& a = graph_[first];
+    const Node& b = graph_[second];
+    if (is_taken(first) || is_taken(second)) return std::nullopt;
+    if (a.args[0] != b.args[0] || a.transpose_a != b.transpose_a) return std::nullopt;
+    if (a.type != b.type || a.transpose_b != b.transpose_b) return std::nullopt;
+    if (ir::unit_stride_dim(graph_, a.args[1]) != ir::unit_stride_dim(graph_, b.args[1])) {
+      return std::nullopt;
+    }
+    for (const ValueId weight : {a.args[1], b.args[1]}) {
+      if (is_computed(graph_[ir::storage(graph_, weight)].op)) return std::nullopt;
+    }
+    if (graph_[a.args[1]].type.shape != graph_[b.args[1]].type.shape) return std::nullopt;
+    return Gate{Gating::separate, first, first, second};
+  }
+
+  std::size_t num_live_users(ValueId id) const {
+    const std::vector<ValueId>& users = users_[index(id)];
+    return static_cast<std::size_t>(std::count_if(
+        users.begin(), users.end(), [&](ValueId user) { return is_live_[index(user)]; }));
+  }
+
+  bool is_taken(ValueId matmul) const {
+    return std::any_of(gates_.begin(), gates_.end(), [matmul](const Gate& gate) {
+      return gate.matmul == matmul || gate.second == matmul;
+    });
+  }
+
+  const Graph& graph_;
+  const std::vector<bool>& is_live_;
+  const std::vector<std::vector<ValueId>> users_;
+  std::vector<ValueId> products_;  // by value
+  std::vector<Gate> gates_;
+};
+
+}  // namespace
+
+std::string_view name(Gating gating) {
+  switch (gating) {
+    case Gating::none: return "none";
+    case Gating::halves: return "halves";
+    case Gating::interleaved: return "interleaved";
+    case Gating::separate: return "separate";
+  }
+  return "";
+}
+
+Gates::Gates(const Graph& graph, const std::vector<bool>& is_live) {
+  for (const Gate& gate : GateFinder(graph, is_live).run()) {
+    gates_[gate.matmul] = gate;
+    if (gate.gating == Gating::separate) {
+      gates_[gate.second] = gate;
+    } else {
+      producers_[gate.first] = producers_[gate.second] = gate.matmul;
+    }
+  }
+}
+
+const Gate* Gates::of(ValueId matmul) const {
+  const auto gate = gates_.find(matmul);
+  return gate == gates_.end() ? nullptr : &gate->second;
+}
+
+ValueId Gates::producer(ValueId value) const {
+  const auto producer = producers_.find(value);
+  return producer == producers_.end() ? value : producer->second;
+}
+
+}  // namespace epifuse::plan
