@@ -89,8 +89,14 @@ class Cutter {
     return id;
   }
 
+  // A slice that the host has not: part of the kernel.
+  bool is_own_slice(ValueId id) const {
+    return from_[id].op == Op::slice && !host_values_.contains(from_[id].name);
+  }
+
   void find_inputs(ValueId arg) {
     if (is_inside(arg) || from_[arg].op == Op::constant) return;
+    if (is_own_slice(arg)) return find_inputs(from_[arg].args[0]);
     const ValueId id = handed(arg);
     if (std::find(inputs_.begin(), inputs_.end(), id) == inputs_.end()) inputs_.push_back(id);
   }
@@ -120,7 +126,7 @@ class Cutter {
     if (inside_.contains(id)) return;
     if (from_[id].op == Op::constant) {
       if (!new_id_.contains(id)) add(id);
-    } else if (is_inside(id)) {
+    } else if (is_inside(id) || is_own_slice(id)) {
       if (new_id_.contains(id)) return;
       for (const ValueId arg : from_[id].args) add_view(arg);
       add(id);
@@ -129,7 +135,9 @@ class Cutter {
 
   void add(ValueId id) {
     Node node = from_[id];
-    for (ValueId& arg : node.args) arg = new_id_.at(is_inside(arg) ? arg : handed(arg));
+    for (ValueId& arg : node.args) {
+      arg = new_id_.at(is_inside(arg) || is_own_slice(arg) ? arg : handed(arg));
+    }
     node.type.shape = rename_(node.type.shape);
     for (ir::SliceRange& range : node.ranges) {
       range.start = rename_(range.start);

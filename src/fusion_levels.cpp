@@ -191,14 +191,16 @@ Graph with_inner_results(Graph graph) {
 
 }  // namespace
 
-std::vector<ir::Graph> fusion_levels(const ir::Graph& graph, const FusionRequest& request) {
+std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request) {
   const Levels levels(graph, request);
   const std::set<ValueId> results = handed_on(graph, levels, request);
-  std::vector<ir::Graph> all;
+  std::vector<FusionLevel> all;
   for (int level = 0; !graph.nodes.empty() && level <= levels.highest(); ++level) {
     ir::Graph one = LevelGraph(graph, levels, level).take(results);
     if (one.outputs.empty()) continue;
-    all.push_back(with_inner_results(passes::sink_reshapes(one)));
+    passes::PushedSlices pushed = passes::push_slices_by_name(passes::sink_reshapes(one));
+    if (!pushed.whole_of.empty()) pushed.graph = passes::common_subexpressions(pushed.graph);
+    all.push_back({with_inner_results(pushed.graph), std::move(pushed.whole_of)});
   }
   return all;
 }

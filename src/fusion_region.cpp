@@ -78,7 +78,10 @@ bool HostPlan::is_read_outside(ValueId value, const Values& inside) const {
 double HostPlan::bytes(ValueId value, const ir::Shape& tile) const {
   constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
   const ir::TensorType& type = plan_.graph[value].type;
-  return type.shape == tile ? static_cast<double>(size_bytes(type.dtype)) : kReduction;
+  const auto element = static_cast<double>(size_bytes(type.dtype));
+  if (type.shape == tile) return element;
+  const bool has_both = type.shape.size() == tile.size() && type.shape.back() == tile.back() * 2;
+  return has_both ? 2 * element : kReduction;
 }
 
 // Bytes an element: what the kernel stores, what the host reads of that to compute the others of

@@ -51,6 +51,7 @@ void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const 
     if (gemm == nullptr) continue;
     add(gemm->gemm.a.value);
     add(gemm->gemm.b.value);
+    if (gemm->gemm.gating == plan::Gating::separate) add(gemm->gemm.second_b.value);
     for (const plan::Load& load : gemm->epilogue.loads) add(load.value);
   }
 }
@@ -61,8 +62,9 @@ class Finder {
          const FusionRequest& request, const HostValues& names)
       : target_(target), options_(options), request_(request), names_(names) {}
 
-  void add(const plan::Plan& plan) {
+  void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of) {
     const HostPlan host(plan, request_);
+    whole_of_ = &whole_of;
     for (const plan::LeftOut& value : plan.left_out) {
       leave_out(plan.graph[value.value].name, value.why);
     }
@@ -112,9 +114,22 @@ class Finder {
                        .inputs = std::move(cut.kernel.inputs),
                        .outputs = std::move(cut.kernel.outputs),
                        .values = {}};
-    for (const ValueId id : values) kernel.values.push_back(host.plan().graph[id].name);
+    kernel.values = host_names(host.plan().graph, values);
     found_.kernels.push_back(std::move(kernel));
     return std::nullopt;
+  }
+
+  // The host's values among these, each once: halves of one are the whole of it.
+  std::vector<std::string> host_names(const ir::Graph& graph,
+                                      const std::vector<ValueId>& values) const {
+    std::vector<std::string> found;
+    for (const ValueId id : values) {
+      const auto whole = whole_of_->find(graph[id].name);
+      const std::string& name = whole == whole_of_->end() ? graph[id].name : whole->second;
+      const bool is_new = std::find(found.begin(), found.end(), name) == found.end();
+      if (is_new && names_.contains(name)) found.push_back(name);
+    }
+    return found;
   }
 
   static plan::WhyNot nothing_to_fuse(const std::string& product) {
@@ -170,6 +185,7 @@ class Finder {
   const CompileOptions& options_;
   const FusionRequest& request_;
   const HostValues& names_;
+  const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
   Fusions found_;
 };
 
@@ -187,14 +203,13 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
   }
   check_names(request, names);
   const CompileOptions planned = options_on(info, options);
+  const std::vector<FusionLevel> levels = fusion_levels(graph.ir(), request);
   std::vector<plan::Plan> plans;
-  for (const ir::Graph& level : fusion_levels(graph.ir(), request)) {
-    plans.push_back(plan::make_plan(level, planned));
-  }
+  for (const FusionLevel& level : levels) plans.push_back(plan::make_plan(level.graph, planned));
   FusionRequest all = request;
   for (const plan::Plan& plan : plans) add_read_by_products(plan, graph.ir(), ids, all.in_memory);
   Finder finder(info, planned, all, names);
-  for (const plan::Plan& plan : plans) finder.add(plan);
+  for (std::size_t i = 0; i < plans.size(); ++i) finder.add(plans[i], levels[i].whole_of);
   return finder.take();
 }
 

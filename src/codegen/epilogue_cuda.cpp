@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "codegen/kernel.h"
 #include "ir/op.h"
 #include "kernels/abi.h"
 
@@ -136,11 +137,23 @@ std::string stores_line(const Epilogue& epilogue) {
   std::vector<std::string> types, names;
   for (const plan::Store& store : epilogue.stores) {
     if (epilogue.has_accumulator() && store.kind != plan::StoreKind::tile) continue;
-    types.emplace_back(element_cuda(store.dtype));
+    types.emplace_back(element_cuda(stored_dtype(store)));
     names.push_back(store.name);
   }
   const std::string line = fmt::format("  using Stores = Types<{}>;", fmt::join(types, ", "));
   return names.empty() ? line + "\n" : fmt::format("{}  // {}\n", line, fmt::join(names, ", "));
+}
+
+std::string result_text(const Epilogue& epilogue, const plan::Store& store,
+                        const std::vector<std::string>& names) {
+  const auto value = [&](Slot slot) {
+    const std::string& name = names[static_cast<std::size_t>(slot)];
+    const bool is_sum = slot < epilogue.num_accumulators && store.part == plan::Part::pairs;
+    return is_sum ? fmt::format("detached({})", name) : name;
+  };
+  if (store.part != plan::Part::pairs) return value(store.source);
+  return fmt::format("__uint_as_float(pack<{}>({}, {}))", element_cuda(store.dtype),
+                     value(store.source), value(store.second));
 }
 
 std::string_view accumulators_text(const Epilogue& epilogue) {
@@ -170,8 +183,8 @@ std::string body(const Epilogue& epilogue, Numerics numerics) {
   int result = 0;
   for (int i : result_order(epilogue)) {
     const plan::Store& store = epilogue.stores[static_cast<std::size_t>(i)];
-    out += fmt::format("    out[{}] = {};  // {}\n", result++,
-                       names[static_cast<std::size_t>(store.source)], store.name);
+    out += fmt::format("    out[{}] = {};  // {}\n", result++, result_text(epilogue, store, names),
+                       store.name);
   }
   return out;
 }

@@ -55,6 +55,7 @@ struct GemmVariant {
   bool shifted_b = false;
   unsigned plain_loads = 0;   // bit i: the i-th full-size load is read element by element
   unsigned plain_stores = 0;  // bit i: the i-th full-size store is written so
+  bool unpaired = false;      // even and odd columns of a result are written one by one
   bool operator==(const GemmVariant&) const = default;
   bool is_shifted() const { return shifted_a || shifted_b; }
 };
@@ -87,6 +88,8 @@ struct Bound {
   std::vector<double> scalars;
 };
 
+// What a store writes: of pairs elements as wide as f32, whose layout is in such elements.
+DType stored_dtype(const plan::Store& store);
 // The part of a bound value that a store writes.
 BoundTensor stored(const Bound& bound, const plan::Store& store);
 

@@ -88,7 +88,7 @@ GemmTensors tensors_of(const plan::Plan& plan, const plan::FusedGemm& step, cons
   }
   for (const plan::Load& load : step.epilogue.loads) add(load.value, load.dtype, at(load.value));
   for (const plan::Store& store : step.epilogue.stores) {
-    add(store.value, store.dtype, stored(bound, store));
+    add(store.value, stored_dtype(store), stored(bound, store));
   }
   return out;
 }
@@ -139,12 +139,21 @@ std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTen
 
 }  // namespace
 
+DType stored_dtype(const plan::Store& store) {
+  return store.part == plan::Part::pairs ? DType::f32 : store.dtype;
+}
+
 BoundTensor stored(const Bound& bound, const plan::Store& store) {
   BoundTensor tensor = bound.tensors[static_cast<std::size_t>(store.value)];
   if (store.part == plan::Part::whole) return tensor;
   ir::Layout& layout = tensor.layout;
   std::int64_t& stride = layout.strides.back();
   layout.shape.back() /= 2;
+  if (store.part == plan::Part::pairs) {
+    layout.offset /= 2;
+    for (std::size_t d = 0; d + 1 < layout.strides.size(); ++d) layout.strides[d] /= 2;
+    return tensor;
+  }
   if (store.part == plan::Part::second_half) layout.offset += layout.shape.back() * stride;
   if (store.part == plan::Part::odd) layout.offset += stride;
   if (store.part == plan::Part::even || store.part == plan::Part::odd) stride *= 2;

@@ -266,7 +266,8 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   sm90::{dense}<generated::Config, generated::Epilogue>({p});
 }}
 )";
-  const FusedGemm step = variant.swapped ? swapped(given) : given;
+  const FusedGemm unswapped = paired(given, variant);
+  const FusedGemm step = variant.swapped ? swapped(unswapped) : unswapped;
   std::string includes = wgmma_include(step.gemm, config.tile_n);
   if (config.two_widths) includes += wgmma_include(step.gemm, config.tile_n - 8);
   KernelSource out;
@@ -276,15 +277,15 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
       fmt::arg("includes", includes), fmt::arg("entry", out.entry),
       fmt::arg("template", variant.is_shifted() ? "sm90_shifted" : "sm90_dense"),
-      fmt::arg("params", params_text(given.epilogue, config, variant)),
+      fmt::arg("params", params_text(unswapped.epilogue, config, variant)),
       fmt::arg("p", variant.is_shifted() ? "p" : "p.params()"),
       fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
       fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
       fmt::arg("load_depth", config.load_depth), fmt::arg("store_depth", config.store_depth),
       fmt::arg("math_columns", config.math_columns),
-      fmt::arg("smem", smem_bytes(given.epilogue, config, variant)), fmt::arg("threads", kThreads),
-      fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
+      fmt::arg("smem", smem_bytes(unswapped.epilogue, config, variant)),
+      fmt::arg("threads", kThreads), fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
       fmt::arg("unusual", unusual_text(step, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;

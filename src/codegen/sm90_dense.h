@@ -29,6 +29,12 @@ bool has_adjacent_gates(const plan::GemmDesc& gemm);
 
 constexpr int kNarrower = 8;  // columns, of a narrow tile where tiles have two widths
 
+// The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
+// has them apart.
+plan::FusedGemm paired(plan::FusedGemm step, const GemmVariant& variant);
+// Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
+bool can_pair(const plan::FusedGemm& step, const Bound& bound);
+
 // Bytes of one stage of operands and its barriers.
 int stage_bytes(const GemmConfig& config);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.

@@ -79,7 +79,7 @@ int store_slots(const Epilogue& epilogue, unsigned plain) {
   for (const plan::Store& store : epilogue.stores) {
     if (store.kind != StoreKind::tile) continue;
     const bool is_plain = plain >> index++ & 1;
-    if (!is_plain) slots += bytes(store.dtype) / 2;
+    if (!is_plain) slots += bytes(stored_dtype(store)) / 2;
   }
   return slots;
 }
@@ -135,8 +135,10 @@ bool shares_last(const Shape& shape, int products) {
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
 // accumulators. These limits, and those of the largest tiles, are what compiles without spills over
 // the corpus (2026-11-22).
-int math_columns(const Pressure& p, const Shape& shape, bool batched) {
+int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+  const bool batched = !gemm.batch.empty(), gated = p.products > 1;
   const int slots = p.load_slots + p.store_slots;
+  if (gated && (slots > 2 || p.many_vectors)) return 16;
   if (accumulators(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     const bool is_cut = accumulators(shape) > 112 && shape.n % kChunkColumns != 0;
@@ -146,6 +148,7 @@ int math_columns(const Pressure& p, const Shape& shape, bool batched) {
     return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
   }
   if (batched || (slots > 1 && p.vectors)) return 16;
+  if (gated && (p.rounds || has_adjacent_gates(gemm))) return 16;
   if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
   return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
 }
@@ -196,7 +199,7 @@ bool can_stage_in_place(const Epilogue& epilogue) {
   if (tiles.empty() || tiles.size() != stores.size()) return false;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const plan::Load& load = epilogue.loads[static_cast<std::size_t>(tiles[i])];
-    if (bytes(load.dtype) != bytes(stores[i].dtype)) return false;
+    if (bytes(load.dtype) != bytes(stored_dtype(stores[i]))) return false;
   }
   return true;
 }
@@ -236,7 +239,7 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   GemmConfig config;
   config.tile_m = shape.m;
   config.tile_n = shape.n;
-  config.math_columns = math_columns(registers, shape, !step.gemm.batch.empty());
+  config.math_columns = math_columns(registers, shape, step.gemm);
   config.cooperative = shape.cooperative;
   config.shares_last = shares_last(shape, epilogue.num_accumulators);
   config.two_widths = shape.two_widths;
@@ -318,8 +321,9 @@ int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVar
   return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
 }
 
-std::optional<GemmConfig> fitted(const FusedGemm& step, const GemmConfig& config,
+std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& config,
                                  const GemmVariant& variant, const TargetInfo& target) {
+  const FusedGemm step = paired(given, variant);
   if (config.products > 1 && (variant.swapped || variant.shifted_b)) return std::nullopt;
   if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
     return std::nullopt;
@@ -336,7 +340,8 @@ std::optional<GemmConfig> fitted(const FusedGemm& step, const GemmConfig& config
   return out;
 }
 
-std::vector<GemmConfig> configs(const FusedGemm& step, const TargetInfo& target) {
+std::vector<GemmConfig> configs(const FusedGemm& given, const TargetInfo& target) {
+  const FusedGemm step = paired(given, {});
   const Pressure registers = pressure(step.epilogue);
   std::vector<GemmConfig> out;
   for (const Shape& shape : kShapes) {

@@ -50,7 +50,7 @@ FullSize full_size(const FusedGemm& step, const GemmViews& views) {
     const plan::Store& store = step.epilogue.stores[i];
     if (store.kind != plan::StoreKind::tile) continue;
     out.stores.push_back(views.stores[i]);
-    out.store_dtypes.push_back(store.dtype);
+    out.store_dtypes.push_back(stored_dtype(store));
   }
   return out;
 }
@@ -367,9 +367,11 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   return std::nullopt;
 }
 
-GemmVariant variant(const plan::Plan& plan, const FusedGemm& step, const Bound& bound) {
-  GemmViews views = require_views(plan, step, bound);
+GemmVariant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bound) {
   GemmVariant out;
+  out.unpaired = !can_pair(given, bound);
+  const FusedGemm step = paired(given, out);
+  GemmViews views = require_views(plan, step, bound);
   const bool is_gated = step.gemm.gating != plan::Gating::none;
   out.swapped = !is_gated && wants_swap(full_size(step, views));
   if (out.swapped) views = swapped(views);
@@ -384,7 +386,8 @@ GemmVariant variant(const plan::Plan& plan, const FusedGemm& step, const Bound& 
 
 Launch launch(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
               const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits) {
-  return Binder(plan, step, config, variant, bound).bind(limits);
+  const FusedGemm as_written = paired(step, variant);
+  return Binder(plan, as_written, config, variant, bound).bind(limits);
 }
 
 }  // namespace epifuse::codegen::sm90_dense

@@ -177,8 +177,9 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits
   return out;
 }
 
-double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const GemmSizes& given,
-                   const DeviceLimits& limits) {
+double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
+                   const GemmSizes& given, const DeviceLimits& limits) {
+  const plan::FusedGemm step = paired(unpaired, {});
   GemmSizes sizes = given;
   if (step.gemm.a.dtype == DType::f32) sizes.k *= 2;  // half the rate, twice the bytes
   const Tiling tiling = tile(config, sizes, limits);

@@ -90,6 +90,7 @@ std::string print(const GemmVariant& variant) {
   if (variant.shifted_b) parts.emplace_back("b off 16-byte boundaries");
   if (variant.plain_loads != 0) parts.emplace_back("full operands read element by element");
   if (variant.plain_stores != 0) parts.emplace_back("results written element by element");
+  if (variant.unpaired) parts.emplace_back("even and odd columns apart");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,5 +35,12 @@ ir::Graph common_subexpressions(const ir::Graph& graph);
 ir::Graph dead_code(const ir::Graph& graph);
 ir::Graph sink_reshapes(const ir::Graph& graph);  // f(reshape(a), b) = reshape(f(a, reshape(b)))
 ir::Graph push_slices(const ir::Graph& graph);    // f(a, b)[half] = f(a[half], b[half])
+
+// The same, with the name of the value that each new one is half of.
+struct PushedSlices {
+  ir::Graph graph;
+  std::map<std::string, std::string> whole_of;
+};
+PushedSlices push_slices_by_name(const ir::Graph& graph);
 
 }  // namespace epifuse::passes

@@ -32,13 +32,13 @@ class SlicePusher {
     for (const ir::Output& output : graph.outputs) is_output_[at(output.value)] = true;
   }
 
-  ir::Graph run() {
+  PushedSlices run() {
     for (ValueId id = 0; id < size(); ++id) {
       if (const std::optional<Cut> cut = cut_of(id)) mark(id, *cut);
     }
-    if (how_.empty()) return graph_;
+    if (how_.empty()) return {graph_, {}};
     for (ValueId id = 0; id < size(); ++id) rewrite(id);
-    return rewriter_.finish();
+    return {rewriter_.finish(), std::move(whole_of_)};
   }
 
  private:
@@ -149,6 +149,7 @@ class SlicePusher {
     for (ValueId& arg : node.args) arg = half_operand(arg, graph_[id], how, which);
     node.name = rewriter_.fresh_name(graph_[id].name, which == 0 ? "a" : "b");
     node.type.shape.clear();
+    whole_of_[node.name] = graph_[id].name;
     return rewriter_.add(std::move(node));
   }
 
@@ -178,6 +179,7 @@ class SlicePusher {
   std::map<ValueId, std::pair<ValueId, std::size_t>> half_of_;  // of slices: which half of what
   std::map<ValueId, std::array<ValueId, 2>> halves_;  // of values that are cut, in the result
   std::vector<ValueId> new_ids_;
+  std::map<std::string, std::string> whole_of_;  // names of halves
 };
 
 }  // namespace
@@ -186,6 +188,8 @@ class SlicePusher {
 // first and second half or every other one, that meet again in one elementwise op. So a bias is
 // added to the two products of a gate, and one kernel has both at hand. Where the whole of f(..) is
 // needed, too, it is its halves joined.
-ir::Graph push_slices(const ir::Graph& graph) { return SlicePusher(graph).run(); }
+ir::Graph push_slices(const ir::Graph& graph) { return SlicePusher(graph).run().graph; }
+
+PushedSlices push_slices_by_name(const ir::Graph& graph) { return SlicePusher(graph).run(); }
 
 }  // namespace epifuse::passes

@@ -72,9 +72,52 @@ class ReshapeSinker {
   // `node` as a reshape of the same work on what its operands are reshapes of.
   std::optional<Node> sink(const Node& node) {
     if (node.op == Op::slice) return sink_slice(node);
+    if (node.op == Op::reshape) return sink_selection(node);
     if (!ir::is_elementwise(node.op) && !is_row_reduction(node.op)) return std::nullopt;
     for (const ValueId arg : node.args) {
       if (std::optional<Node> sunk = sink_past(node, arg)) return sunk;
+    }
+    return std::nullopt;
+  }
+
+  // One index of one of the two dims that a reshape splits columns into, as a slice of columns:
+  //   x [.., P Q] -> [.., P, Q], [.., p, :] -> [.., Q] is x [.., p Q : (p + 1) Q], [.., :, q] is
+  //   x [.., q :: Q]
+  std::optional<Node> sink_selection(const Node& node) {
+    const Node selection = rewriter_[node.args[0]];
+    if (selection.op != Op::slice) return std::nullopt;
+    const Node split = rewriter_[selection.args[0]];
+    if (split.op != Op::reshape) return std::nullopt;
+    ValueId operand = split.args[0];
+    while (rewriter_[operand].op == Op::reshape) operand = rewriter_[operand].args[0];
+    if (!is_from_matmul(operand)) return std::nullopt;
+    const Shape& from = rewriter_[operand].type.shape;
+    const Shape& to = split.type.shape;
+    const std::size_t rank = to.size();
+    if (rank < 2 || from.empty() || to[rank - 2] * to[rank - 1] != from.back()) return std::nullopt;
+    const std::vector<ir::SliceRange> all = whole(to);
+    if (!std::equal(all.begin(), all.end() - 2, selection.ranges.begin())) return std::nullopt;
+    const std::optional<ir::SliceRange> columns =
+        selected(selection.ranges[rank - 2], selection.ranges[rank - 1], to);
+    if (!columns) return std::nullopt;
+    Node slice{.op = Op::slice, .args = {operand}, .ranges = whole(from)};
+    slice.ranges.back() = *columns;
+    slice.name = rewriter_.fresh_name(selection.name, "columns");
+    return with_op(node, Op::reshape, {rewriter_.add(std::move(slice))});
+  }
+
+  static std::optional<ir::SliceRange> selected(const ir::SliceRange& outer,
+                                                const ir::SliceRange& inner, const Shape& to) {
+    const Dim& p = to[to.size() - 2];
+    const Dim& q = to.back();
+    const ir::SliceRange all_p{Dim{}, p, 1}, all_q{Dim{}, q, 1};
+    if (inner == all_q && outer.step == 1 && (outer.stop - outer.start).is(1)) {
+      return ir::SliceRange{outer.start * q, outer.stop * q, 1};
+    }
+    const std::optional<std::int64_t> step = q.constant();
+    if (outer == all_p && step && *step > 0 && inner.step == 1 &&
+        (inner.stop - inner.start).is(1)) {
+      return ir::SliceRange{inner.start, p * q, *step};
     }
     return std::nullopt;
   }
@@ -166,7 +209,8 @@ class ReshapeSinker {
 // f(reshape(a), b, ..) = reshape(f(a, reshape(b), ..)), where a comes from a matmul and the reshape
 // splits or merges dims before the last one; b is a full tensor, one value a row, a row vector or a
 // single value. Columns of a reshape are a reshape of columns. So [B*S, N] results viewed as
-// [B, S, N] fuse with [B, S, N] residuals.
+// [B, S, N] fuse with [B, S, N] residuals. One index of a dim that columns are split into is a
+// slice of columns.
 ir::Graph sink_reshapes(const ir::Graph& graph) { return ReshapeSinker(graph).run(); }
 
 }  // namespace epifuse::passes

@@ -50,7 +50,9 @@ bool reduces_rows(StoreKind kind);     // x[m, n] over n
 bool reduces_columns(StoreKind kind);  // x[m, n] over m
 
 // Which elements of the value's memory a store writes: all, or every one of a half of the columns.
-enum class Part : std::uint8_t { whole, first_half, second_half, even, odd };
+// Pairs are even and odd columns in one store, as elements twice as wide: plans have none, kernels
+// make them of 16-bit values.
+enum class Part : std::uint8_t { whole, first_half, second_half, even, odd, pairs };
 std::string_view name(Part part);
 
 struct Store {
@@ -60,6 +62,7 @@ struct Store {
   StoreKind kind;
   Slot source;
   Part part = Part::whole;  // others of tiles only
+  Slot second = -1;         // of pairs: the odd columns
   bool operator==(const Store&) const = default;
 };
 

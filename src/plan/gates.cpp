@@ -86,7 +86,7 @@ class GateFinder {
     const Node& a = graph_[first];
     const Node& b = graph_[second];
     if (is_taken(first) || is_taken(second)) return std::nullopt;
-    if (a.args[0] != b.args[0] || a.transpose_a != b.transpose_a) return std::nullopt;
+    if (!is_same(a.args[0], b.args[0]) || a.transpose_a != b.transpose_a) return std::nullopt;
     if (a.type != b.type || a.transpose_b != b.transpose_b) return std::nullopt;
     if (ir::unit_stride_dim(graph_, a.args[1]) != ir::unit_stride_dim(graph_, b.args[1])) {
       return std::nullopt;
@@ -96,6 +96,20 @@ class GateFinder {
     }
     if (graph_[a.args[1]].type.shape != graph_[b.args[1]].type.shape) return std::nullopt;
     return Gate{Gating::separate, first, first, second};
+  }
+
+  // One value, or equal views of one.
+  bool is_same(ValueId first, ValueId second) const {
+    while (first != second) {
+      const Node& a = graph_[first];
+      const Node& b = graph_[second];
+      const bool are_alike = ir::is_view(a.op) && a.op == b.op && a.type == b.type &&
+                             a.permutation == b.permutation && a.ranges == b.ranges;
+      if (!are_alike) return false;
+      first = a.args[0];
+      second = b.args[0];
+    }
+    return true;
   }
 
   std::size_t num_live_users(ValueId id) const {

@@ -28,7 +28,8 @@ std::string print(const Epilogue& epilogue, const Compute& compute) {
 }
 
 std::string print(const Epilogue& epilogue, const Store& store) {
-  const std::string source = slot_name(epilogue, store.source);
+  std::string source = slot_name(epilogue, store.source);
+  if (store.second >= 0) source += ", " + slot_name(epilogue, store.second);
   const std::string kind =
       store.kind == StoreKind::tile ? "" : fmt::format("{} ", name(store.kind));
   const std::string part = store.part == Part::whole ? "" : fmt::format(" {}", name(store.part));
@@ -110,6 +111,7 @@ std::string_view name(Part part) {
     case Part::second_half: return "second half";
     case Part::even: return "even columns";
     case Part::odd: return "odd columns";
+    case Part::pairs: return "pairs";
   }
   return "";
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+from . import views
 from .elementwise import ONE, Operand, computed_dtype, inside
 from .emitter import Args, Emitter
 from .values import Literal, Refusal
+from . import views
 
 _SOFTPLUS_BOUND = 80  # above it PyTorch's exp may overflow where epifuse's softplus does not
 
@@ -21,6 +23,17 @@ def gelu(emit: Emitter, args: Args) -> Operand:
     if args["approximate"] not in forms:
         raise Refusal("option", f"{emit.what} has an unknown form.")
     return emit.op(forms[args["approximate"]], _in_result(emit, args))
+
+
+def glu(emit: Emitter, args: Args) -> Operand:
+    """The first half along a dim times the sigmoid of the second."""
+    value = inside(emit, args["self"])
+    if isinstance(value, Literal) or not value.shape:
+        raise Refusal("shape", f"{emit.what} has no dim to be halved.")
+    dim = args["dim"] % len(value.shape)
+    half = emit.shape[dim]
+    first, second = (views.sliced(emit, value, dim, start, half) for start in (0, half))
+    return emit.op("mul", first, emit.op("sigmoid", second))
 
 
 def relu6(emit: Emitter, args: Args) -> Operand:

@@ -65,6 +65,7 @@ _ACTIVATIONS: dict[str, Row] = {
     "aten.sigmoid.default": plain("sigmoid", 1),
     "aten.silu.default": plain("silu", 1),
     "aten.gelu.default": activations.gelu,
+    "aten.glu.default": activations.glu,
     "aten.relu.default": plain("relu", 1),
     "aten.relu6.default": activations.relu6,
     "aten.leaky_relu.default": activations.leaky_relu,

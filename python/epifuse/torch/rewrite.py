@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import op
+from epifuse.torch import op, views
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.importer import Imported, import_graph
@@ -20,10 +20,6 @@ log = logging.getLogger("epifuse.torch")
 
 # What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
 _REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
-_VIEWS = {
-    "view", "reshape", "_unsafe_view", "permute", "transpose", "t", "expand", "unsqueeze",
-    "squeeze", "slice", "select", "alias", "detach", "split", "split_with_sizes", "chunk",
-}  # fmt: skip
 
 
 def _base_name(target: Any) -> str:
@@ -32,7 +28,28 @@ def _base_name(target: Any) -> str:
 
 
 def _is_view(node: Node) -> bool:
-    return node.target is operator.getitem or _base_name(node.target) in _VIEWS
+    if node.target is operator.getitem or views.is_split(node):
+        return True
+    return views.VIEWS.get(str(node.target), views.alias) is not views.alias
+
+
+def _hashable(argument: Any) -> Any:
+    is_list = isinstance(argument, (list, tuple))
+    return tuple(_hashable(each) for each in argument) if is_list else argument
+
+
+def _merge_equal_views(graph: Graph) -> None:
+    """Makes equal views of one node one: so two products of one input are seen to share it."""
+    known: dict[Any, Node] = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not _is_view(node) or node.kwargs:
+            continue
+        if any(user.op == "output" for user in node.users):
+            continue
+        first = known.setdefault((node.target, _hashable(node.args)), node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)
 
 
 def _is_fused_by_inductor(node: Node) -> bool:
@@ -212,6 +229,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     cannot be fused stays as it is, and the report says why.
     """
     report = Report()
+    _merge_equal_views(graph)
     imported = import_graph(graph)
     report.left_out += [LeftOut(refused.node.name, refused.code, refused.why)
                         for refused in imported.refused]

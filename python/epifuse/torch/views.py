@@ -126,7 +126,7 @@ def transpose_last(emit: Emitter, args: Args) -> Value:
     return _transposed(emit, order[:-2] + order[:-3:-1])
 
 
-def _sliced(
+def sliced(
     emit: Emitter, value: Value, dim: int, start: Size, length: Size, step: int = 1
 ) -> Value:
     """`length` elements of one dim, from `start` on."""
@@ -173,7 +173,7 @@ def slice_dim(emit: Emitter, args: Args) -> Value:
     start = _index(emit, 0 if args["start"] is None else args["start"], value.shape[dim])
     if sizes.same(length, value.shape[dim]):
         start = 0
-    return _sliced(emit, value, dim, start, length, step)
+    return sliced(emit, value, dim, start, length, step)
 
 
 def select(emit: Emitter, args: Args) -> Value:
@@ -181,7 +181,7 @@ def select(emit: Emitter, args: Args) -> Value:
     _, value = _viewed(emit)
     dim = args["dim"] % len(value.shape)
     start = _index(emit, args["index"], value.shape[dim])
-    return _reshaped(emit, _sliced(emit, value, dim, start, 1))
+    return _reshaped(emit, sliced(emit, value, dim, start, 1))
 
 
 def part(emit: Emitter, args: Args) -> Value:
@@ -191,12 +191,12 @@ def part(emit: Emitter, args: Args) -> Value:
     parts = split.meta["val"]
     if str(split.target) == "aten.unbind.int":
         dim = bind(split)["dim"] % len(value.shape)
-        return _reshaped(emit, _sliced(emit, value, dim, index % len(parts), 1))
+        return _reshaped(emit, sliced(emit, value, dim, index % len(parts), 1))
     dim = bind(split)["dim"] % len(value.shape)
     lengths = [emit.scope.sizes.of(each.shape[dim]) for each in parts]
     index = index % len(parts)
     start = sizes.simplify(sum(lengths[:index], 0))
-    return _sliced(emit, value, dim, start, lengths[index])
+    return sliced(emit, value, dim, start, lengths[index])
 
 
 def _rows(row: Row, *names: str) -> dict[str, Row]:
