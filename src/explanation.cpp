@@ -51,6 +51,18 @@ std::string operand_text(const ir::Graph& graph, const plan::Operand& operand) {
   return graph[operand.value].name + (operand.transposed ? "^T" : "");
 }
 
+// What the product, or both of a gated one, multiply by.
+std::string operands_text(const ir::Graph& graph, const plan::GemmDesc& gemm) {
+  const std::string b = operand_text(graph, gemm.b);
+  switch (gemm.gating) {
+    case plan::Gating::none: return b;
+    case plan::Gating::halves: return "both halves of " + b;
+    case plan::Gating::interleaved: return "the even and the odd columns of " + b;
+    case plan::Gating::separate: return b + " and " + operand_text(graph, gemm.second_b);
+  }
+  return b;
+}
+
 std::string_view reduction_phrase(plan::StoreKind kind) {
   switch (kind) {
     case plan::StoreKind::row_sum: return "sums each row";
@@ -77,7 +89,7 @@ std::vector<std::string> reduction_phrases(const plan::Epilogue& epilogue) {
 std::string sentence(const Plan& plan, const FusedGemm& step) {
   const ir::Graph& graph = plan.graph;
   const std::string product = fmt::format("Multiplies {} by {}", operand_text(graph, step.gemm.a),
-                                          operand_text(graph, step.gemm.b));
+                                          operands_text(graph, step.gemm));
   std::vector<std::string> words = op_words(label(step.epilogue));
   std::vector<std::string> ends = reduction_phrases(step.epilogue);
   if (words.empty() && ends.empty()) return product + " and stores the result as it is.";

@@ -34,6 +34,7 @@ Reads find_reads(const plan::Plan& plan) {
     if (const auto* step = std::get_if<plan::FusedGemm>(&plan.steps[i])) {
       read_memory(step->gemm.a.value);
       read_memory(step->gemm.b.value);
+      if (step->gemm.gating == plan::Gating::separate) read_memory(step->gemm.second_b.value);
     }
     std::set<ValueId> loaded;
     for (const plan::Load& load : plan.epilogue(i).loads) {
@@ -45,7 +46,7 @@ Reads find_reads(const plan::Plan& plan) {
       for (ValueId arg : graph[value].args) {
         const ValueId operand = plan::loaded_value(graph, arg);
         if (!loaded.contains(operand)) {
-          reads.from_register[static_cast<std::size_t>(operand)] = true;
+          reads.from_register[static_cast<std::size_t>(ir::storage(graph, operand))] = true;
         }
       }
     }

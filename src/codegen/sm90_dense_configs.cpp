@@ -164,11 +164,13 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched
 }
 
 // Of a gated product a tile of B has two parts of whole groups of 16 columns, and where it runs
-// along N of whole blocks of 64.
-bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm) {
+// along N of whole blocks of 64. Clusters take registers that roundings and several results need.
+bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& p) {
   constexpr int kGroupColumns = 16;
   if (gemm.gating == plan::Gating::none) return true;
   if (shape.two_widths || shape.n % (2 * kGroupColumns) != 0) return false;
+  const bool is_tight = p.rounds && p.load_slots + p.store_slots > 1;
+  if (is_tight && shape.cluster_m * shape.cluster_n > 1) return false;
   if (gemm.b.major == plan::Major::k || has_adjacent_gates(gemm)) return true;
   return shape.n % (2 * kChunkColumns) == 0;
 }
@@ -349,7 +351,7 @@ std::vector<GemmConfig> configs(const FusedGemm& given, const TargetInfo& target
         !takes_most_accumulators(registers, shape, !step.gemm.batch.empty())) {
       continue;
     }
-    if (!suits_gate(shape, step.gemm)) continue;
+    if (!suits_gate(shape, step.gemm, registers)) continue;
     const GemmConfig config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);

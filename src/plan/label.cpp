@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "ir/op.h"
@@ -21,6 +22,21 @@ struct Kind {
   bool is_tile() const { return m && n; }
 };
 
+// act(gate) * up, by the ops that come before the product of both, sorted.
+struct GateName {
+  std::string_view name;
+  std::size_t num_ops;
+  std::array<std::string_view, 6> ops;
+};
+constexpr GateName kGateNames[] = {
+    {"swiglu", 1, {"silu"}},
+    {"geglu_erf", 1, {"gelu_erf"}},
+    {"geglu_tanh", 1, {"gelu_tanh"}},
+    {"reglu", 1, {"relu"}},
+    {"glu", 1, {"sigmoid"}},
+    {"swiglu_oai", 6, {"add", "clamp", "min", "mul", "scale", "sigmoid"}},
+};
+
 class Labeller {
  public:
   explicit Labeller(const Epilogue& epilogue);
@@ -33,9 +49,13 @@ class Labeller {
   bool reads_tile(const Compute& compute) const;
   bool is_named(std::size_t i) const;
   std::string_view word(const Compute& compute) const;
+  std::vector<std::string_view> words() const;
+  std::vector<std::string_view> words_of_gate(std::size_t meeting) const;
+  bool is_after_gate(std::size_t i) const;
 
   const Epilogue& epilogue_;
-  std::vector<Kind> kinds_;  // by slot
+  std::vector<Kind> kinds_;     // by slot
+  std::vector<unsigned> sums_;  // by slot: bit i, computed from the i-th accumulator
 };
 
 Labeller::Labeller(const Epilogue& epilogue) : epilogue_(epilogue) {
@@ -45,6 +65,14 @@ Labeller::Labeller(const Epilogue& epilogue) : epilogue_(epilogue) {
     kinds_.push_back({tile || load.access == Access::col, tile || load.access == Access::row});
   }
   for (const Compute& compute : epilogue.computes) kinds_.push_back(kind(compute));
+  for (Slot slot = 0; slot < epilogue.first_compute(); ++slot) {
+    sums_.push_back(slot < epilogue.num_accumulators ? 1u << slot : 0u);
+  }
+  for (const Compute& compute : epilogue.computes) {
+    unsigned sums = 0;
+    for (Slot slot : compute.args) sums |= slot < 0 ? 0 : sums_[static_cast<std::size_t>(slot)];
+    sums_.push_back(sums);
+  }
 }
 
 Kind Labeller::kind(const Compute& compute) const {
@@ -102,14 +130,64 @@ std::string_view Labeller::word(const Compute& compute) const {
   return ir::name(compute.op);
 }
 
+// Whether a value is computed from what a gate gives.
+bool Labeller::is_after_gate(std::size_t i) const {
+  constexpr unsigned kBoth = 3;
+  const Compute& compute = epilogue_.computes[i];
+  return std::any_of(compute.args.begin(), compute.args.end(), [&](Slot slot) {
+    return slot >= 0 && sums_[static_cast<std::size_t>(slot)] == kBoth;
+  });
+}
+
+// The gate's name where it has one, behind a bias on either product; else its ops.
+std::vector<std::string_view> Labeller::words_of_gate(std::size_t meeting) const {
+  std::vector<std::string_view> words, bias;
+  for (std::size_t i = 0; i < epilogue_.computes.size(); ++i) {
+    if (!is_named(i) || is_after_gate(i) || i == meeting) continue;
+    const std::string_view each = word(epilogue_.computes[i]);
+    if (each == "bias") {
+      bias = {"bias"};
+    } else {
+      words.push_back(each);
+    }
+  }
+  std::vector<std::string_view> sorted = words;
+  std::sort(sorted.begin(), sorted.end());
+  const std::string_view last = word(epilogue_.computes[meeting]);
+  for (const GateName& row : kGateNames) {
+    const bool is_it = last == "mul" && std::equal(sorted.begin(), sorted.end(), row.ops.begin(),
+                                                   row.ops.begin() + row.num_ops);
+    if (is_it) words = {row.name};
+    if (is_it) return bias.insert(bias.end(), words.begin(), words.end()), bias;
+  }
+  bias.insert(bias.end(), words.begin(), words.end());
+  bias.push_back(last);
+  return bias;
+}
+
+std::vector<std::string_view> Labeller::words() const {
+  constexpr unsigned kBoth = 3;
+  std::vector<std::string_view> result;
+  std::size_t first = epilogue_.computes.size();  // of what is computed from both products
+  for (std::size_t i = epilogue_.computes.size(); i-- > 0;) {
+    const auto slot = static_cast<std::size_t>(epilogue_.first_compute()) + i;
+    if (sums_[slot] == kBoth && !is_after_gate(i)) first = i;
+  }
+  const bool has_gate = first < epilogue_.computes.size();
+  if (has_gate) result = words_of_gate(first);
+  for (std::size_t i = 0; i < epilogue_.computes.size(); ++i) {
+    if (!is_named(i) || (has_gate && !is_after_gate(i))) continue;
+    result.push_back(word(epilogue_.computes[i]));
+  }
+  return result;
+}
+
 std::string Labeller::label() const {
   std::string text;
   const auto add = [&](std::string_view word) {
     text += fmt::format("{}{}", text.empty() ? "" : "+", word);
   };
-  for (std::size_t i = 0; i < epilogue_.computes.size(); ++i) {
-    if (is_named(i)) add(word(epilogue_.computes[i]));
-  }
+  for (std::string_view word : words()) add(word);
   bool first = true;
   for (const Store& store : epilogue_.stores) {
     if (store.part == Part::second_half || store.part == Part::odd) continue;

@@ -79,6 +79,8 @@ class Candidates {
     rules.forced = &forced;
     const cuda::DeviceBuffer workspace(cuda::Device::require(),
                                        cuda::workspace_bytes(prepared_, late_, rules, bound_));
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps.front());
+    EXPECT_TRUE(gemm.epilogue.reduces() || workspace.size_bytes() == 0) << "something is copied";
     device_.poison_outputs();
     for (const cuda::Action& action : cuda::build_step(prepared_, 0, late_, context_, rules, bound_,
                                                        static_cast<char*>(workspace.data()))) {

@@ -42,8 +42,14 @@ std::vector<std::int64_t> offsets_of_batches(const Grid& grid, const Operand& op
   return offsets;
 }
 
+bool is_gated(const GemmProblem& problem) { return problem.b.size() > 1; }
+
+bool has_contiguous_rows(const GemmProblem& problem, const Operand& b) {
+  return b.column_stride == 1 || problem.k == 1;
+}
+
 bool has_dense_rows(const GemmProblem& problem, const Operand& b, DType compute) {
-  return b.dtype == compute && (b.column_stride == 1 || problem.k == 1) &&
+  return b.dtype == compute && has_contiguous_rows(problem, b) &&
          (b.row_strides.back() == problem.k || problem.n == 1);
 }
 
@@ -97,8 +103,10 @@ GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
 }
 
 bool has_dense_rows(const GemmProblem& problem, DType compute) {
-  return std::all_of(problem.b.begin(), problem.b.end(),
-                     [&](const Operand& b) { return has_dense_rows(problem, b, compute); });
+  return std::all_of(problem.b.begin(), problem.b.end(), [&](const Operand& b) {
+    if (is_gated(problem)) return b.dtype == compute && has_contiguous_rows(problem, b);
+    return has_dense_rows(problem, b, compute);
+  });
 }
 
 RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
@@ -200,6 +208,7 @@ PanelsOfB::PanelsOfB(const GemmProblem& problem, std::size_t which, DType comput
 PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, const Operand& b,
                                  bool reads_blocks) const {
   constexpr std::int64_t kFewRows = 64, kManyRows = 384;
+  if (is_gated(problem)) return choose_for_gate(problem, b, reads_blocks);
   const bool is_k_major = k_stride_ == 1 && column_stride_ >= k_;
   const bool is_n_major = column_stride_ == 1 && k_stride_ >= n_;
   const bool is_dense = has_dense_rows(problem, b, compute_);
@@ -210,6 +219,18 @@ PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, const Operand& b,
     return Way::direct;
   }
   return column_stride_ == 1 ? Way::n_major : Way::k_major;
+}
+
+// The same matrix for oneDNN wherever the columns of the two products lie, so that its sums have
+// the same bits: K-major ones as dense rows, others as dense columns.
+PanelsOfB::Way PanelsOfB::choose_for_gate(const GemmProblem& problem, const Operand& b,
+                                          bool reads_blocks) const {
+  constexpr std::int64_t kFewRows = 64, kManyRows = 384;
+  const bool is_k_major = k_stride_ == 1;
+  const bool fits = kBlockWidth * k_ <= 2 * elements_of_panel();
+  if (reads_blocks && fits && problem.m > (is_k_major ? kManyRows : kFewRows)) return Way::blocks;
+  if (!is_k_major) return Way::n_major;
+  return has_dense_rows(problem, b, compute_) ? Way::direct : Way::k_major;
 }
 
 // Of a packed panel that stays in the second cache beside rows of a.

@@ -29,7 +29,8 @@ struct GemmProblem {
 GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                          const codegen::Bound& bound, bool keeps_batches);
 
-// Whether oneDNN can read the columns of each b as dense rows of k elements, where they lie.
+// Whether oneDNN can read the columns of b as dense rows of k elements, where they lie; of a gated
+// product's, after a copy of a panel at most.
 bool has_dense_rows(const GemmProblem& problem, DType compute);
 
 // Rows of a, k contiguous and rows k apart: where they are, or packed.
@@ -89,6 +90,7 @@ class PanelsOfB {
   // packed as oneDNN's kernels read them.
   enum class Way : std::uint8_t { direct, k_major, n_major, blocks };
   Way choose(const GemmProblem& problem, const Operand& b, bool reads_blocks) const;
+  Way choose_for_gate(const GemmProblem& problem, const Operand& b, bool reads_blocks) const;
   std::int64_t elements_of_panel() const;
 
   DType compute_, dtype_;

@@ -134,7 +134,7 @@ class TiledGemm {
     const int num_workers = workers_for(nanoseconds());
     // A packed panel serves all its row blocks when there are panels enough to share.
     blocks_per_unit_ =
-        panels_[0].packs() && !dots_ && num_panels >= 4 * num_workers ? tiling_.num_row_blocks : 1;
+        pack(panels_) && !dots_ && num_panels >= 4 * num_workers ? tiling_.num_row_blocks : 1;
     if (swaps_ && num_panels > 0) {
       blocks_of_a_ = BlocksOfA(problem_, compute_, rows_, tiling_.rows, pool_);
     }
@@ -167,6 +167,9 @@ class TiledGemm {
       panels.emplace_back(problem, i, compute, reads_blocks);
     }
     return panels;
+  }
+  static bool pack(const Panels& panels) {
+    return std::any_of(panels.begin(), panels.end(), std::mem_fn(&PanelsOfB::packs));
   }
   static bool are_k_major(const Panels& panels) {
     return std::all_of(panels.begin(), panels.end(), std::mem_fn(&PanelsOfB::is_k_major));
