@@ -25,6 +25,11 @@ constexpr SuiteText kSuites[] = {
      "applied to."},
     {"square", "Square products", "Square and nearly square products with a bias and one more op."},
     {"small", "Few rows or few columns", "Products with too few tiles for all SMs."},
+    {"gated", "Gated activations",
+     "Two products and a gate in one kernel, beside the bare product of both, n being the width of "
+     "the\nresult. The weights are halves of one matrix, every other column of one or two "
+     "matrices; "
+     "`nn` are\n[K, N]. `preact` stores the products with their biases as well."},
 };
 
 std::string cell(double ratio) { return ratio > 0 ? fmt::format("{:.3f}", ratio) : "-"; }

@@ -20,7 +20,7 @@ constexpr std::array<const char*, 6> kOrder{
     "epifuse",           "epifuse exact",         "epifuse approx",
     "cublaslt-epilogue", "inductor-max-autotune", "eager"};
 
-constexpr std::array<const char*, 3> kSuites{"dense", "square", "small"};
+constexpr std::array<const char*, 4> kSuites{"dense", "square", "small", "gated"};
 
 std::size_t rank(std::span<const char* const> order, const std::string& name) {
   return static_cast<std::size_t>(std::find(order.begin(), order.end(), name) - order.begin());

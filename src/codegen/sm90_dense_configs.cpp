@@ -141,7 +141,7 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
   if (gated && (slots > 2 || p.many_vectors)) return 16;
   if (accumulators(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
-    const bool is_cut = accumulators(shape) > 112 && shape.n % kChunkColumns != 0;
+    const bool is_cut = accumulators(shape) > 96 && shape.n % kChunkColumns != 0;
     if (is_cut) return p.cost > 9 ? 16 : 32;
     const bool is_tight =
         (shape.m == 256 && shape.cluster_m * shape.cluster_n > 1) || (batched && p.reductions > 0);

@@ -52,6 +52,8 @@ constexpr double kSplitSlows = 1.06;                    // its steps, which read
 constexpr double kSingleClocks = 2000;                  // of partial sums where tiles are small,
 constexpr double kSingleShareClocks = 170;              // each CTA that has some,
 constexpr double kSingleRestartClocks = 3000;           // and a wave of clusters after another
+// Gated, with b along N: beside tiles of 128 x 128 (two points, 2026-11-22).
+constexpr double kTallGateSlows = 1.055, kCooperativeGateSlows = 1.03;
 constexpr double kFillClocks = 300;
 constexpr double kLaunchUs = 4.2, kBytesPerUs = 4.6e6, kOverlap = 5;
 constexpr double kDirtyBytes = 50e6;  // of L2, written to memory as others take their place
@@ -121,6 +123,13 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
          (is_cluster ? kClusterClocks : 0);
 }
 
+double gate_slows(const plan::GemmDesc& gemm, const GemmConfig& config) {
+  constexpr int kTall = 192;
+  if (gemm.gating == plan::Gating::none || gemm.b.major == plan::Major::k) return 1;
+  if (config.cooperative) return kCooperativeGateSlows;
+  return config.tile_m == kTall ? kTallGateSlows : 1;
+}
+
 double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& config,
                        double columns) {
   constexpr double kChunk = 64 * 64;
@@ -187,7 +196,8 @@ double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
   const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
   const Pressure load = pressure(step.epilogue);
-  const double main = main_clocks(config, columns * config.products, sizes.m, sizes.k);
+  const double main = main_clocks(config, columns * config.products, sizes.m, sizes.k) *
+                      gate_slows(step.gemm, config);
   const double epilogue =
       epilogue_clocks(load, loads_in_ring(step.epilogue, config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;

@@ -83,7 +83,7 @@ class Collector {
   // All configs of all products would take a quarter of an hour: each product takes the usual one
   // and some others, by turns. The levels of numerics that compute more take fewer.
   bool is_turn_of(std::size_t config, Numerics numerics) const {
-    const std::size_t turns = numerics == Numerics::fast ? 43 : 86;
+    const std::size_t turns = numerics == Numerics::fast ? 53 : 106;
     return (config + num_products_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 
