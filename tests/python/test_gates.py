@@ -102,7 +102,9 @@ def check(model, x, *epilogues):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(
-    "columns", [halves, split, slices, every_other, unbound, unbound_pairs], ids=lambda f: f.__name__
+    "columns",
+    [halves, split, slices, every_other, unbound, unbound_pairs],
+    ids=lambda f: f.__name__,
 )
 def test_columns_of_one_product(columns, bias):
     x = torch.randn(2, 17, WIDTH, dtype=torch.bfloat16)
@@ -121,7 +123,8 @@ def test_columns_of_one_product(columns, bias):
     ],
 )
 def test_gates_by_name(gate, name):
-    check(Gated(every_other, gate, True), torch.randn(5, WIDTH, dtype=torch.bfloat16), f"bias+{name}")
+    x = torch.randn(5, WIDTH, dtype=torch.bfloat16)
+    check(Gated(every_other, gate, True), x, f"bias+{name}")
 
 
 def test_glu():
