@@ -29,6 +29,21 @@ ACTIVATIONS = {
 }
 
 
+
+def swiglu_oai(gate, up):
+    gate, up = gate.clamp(max=7.0), up.clamp(min=-7.0, max=7.0)
+    return gate * torch.sigmoid(gate * 1.702) * (up + 1)
+
+
+GATES = {
+    "swiglu": lambda gate, up: F.silu(gate) * up,
+    "geglu_erf": lambda gate, up: F.gelu(gate) * up,
+    "geglu_tanh": lambda gate, up: F.gelu(gate, approximate="tanh") * up,
+    "reglu": lambda gate, up: F.relu(gate) * up,
+    "glu": lambda gate, up: torch.sigmoid(gate) * up,
+    "swiglu_oai": swiglu_oai,
+}
+
 ALPHA = 0.125  # the word `alpha`
 
 
@@ -55,6 +70,30 @@ def expression(epilogue):
             elif step not in ("identity", "preact"):
                 raise ValueError(f"no expression for the epilogue step {step!r}")
         return (y, z) if "preact" in steps else y
+
+    return run
+
+
+def gated_expression(epilogue, layout):
+    """The function of (x, weights, biases) of a point of suite `gated`; (y, z..) with `preact`.
+
+    `layout` is "halves", "interleaved" or "separate", and " nn" where weights are [K, N].
+    """
+    words, nn = epilogue.split("+"), layout.endswith(" nn")
+    (gate,) = (GATES[word] for word in words if word in GATES)
+
+    def run(x, weights, biases):
+        products = [x @ (w if nn else w.t()) for w in weights]
+        if "bias" in words:
+            products = [h + b for h, b in zip(products, biases, strict=True)]
+        if layout.startswith("separate"):
+            parts = products
+        elif layout.startswith("halves"):
+            parts = products[0].chunk(2, -1)
+        else:
+            parts = products[0][..., ::2], products[0][..., 1::2]
+        y = gate(*parts)
+        return (y, *products) if "preact" in words else y
 
     return run
 
@@ -114,21 +153,41 @@ def sustained(runs, seconds=0.8):
     return out
 
 
-def measure(m, n, k, epilogue):
-    x, w = torch.randn(m, k, device="cuda"), torch.randn(n, k, device="cuda") * k**-0.5
-    b, s, r = (torch.randn(*shape, device="cuda") for shape in ((n,), (n,), (m, n)))
-    args = [t.to(torch.bfloat16) for t in (x, w, b, s, r)]
-    x, w, _, _, r = args
-    run = expression(epilogue)
+def random(*shape):
+    return torch.randn(*shape, device="cuda").to(torch.bfloat16)
+
+
+def operands(m, n, k, epilogue):
+    """The expression, its arguments, the same of 64 rows in float64, and w as [k, n]."""
+    x, w, b, s, r = random(m, k), random(n, k) * k**-0.5, random(n), random(n), random(m, n)
+    few = [t.double() for t in (x[:64], w, b, s, r[:64])]
+    return expression(epilogue), (x, w, b, s, r), few, w.t()
+
+
+def gated_operands(m, n, k, epilogue, layout):
+    """The same of a gate; w is all columns of both products."""
+    count = 2 if layout.startswith("separate") else 1
+    columns, nn = 2 * n // count, layout.endswith(" nn")
+    x = random(m, k)
+    weights = [random(k, columns) if nn else random(columns, k) for _ in range(count)]
+    weights, biases = [w * k**-0.5 for w in weights], [random(columns) for _ in range(count)]
+    few = (x[:64].double(), [w.double() for w in weights], [b.double() for b in biases])
+    joined = torch.cat(weights, 1) if nn else torch.cat(weights).t()
+    return gated_expression(epilogue, layout), (x, weights, biases), few, joined
+
+
+def measure(point):
+    sizes = [point[key] for key in ("m", "n", "k", "epilogue")]
+    layout = point["workload"].partition(" ")[2]
+    is_gated = point["suite"] == "gated"
+    run, args, few, w = gated_operands(*sizes, layout) if is_gated else operands(*sizes)
     compiled = torch.compile(run, mode="max-autotune-no-cudagraphs", fullgraph=True)
     first = lambda results: results[0] if isinstance(results, tuple) else results
-    result = first(compiled(*args))
-    rows = slice(0, 64)
-    exact = first(run(*(t.double() for t in (x[rows], *args[1:4], r[rows]))))
-    error = ((result[rows].double() - exact).norm() / exact.norm()).item()
-    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    result, exact = first(compiled(*args)), first(run(*few))
+    error = ((result[:64].double() - exact).norm() / exact.norm()).item()
+    out = torch.empty(sizes[0], w.shape[1], device="cuda", dtype=torch.bfloat16)
     runs = {
-        "cublas": lambda: torch.mm(x, w.t(), out=out),
+        "cublas": lambda: torch.mm(args[0], w, out=out),
         "eager": lambda: run(*args),
         "inductor-max-autotune": lambda: compiled(*args),
     }
@@ -177,7 +236,7 @@ def add(rows, row):
 
 
 def add_point(rows, point, numerics, command):
-    us, us_sustained, error = measure(*(point[key] for key in ("m", "n", "k", "epilogue")))
+    us, us_sustained, error = measure(point)
     shared = {key: value for key, value in point.items() if key not in ("config", "expected_us")}
     for contender in ("eager", "inductor-max-autotune"):
         row = dict(shared, contender=contender, numerics=numerics,
