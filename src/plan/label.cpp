@@ -37,6 +37,16 @@ constexpr GateName kGateNames[] = {
     {"swiglu_oai", 6, {"add", "clamp", "min", "mul", "scale", "sigmoid"}},
 };
 
+const GateName* find_gate(std::vector<std::string_view> words) {
+  std::sort(words.begin(), words.end());
+  const auto* found =
+      std::find_if(std::begin(kGateNames), std::end(kGateNames), [&](const auto& row) {
+        return std::equal(words.begin(), words.end(), row.ops.begin(),
+                          row.ops.begin() + row.num_ops);
+      });
+  return found == std::end(kGateNames) ? nullptr : found;
+}
+
 class Labeller {
  public:
   explicit Labeller(const Epilogue& epilogue);
@@ -139,30 +149,26 @@ bool Labeller::is_after_gate(std::size_t i) const {
   });
 }
 
-// The gate's name where it has one, behind a bias on either product; else its ops.
+// A bias on either product, then the gate's name where it has one, else its ops.
 std::vector<std::string_view> Labeller::words_of_gate(std::size_t meeting) const {
-  std::vector<std::string_view> words, bias;
+  std::vector<std::string_view> words, result;
   for (std::size_t i = 0; i < epilogue_.computes.size(); ++i) {
     if (!is_named(i) || is_after_gate(i) || i == meeting) continue;
     const std::string_view each = word(epilogue_.computes[i]);
     if (each == "bias") {
-      bias = {"bias"};
+      result = {each};
     } else {
       words.push_back(each);
     }
   }
-  std::vector<std::string_view> sorted = words;
-  std::sort(sorted.begin(), sorted.end());
   const std::string_view last = word(epilogue_.computes[meeting]);
-  for (const GateName& row : kGateNames) {
-    const bool is_it = last == "mul" && std::equal(sorted.begin(), sorted.end(), row.ops.begin(),
-                                                   row.ops.begin() + row.num_ops);
-    if (is_it) words = {row.name};
-    if (is_it) return bias.insert(bias.end(), words.begin(), words.end()), bias;
+  if (const GateName* gate = last == "mul" ? find_gate(words) : nullptr) {
+    result.push_back(gate->name);
+    return result;
   }
-  bias.insert(bias.end(), words.begin(), words.end());
-  bias.push_back(last);
-  return bias;
+  result.insert(result.end(), words.begin(), words.end());
+  result.push_back(last);
+  return result;
 }
 
 std::vector<std::string_view> Labeller::words() const {

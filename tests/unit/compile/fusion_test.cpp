@@ -113,12 +113,22 @@ TEST(Fusion, ResultsOfOtherKernelsComeAsTheHostHasThem) {
             "matmul_silu(x, w) -> s[6, N]: h s\nmatmul_mul(z, v, s[6, N]) -> y[6, N]: u y\n");
 }
 
+TEST(Fusion, HalvesBehindABiasAreOneKernelThatNamesWhatTheHostHas) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, 64], b: bf16[64]) {\n  h = matmul x, w\n"
+      "  t = add h, b\n  g1 = slice t [:, 0:32]\n  u = slice t [:, 32:64]\n  s = silu g1\n"
+      "  y = mul s, u\n";
+  EXPECT_EQ(found(text + "  return y\n}\n"), "matmul_bias_swiglu(x, w, b) -> y[M, 32]: h t s y\n");
+  EXPECT_EQ(found(text + "  return y, t\n}\n"),
+            "matmul_bias_swiglu_output(x, w, b) -> t[M, 64], y[M, 32]: h t s y\n");
+}
+
 TEST(Fusion, TwoProductsOfAGateAreOneKernel) {
   const std::string text =
       "graph g(x: bf16[6, K], w: bf16[K, N], v: bf16[K, N]) {\n  h = matmul x, w\n"
       "  p = reshape h [2, 3, N]\n  s = silu p\n  u = matmul x, v\n  q = reshape u [2, 3, N]\n"
       "  y = mul s, q\n  return y\n}\n";
-  EXPECT_EQ(found(text), "matmul_silu_mul(x, w, v) -> y[6, N]: h s u y\n");
+  EXPECT_EQ(found(text), "matmul_swiglu(x, w, v) -> y[6, N]: h s u y\n");
 }
 
 TEST(Fusion, ReductionsOfWhatTheHostReadsAnywayAreTheHosts) {
