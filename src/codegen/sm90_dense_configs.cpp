@@ -150,7 +150,8 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
   if (batched || (slots > 1 && p.vectors)) return 16;
   if (gated && (p.rounds || has_adjacent_gates(gemm))) return 16;
   if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
-  return slots > 2 || p.cost > (slots == 1 ? 32 : 16) ? 16 : 32;
+  const int most_cost = slots > 1 ? 16 : shape.cluster_m * shape.cluster_n > 1 ? 24 : 32;
+  return slots > 2 || p.cost > most_cost ? 16 : 32;
 }
 
 bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched) {

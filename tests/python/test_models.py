@@ -60,8 +60,8 @@ def _vit():
 
 # Epilogues of one layer, in order; GPT-2's and Mixtral's are asserted as they come.
 _LAYERS = {
-    "llama": (_llama, ["residual", "silu", "mul", "residual"]),
-    "qwen": (_qwen, ["bias"] * 3 + ["residual", "silu", "mul", "residual"]),
+    "llama": (_llama, ["residual", "swiglu", "residual"]),
+    "qwen": (_qwen, ["bias"] * 3 + ["residual", "swiglu", "residual"]),
     "bert": (_bert, ["bias"] * 3 + ["bias+residual", "bias+gelu_erf", "bias+residual"]),
     "vit": (_vit, ["bias"] * 3 + ["bias+residual", "bias+gelu_erf", "bias+residual"]),
     "gpt2": (_gpt2, ["bias", "bias+residual", "bias+gelu_tanh", "bias+residual"]),
