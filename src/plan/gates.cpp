@@ -1,7 +1,7 @@
 // Finds the pairs of products that meet in one op.
 //
-//   h = matmul x, w; a = h[:, :I]; b = h[:, I:]; y = mul (silu a), b     halves, or every other
-//   column a = matmul x, v; b = matmul x, w;            y = mul (silu a), b     separate
+//   h = matmul x, w; a = h[:, :I]; b = h[:, I:]; y = mul (silu a), b   columns of one
+//   a = matmul x, v; b = matmul x, w; y = mul (silu a), b              separate
 //
 // Only what two products are read for makes a gate: a value that is computed from a third one, or
 // from only one of the two, is none. So the three parts of a projection to queries, keys and values
