@@ -4,7 +4,7 @@ set(cpu_folder "${PROJECT_SOURCE_DIR}/src/backends/cpu")
 set(loop_flags -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd)
 function(epifuse_strips isa)
   set_source_files_properties("${cpu_folder}/strips_${isa}.cpp" PROPERTIES
-    COMPILE_OPTIONS "${loop_flags};${ARGN}"
+    COMPILE_OPTIONS "${loop_flags};${ARGN}" SKIP_PRECOMPILE_HEADERS ON
     OBJECT_DEPENDS "${cpu_folder}/strips_loops.inc;${cpu_folder}/narrow_floats.inc")
 endfunction()
 
@@ -18,7 +18,8 @@ else()
                               PROPERTIES HEADER_FILE_ONLY ON)
 endif()
 
-set_source_files_properties("${cpu_folder}/threads.cpp" PROPERTIES COMPILE_OPTIONS -fopenmp)
+set_source_files_properties("${cpu_folder}/threads.cpp" PROPERTIES COMPILE_OPTIONS -fopenmp
+                            SKIP_PRECOMPILE_HEADERS ON)
 list(APPEND EPIFUSE_LINK_LIBRARIES gomp m)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND EPIFUSE_LINK_LIBRARIES mvec)  # glibc's vector maths

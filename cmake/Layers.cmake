@@ -15,6 +15,7 @@ function(epifuse_layer name)
   target_include_directories(epifuse_${name} PUBLIC "${PROJECT_SOURCE_DIR}/include"
                              PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
   target_link_libraries(epifuse_${name} PRIVATE epifuse_flags epifuse_fmt)
+  epifuse_precompile(epifuse_${name} layers)
   set_property(GLOBAL APPEND PROPERTY EPIFUSE_LAYERS ${name})
 endfunction()
 

@@ -143,8 +143,10 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     const bool is_cut = accumulators(shape) > 96 && shape.n % kChunkColumns != 0;
     if (is_cut) return p.cost > 9 ? 16 : 32;
+    const bool has_vectors = batched ? p.vectors : p.many_vectors;
     const bool is_tight =
-        (shape.m == 256 && shape.cluster_m * shape.cluster_n > 1) || (batched && p.reductions > 0);
+        (shape.cluster_m * shape.cluster_n > 1 && (shape.m == 256 || has_vectors)) ||
+        (batched && p.reductions > 0);
     return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
   }
   if (batched || (slots > 1 && p.vectors)) return 16;

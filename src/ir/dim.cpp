@@ -149,10 +149,14 @@ std::string Dim::str() const {
   // Terms with a plus first, so that a minus leads only where there is no plus at all.
   std::string text;
   for (const Term& term : terms_) {
-    if (term.factor > 0) text += (text.empty() ? "" : "+") + term_text(term.symbols, term.factor);
+    if (term.factor <= 0) continue;
+    if (!text.empty()) text += '+';
+    text += term_text(term.symbols, term.factor);
   }
   for (const Term& term : terms_) {
-    if (term.factor < 0) text += "-" + term_text(term.symbols, term.factor);
+    if (term.factor >= 0) continue;
+    text += '-';
+    text += term_text(term.symbols, term.factor);
   }
   return text;
 }

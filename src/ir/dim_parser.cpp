@@ -115,7 +115,7 @@ std::vector<Dim> parse_dims(Lexer& lexer, Symbols& symbols) {
 std::int64_t parse_integer(Lexer& lexer, std::string_view expected, bool negated) {
   const Token& token = lexer.peek();
   if (token.kind != TokenKind::number) lexer.fail_expected(expected);
-  const std::string digits = (negated ? "-" : "") + std::string(token.text);
+  const std::string digits = fmt::format("{}{}", negated ? "-" : "", token.text);
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc::result_out_of_range) {

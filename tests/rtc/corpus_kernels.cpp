@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -35,6 +36,8 @@ class Collector {
  public:
   void add_graph(const std::filesystem::path& file) {
     graph_ = file.stem().string();
+    turn_ = 0;
+    for (const char letter : graph_) turn_ = hash_next(turn_, static_cast<unsigned char>(letter));
     const ir::Graph graph = ir::parse(read_file(file).value());
     for (const Numerics numerics : {Numerics::fast, Numerics::exact, Numerics::approx}) {
       const Plan plan = plan::make_plan(passes::run_all(graph, numerics), {numerics, true});
@@ -66,7 +69,7 @@ class Collector {
         add(fmt::format("{} {}", family.name, print(configs[i])),
             family.source(plan, step, configs[i], {}, target));
       }
-      if (plan.numerics == Numerics::fast && num_products_ % 2 == 0) {
+      if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
         add_shifted(plan, step, family, configs, target);
       }
     }
@@ -74,25 +77,27 @@ class Collector {
       const Plan finish = plan::finish(step);
       add("tail", tail_source(finish, std::get<plan::Tail>(finish.steps.front()), target));
     }
-    ++num_products_;
+    ++turn_;
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
     const plan::Split parts = split(plan, step);
-    if (parts.tail) add("tail", tail_source(plan, *parts.tail, target));
+    const bool is_turn = plan.numerics == Numerics::fast || turn_ % 3 == 0;
+    if (parts.tail && is_turn) add("tail", tail_source(plan, *parts.tail, target));
   }
 
-  // All configs of all products would take a quarter of an hour: each product takes the usual one
-  // and some others, by turns. The levels of numerics that compute more take fewer.
+  // All configs of all products would take an hour: each product takes the usual one and some
+  // others, by turns. The levels of numerics that compute more take fewer. A graph's turns are its
+  // own, so that one more graph moves those of no other.
   bool is_turn_of(std::size_t config, Numerics numerics) const {
-    const std::size_t turns = numerics == Numerics::fast ? 53 : 106;
-    return (config + num_products_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
+    const std::size_t turns = numerics == Numerics::fast ? 67 : 201;
+    return (config + turn_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 
   // One or both operands off their alignment, in one of the configs that take them, by turns; of
-  // every second product.
+  // every fourth product.
   void add_shifted(const Plan& plan, const plan::FusedGemm& step,
                    const codegen::KernelFamily& family,
                    const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
-    const std::size_t turn = num_shifted_++;
+    const std::uint64_t turn = turn_ / 4;
     const codegen::GemmVariant variant{.shifted_a = turn % 3 != 1, .shifted_b = turn % 3 != 2};
     std::vector<codegen::GemmConfig> fitted;
     for (const codegen::GemmConfig& each : configs) {
@@ -111,7 +116,7 @@ class Collector {
   }
 
   std::string graph_;
-  std::size_t num_products_ = 0, num_shifted_ = 0;
+  std::uint64_t turn_ = 0;  // of the next product: its graph's name and its place there
   std::set<std::string> seen_;
 };
 
