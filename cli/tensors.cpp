@@ -12,6 +12,7 @@
 #include "base/float_types.h"
 #include "base/parallel.h"
 #include "epifuse/error.h"
+#include "ir/integers.h"
 #include "ir/views.h"
 #include "npy.h"
 
@@ -37,11 +38,23 @@ void fill_normal(const TensorView& view, double scale, std::uint64_t seed) {
   });
 }
 
+void fill_integers(const TensorView& view, const ir::IntegerUse& use, const Sizes& sizes,
+                   std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::vector<std::int64_t> values =
+      ir::sample_integers(use, view.num_elements(), sizes, random);
+  const std::int64_t stride = view.strides_or_dense().back();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    store_element(view.data, view.dtype, static_cast<std::int64_t>(i) * stride,
+                  static_cast<double>(values[i]));
+  }
+}
+
 // Values that are multiplied from the right, and the size of K there.
 std::map<ir::ValueId, Dim> weights(const ir::Graph& graph) {
   std::map<ir::ValueId, Dim> out;
   for (const ir::Node& node : graph.nodes) {
-    if (node.op != ir::Op::matmul) continue;
+    if (!ir::is_matmul(node.op)) continue;
     const ir::Shape& shape = graph[node.args[1]].type.shape;
     out.emplace(ir::storage(graph, node.args[1]),
                 node.transpose_b ? shape[shape.size() - 1] : shape[shape.size() - 2]);
@@ -84,6 +97,10 @@ HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const Input
     const auto weight = right.find(static_cast<ir::ValueId>(id));
     const double k = weight == right.end() ? 1.0 : static_cast<double>(weight->second.eval(sizes));
     add_input(node, sizes, options, 1.0 / std::sqrt(std::max(k, 1.0)));
+    if (is_integer(node.type.dtype) && !options.files.contains(node.name)) {
+      fill_integers(bindings_.back().view, ir::use_of_integers(graph, static_cast<ir::ValueId>(id)),
+                    sizes, options.seed + buffers_.size());
+    }
   }
   for (const auto& [name, path] : options.files) {
     if (!used.contains(name)) {

@@ -29,10 +29,21 @@ Program compile(const Graph& graph, const Target& target, const CompileOptions& 
                     "name one with Graph::output or `return`",
                     graph.ir().name));
   }
+  for (const ir::Output& output : graph.ir().outputs) {
+    if (!is_integer(graph.ir()[output.value].type.dtype)) continue;
+    throw GraphError(
+        fmt::format("output '{}' expects a float or bool value, got integers, which "
+                    "only number rows",
+                    output.name));
+  }
   const ir::Graph simplified = passes::run_all(graph.ir(), options.numerics);
   const CompileOptions planned = options_on(info, options);
   const plan::Plan plan = plan::make_plan(simplified, planned);
   plan::verify(plan);
+  for (const plan::Step& step : plan.steps) {
+    const auto no = codegen::why_no_kernel(plan, step);
+    if (no && info.kind != DeviceKind::cpu) throw UnavailableError(no->sentence);
+  }
   auto state = std::make_shared<Program::State>();
   state->target = target;
   state->options = options;

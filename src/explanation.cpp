@@ -145,7 +145,7 @@ StepExplanation explain_step(const Plan& plan, const plan::Step& step) {
   result.is_product = std::holds_alternative<FusedGemm>(step);
   for (ir::ValueId value : computed_values(plan, step)) {
     const ir::Node& node = plan.graph[value];
-    if (node.op != ir::Op::matmul) result.values.push_back(node.name);
+    if (!ir::is_matmul(node.op)) result.values.push_back(node.name);
   }
   return result;
 }

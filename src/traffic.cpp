@@ -22,9 +22,16 @@ double eval(const Dim& dim, const Sizes& sizes) {
 double num_elements(const ir::Graph& graph, ValueId id, const Sizes& sizes) {
   const ir::Shape& shape = graph[id].type.shape;
   const std::vector<bool> varies = ir::varies(graph, id);
+  const std::optional<ir::Lookup> lookup = ir::lookup(graph, id);
   double count = 1;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (varies[d] || shape[d].is(0)) count *= eval(shape[d], sizes);
+    if (!varies[d] && !shape[d].is(0)) continue;
+    double size = eval(shape[d], sizes);
+    if (lookup && lookup->dim == d) {
+      const ir::Node& rows = graph[graph[lookup->node].args[0]];
+      size = std::min(size, eval(rows.type.shape[0], sizes));
+    }
+    count *= size;
   }
   return count;
 }
@@ -42,6 +49,10 @@ void add_product(const Plan& plan, const FusedGemm& step, const Sizes& sizes, St
   for (ValueId operand : {gemm.a.value, gemm.b.value, gemm.second_b.value}) {
     if (operand == gemm.second_b.value && !has_second) continue;
     result.reads.push_back(transfer(plan.graph, operand, "operand", sizes));
+    if (!gemm.is_grouped() || operand == gemm.a.value || !gemm.batch.empty()) continue;
+    // Of matrices of groups no more than there are rows.
+    const double groups = eval(plan.graph[gemm.groups].type.shape[0], sizes);
+    result.reads.back().bytes *= std::min(1.0, eval(gemm.m, sizes) / std::max(groups, 1.0));
   }
   result.dtype = gemm.a.dtype;
   result.flops = 2 * eval(gemm.m, sizes) * eval(gemm.n, sizes) * eval(gemm.k, sizes);

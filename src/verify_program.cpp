@@ -42,7 +42,7 @@ Reads find_reads(const plan::Plan& plan) {
       loaded.insert(load.value);
     }
     for (ValueId value : plan::computed_values(plan, plan.steps[i])) {
-      if (graph[value].op == ir::Op::matmul) continue;
+      if (ir::is_matmul(graph[value].op)) continue;
       for (ValueId arg : graph[value].args) {
         const ValueId operand = plan::loaded_value(graph, arg);
         if (!loaded.contains(operand)) {

@@ -9,16 +9,19 @@
 namespace epifuse {
 
 /// Element type of a tensor. `e4m3` and `e5m2` are the two OCP 8-bit floats (e4m3 has no infinity);
-/// `boolean` is what a comparison yields: one byte, 0 or 1.
-enum class DType : std::uint8_t { f32, bf16, f16, e4m3, e5m2, boolean };
+/// `boolean` is what a comparison yields: one byte, 0 or 1. `i32` and `i64` number rows and groups;
+/// nothing is computed of them.
+enum class DType : std::uint8_t { f32, bf16, f16, e4m3, e5m2, boolean, i32, i64 };
 
-/// Name as written in `.epi` text: "f32", "bf16", "f16", "e4m3", "e5m2", "bool".
+/// Name as written in `.epi` text: "f32", "bf16", "f16", "e4m3", "e5m2", "bool", "i32", "i64".
 std::string_view name(DType dtype);
 /// Inverse of name(); empty when the word names no dtype.
 std::optional<DType> dtype_from_name(std::string_view word);
-/// Bytes of one element: 4, 2, 2, 1, 1, 1.
+/// Bytes of one element: 4, 2, 2, 1, 1, 1, 4, 8.
 std::size_t size_bytes(DType dtype);
-/// True for every dtype but `boolean`.
+/// True for the first five.
 bool is_float(DType dtype);
+/// True for `i32` and `i64`.
+bool is_integer(DType dtype);
 
 }  // namespace epifuse

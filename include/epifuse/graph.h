@@ -96,6 +96,22 @@ Value col_max(const Value& x);  ///< largest of each column
 Value concat(const Value& a, const Value& b);
 Value interleave(const Value& a, const Value& b);
 
+/// A product for each group of rows. Of `x` [T, K], group g has the rows from ends[g - 1] (0 for
+/// the first) to ends[g], and `w` is [G, K, N]; ends never fall and are at most T. Of `x` [G, M,
+/// K], `ends` are sizes: the first ends[g] rows of x[g] are computed. i32 or i64 [G], read on the
+/// device. A `w` that is transposed first may be [G, N, K]. Rows of no group are neither computed
+/// nor written.
+Value grouped_matmul(const Value& x, const Value& w, const Value& ends);
+Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result);
+/// A view of `x` [R, ..]: row t is x[index[t]]; index i32 or i64 [T].
+Value take_rows(const Value& x, const Value& index);
+/// A view of `x` [G, ..]: row t of `num_rows` is that of the group that t is in, as ends say;
+/// behind the last end it is the last group's.
+Value repeat_rows(const Value& x, const Value& ends, const Dim& num_rows);
+/// [T, ..] as [num_rows, ..]: row index[t] is x[t]. Entries are distinct; what rows that none names
+/// have is not said.
+Value put_rows(const Value& x, const Value& index, const Dim& num_rows);
+
 /// Any elementwise op of docs/epi.md by name, e.g. apply("gelu_erf", {x}).
 Value apply(std::string_view op, const std::vector<Value>& operands);
 

@@ -12,13 +12,15 @@ struct DTypeInfo {
   std::size_t size_bytes;
 };
 
-constexpr std::array<DTypeInfo, 6> kDTypes = {{
+constexpr std::array<DTypeInfo, 8> kDTypes = {{
     {DType::f32, "f32", 4},
     {DType::bf16, "bf16", 2},
     {DType::f16, "f16", 2},
     {DType::e4m3, "e4m3", 1},
     {DType::e5m2, "e5m2", 1},
     {DType::boolean, "bool", 1},
+    {DType::i32, "i32", 4},
+    {DType::i64, "i64", 8},
 }};
 
 const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)]; }
@@ -36,6 +38,8 @@ std::optional<DType> dtype_from_name(std::string_view word) {
 
 std::size_t size_bytes(DType dtype) { return info(dtype).size_bytes; }
 
-bool is_float(DType dtype) { return dtype != DType::boolean; }
+bool is_float(DType dtype) { return dtype < DType::boolean; }
+
+bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
 }  // namespace epifuse

@@ -118,13 +118,15 @@ void store_bits(void* data, std::int64_t index, Bits bits) {
 double round_to(double x, DType dtype) {
   switch (dtype) {
     case DType::boolean: return x != 0 ? 1 : 0;
+    case DType::i32:
+    case DType::i64: return std::trunc(x);
     case DType::f32: return static_cast<double>(static_cast<float>(x));
     default: return round_to_format(x, format(dtype));
   }
 }
 
 double ulp(double x, DType dtype) {
-  if (dtype == DType::boolean) return 0;
+  if (!is_float(dtype)) return 0;
   if (std::isnan(x)) return x;
   const Format& f = format(dtype);
   return power_of_two(quantum_exponent(std::min(std::fabs(x), f.max), f));
@@ -137,6 +139,8 @@ double load_element(const void* data, DType dtype, std::int64_t index) {
       return static_cast<double>(bf16_to_float(load_bits<std::uint16_t>(data, index)));
     case DType::f16: return decode(load_bits<std::uint16_t>(data, index), kF16, 16);
     case DType::boolean: return load_bits<std::uint8_t>(data, index) != 0 ? 1 : 0;
+    case DType::i32: return static_cast<double>(load_bits<std::int32_t>(data, index));
+    case DType::i64: return static_cast<double>(load_bits<std::int64_t>(data, index));
     default: return decode(load_bits<std::uint8_t>(data, index), format(dtype), 8);
   }
 }
@@ -150,6 +154,8 @@ void store_element(void* data, DType dtype, std::int64_t index, double x) {
       return store_bits(data, index,
                         static_cast<std::uint16_t>(encode(rounded, format(dtype), 16)));
     case DType::boolean: return store_bits(data, index, static_cast<std::uint8_t>(rounded));
+    case DType::i32: return store_bits(data, index, static_cast<std::int32_t>(rounded));
+    case DType::i64: return store_bits(data, index, static_cast<std::int64_t>(rounded));
     default:
       return store_bits(data, index, static_cast<std::uint8_t>(encode(rounded, format(dtype), 8)));
   }

@@ -199,6 +199,8 @@ std::string_view element_cuda(DType dtype) {
     case DType::e4m3: return "E4m3";
     case DType::e5m2: return "E5m2";
     case DType::boolean: return "Bool";
+    case DType::i32:
+    case DType::i64: break;  // nothing is computed of them
   }
   return "";
 }

@@ -167,6 +167,10 @@ std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
                    const DeviceLimits& limits);
 
 // Tails: one template takes every tail that abi.h has room for.
+// Why GPUs run no step of a plan so far: it has groups of rows, or looks rows up or puts them
+// elsewhere. Kernels are asked for of other steps alone.
+std::optional<plan::WhyNot> why_no_kernel(const plan::Plan& plan, const plan::Step& step);
+
 KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target);
 Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound,
                    const DeviceLimits& limits);

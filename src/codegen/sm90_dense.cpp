@@ -215,6 +215,7 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
 std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
                               const TargetInfo& target) {
   const plan::GemmDesc& gemm = step.gemm;
+  if (auto no = why_no_kernel(plan, step)) return no;
   if (!target.has_wgmma || !target.has_tma) {
     return WhyNot{"target", fmt::format("{} has no WGMMA and TMA.", target.name)};
   }

@@ -111,6 +111,7 @@ TailShape tail_shape(const Epilogue& epilogue) {
 }
 
 KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
+  EPIFUSE_CHECK(!why_no_kernel(plan, tail), "a kernel of rows that are looked up");
   const Epilogue& epilogue = tail.epilogue;
   const TailShape shape = tail_shape(epilogue);
   KernelSource source;

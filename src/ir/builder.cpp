@@ -107,6 +107,14 @@ Value binary(Op op, const Value& a, const Value& b) { return Access::make(Node{.
 Value binary(Op op, const Value& a, double b) { return binary(op, a, Access::constant(a, b)); }
 Value binary(Op op, double a, const Value& b) { return binary(op, Access::constant(b, a), b); }
 
+// The shape of `x` with another first size.
+Value with_rows(Op op, const Value& x, const Value& integers, const Dim& num_rows) {
+  std::vector<Dim> shape = x.shape();
+  if (!shape.empty()) shape.front() = num_rows;
+  check_symbols(x, {num_rows}, op);
+  return Access::make(Node{.op = op, .type = {DType::f32, shape, {}}}, {x, integers});
+}
+
 }  // namespace
 
 DType Value::dtype() const { return Access::node(*this).type.dtype; }
@@ -170,6 +178,21 @@ void Graph::output(std::string_view name, const Value& value) {
 Value matmul(const Value& a, const Value& b) { return matmul(a, b, a.dtype()); }
 Value matmul(const Value& a, const Value& b, DType result) {
   return Access::make(Node{.op = Op::matmul, .type = {result, {}, {}}}, {a, b});
+}
+
+Value grouped_matmul(const Value& x, const Value& w, const Value& ends) {
+  return grouped_matmul(x, w, ends, x.dtype());
+}
+Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result) {
+  return Access::make(Node{.op = Op::grouped_matmul, .type = {result, {}, {}}}, {x, w, ends});
+}
+
+Value take_rows(const Value& x, const Value& index) { return binary(Op::take_rows, x, index); }
+Value repeat_rows(const Value& x, const Value& ends, const Dim& num_rows) {
+  return with_rows(Op::repeat_rows, x, ends, num_rows);
+}
+Value put_rows(const Value& x, const Value& index, const Dim& num_rows) {
+  return with_rows(Op::put_rows, x, index, num_rows);
 }
 
 Value transpose(const Value& x) {

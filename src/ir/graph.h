@@ -9,6 +9,14 @@
 // value goes with any float dtype and does not change it. A size symbol means the same number
 // wherever it occurs. An input without strides is row-major: its last dim has stride 1 and the
 // outer strides are taken from the tensor bound at run time.
+//
+// Groups. grouped_matmul multiplies rows of x by the matrix of their group. Of x [T, K], group g
+// has the rows from ends[g-1] (0 for the first) to ends[g]; ends never fall and are at most T. Of
+// x [G, M, K], it has the first counts[g] rows of x[g]. Rows of no group are not computed: what a
+// result has there, and what is computed of it, is not said, and need not be written. repeat_rows
+// gives each of T rows that of its group, rows behind the last end that of the last group.
+// take_rows and put_rows go by any index: entries are rows, those of put_rows distinct; what it
+// has in rows that the index does not name is not said. Integers are only inputs: they number rows.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +52,7 @@ struct Node {
   std::vector<ValueId> args;
   TensorType type;                                // of the result
   double value = 0;                               // constant
-  bool transpose_a = false, transpose_b = false;  // matmul
+  bool transpose_a = false, transpose_b = false;  // matmul; grouped_matmul has the second
   std::vector<int> permutation;                   // transpose
   std::vector<SliceRange> ranges;                 // slice, one per dim
   bool operator==(const Node&) const = default;
@@ -65,9 +73,9 @@ struct Graph {
   bool operator==(const Graph&) const = default;
 };
 
-// The result type of `node` given its operands in `graph`; for reshape and broadcast
-// node.type.shape, for cast and matmul node.type.dtype is what was asked for. Throws GraphError
-// with what the op expects and what came (no position: the parser adds it).
+// The result type of `node` given its operands in `graph`; for reshape, broadcast, repeat_rows and
+// put_rows node.type.shape, for cast and products node.type.dtype is what was asked for. Throws
+// GraphError with what the op expects and what came (no position: the parser adds it).
 TensorType infer_type(const Graph& graph, const Node& node);
 
 // Appends a node: infers its type, makes its name unique ("t7" when empty). Throws GraphError.

@@ -136,6 +136,9 @@ TensorType infer_cast(const Graph& graph, const Node& node) {
   if (!is_float(node.type.dtype)) {
     fail(graph, node, "a float dtype to round to (compare with ne for bool)");
   }
+  if (is_integer(graph[node.args[0]].type.dtype)) {
+    fail(graph, node, "a float or bool value (integers only number rows)");
+  }
   return {node.type.dtype, graph[node.args[0]].type.shape, {}};
 }
 
@@ -162,13 +165,32 @@ TensorType infer_join(const Graph& graph, const Node& node) {
   return type;
 }
 
+TensorType infer_scatter(const Graph& graph, const Node& node) {
+  const TensorType& rows = graph[node.args[0]].type;
+  const TensorType& places = graph[node.args[1]].type;
+  const bool is_index = is_integer(places.dtype) && places.shape.size() == 1;
+  if (!is_float(rows.dtype) || rows.shape.size() < 2 || !is_index ||
+      places.shape[0] != rows.shape[0]) {
+    fail(graph, node, "a float value [T, ..] and the row of each in an index i32[T] or i64[T]");
+  }
+  TensorType type{rows.dtype, rows.shape, {}};
+  type.shape[0] = node.type.shape.empty() ? Dim{} : node.type.shape[0];
+  if (type.shape != node.type.shape) {
+    throw GraphError(
+        fmt::format("put_rows of {} expects a shape that differs in its first size "
+                    "alone, got {}",
+                    describe_value(graph[node.args[0]]), print(node.type.shape)));
+  }
+  return type;
+}
+
 [[noreturn]] void fail_matmul(const Graph& graph, const Node& node, std::string_view problem) {
   const Node& a = graph[node.args[0]];
   const Node& b = graph[node.args[1]];
-  throw GraphError(fmt::format("matmul expects [.., M, K] x [.., K, N], got {}{} x {}{}: {}",
-                               describe_value(a), node.transpose_a ? " (transposed)" : "",
-                               describe_value(b), node.transpose_b ? " (transposed)" : "",
-                               problem));
+  throw GraphError(fmt::format("{} expects [.., M, K] x [.., K, N], got {}{} x {}{}: {}",
+                               name(node.op), describe_value(a),
+                               node.transpose_a ? " (transposed)" : "", describe_value(b),
+                               node.transpose_b ? " (transposed)" : "", problem));
 }
 
 void check_matmul_dtypes(const Graph& graph, const Node& node) {
@@ -209,13 +231,44 @@ TensorType infer_matmul(const Graph& graph, const Node& node) {
   return type;
 }
 
+[[noreturn]] void fail_grouped(const Graph& graph, const Node& node, std::string_view problem) {
+  const Node& w = graph[node.args[1]];
+  throw GraphError(fmt::format(
+      "grouped_matmul expects [T, K] x [G, K, N] and the ends of groups, or [G, M, K] x "
+      "[G, K, N] and the sizes of groups, [G] of i32 or i64, got {} x {}{} and {}: {}",
+      describe_value(graph[node.args[0]]), describe_value(w),
+      node.transpose_b ? " (transposed)" : "", describe_value(graph[node.args[2]]), problem));
+}
+
+TensorType infer_grouped_matmul(const Graph& graph, const Node& node) {
+  check_matmul_dtypes(graph, node);
+  const Shape& x = graph[node.args[0]].type.shape;
+  const Shape& w = graph[node.args[1]].type.shape;
+  const TensorType& groups = graph[node.args[2]].type;
+  const auto fail_if = [&](bool fails, std::string_view problem) {
+    if (fails) fail_grouped(graph, node, problem);
+  };
+  fail_if(node.transpose_a, "x cannot be transposed");
+  fail_if(w.size() != 3 || x.size() < 2 || x.size() > 3, "the numbers of dims differ from that");
+  const Dim& k = w[node.transpose_b ? 2 : 1];
+  fail_if(x.back() != k, fmt::format("K is {} and {}", x.back().str(), k.str()));
+  fail_if(!is_integer(groups.dtype) || groups.shape != Shape{w[0]},
+          fmt::format("one integer is needed for each of {} groups", w[0].str()));
+  fail_if(x.size() == 3 && x[0] != w[0], fmt::format("G is {} and {}", x[0].str(), w[0].str()));
+  TensorType type{node.type.dtype, x, {}};
+  type.shape.back() = w[node.transpose_b ? 1 : 2];
+  return type;
+}
+
 TensorType infer_unchecked(const Graph& graph, const Node& node) {
   switch (info(node.op).kind) {
-    case OpKind::matmul: return infer_matmul(graph, node);
+    case OpKind::matmul:
+      return node.op == Op::matmul ? infer_matmul(graph, node) : infer_grouped_matmul(graph, node);
     case OpKind::view: return infer_view(graph, node);
     case OpKind::cast: return infer_cast(graph, node);
     case OpKind::reduction: return infer_reduction(graph, node);
     case OpKind::join: return infer_join(graph, node);
+    case OpKind::scatter: return infer_scatter(graph, node);
     case OpKind::source: break;
     default: return infer_elementwise(graph, node);
   }

@@ -101,6 +101,38 @@ TensorType infer_broadcast(const Node& node, const Node& operand) {
   return {operand.type.dtype, to, {}};
 }
 
+// An index i32[T] or i64[T] of rows of [R, ..].
+TensorType infer_take_rows(const Node& node, const Node& operand, const Node& index) {
+  const TensorType& type = index.type;
+  const bool is_index = is_integer(type.dtype) && type.shape.size() == 1;
+  if (operand.type.shape.empty() || is_integer(operand.type.dtype) || !is_index) {
+    throw GraphError(
+        fmt::format("{} expects a float or bool value [R, ..] and an index i32[T] or "
+                    "i64[T], got {} and {}",
+                    name(node.op), describe_value(operand), describe_value(index)));
+  }
+  TensorType result{operand.type.dtype, operand.type.shape, {}};
+  result.shape[0] = type.shape[0];
+  return result;
+}
+
+TensorType infer_repeat_rows(const Node& node, const Node& operand, const Node& ends) {
+  infer_take_rows(node, operand, ends);
+  TensorType result{operand.type.dtype, operand.type.shape, {}};
+  if (result.shape[0] != ends.type.shape[0]) {
+    throw GraphError(fmt::format("repeat_rows expects a row for each of {} groups, got {}",
+                                 ends.type.shape[0].str(), describe_value(operand)));
+  }
+  result.shape[0] = node.type.shape.empty() ? Dim{} : node.type.shape[0];
+  if (result.shape != node.type.shape) {
+    throw GraphError(
+        fmt::format("repeat_rows of {} expects a shape that differs in its first size "
+                    "alone, got {}",
+                    describe_value(operand), print(node.type.shape)));
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string describe_value(const Node& value) {
@@ -113,6 +145,8 @@ TensorType infer_view(const Graph& graph, const Node& node) {
     case Op::transpose: return infer_transpose(node, operand);
     case Op::reshape: return infer_reshape(node, operand);
     case Op::slice: return infer_slice(node, operand);
+    case Op::take_rows: return infer_take_rows(node, operand, graph[node.args[1]]);
+    case Op::repeat_rows: return infer_repeat_rows(node, operand, graph[node.args[1]]);
     default:
       EPIFUSE_CHECK(node.op == Op::broadcast, "not a view");
       return infer_broadcast(node, operand);

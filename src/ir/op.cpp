@@ -32,10 +32,13 @@ constexpr OpInfo kOps[] = {
     structural(Op::scalar, "scalar", 0, OpKind::source),
     structural(Op::constant, "constant", 0, OpKind::source),
     structural(Op::matmul, "matmul", 2, OpKind::matmul),
+    structural(Op::grouped_matmul, "grouped_matmul", 3, OpKind::matmul),
     structural(Op::transpose, "transpose", 1, OpKind::view),
     structural(Op::reshape, "reshape", 1, OpKind::view),
     structural(Op::slice, "slice", 1, OpKind::view),
     structural(Op::broadcast, "broadcast", 1, OpKind::view),
+    structural(Op::take_rows, "take_rows", 2, OpKind::view),
+    structural(Op::repeat_rows, "repeat_rows", 2, OpKind::view),
     structural(Op::cast, "cast", 1, OpKind::cast),
     structural(Op::row_sum, "row_sum", 1, OpKind::reduction),
     structural(Op::row_max, "row_max", 1, OpKind::reduction),
@@ -43,6 +46,7 @@ constexpr OpInfo kOps[] = {
     structural(Op::col_max, "col_max", 1, OpKind::reduction),
     structural(Op::concat, "concat", 2, OpKind::join),
     structural(Op::interleave, "interleave", 2, OpKind::join),
+    structural(Op::put_rows, "put_rows", 2, OpKind::scatter),
 #define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err, \
                    cost)                                                                         \
   {Op::name,                                                                                     \
@@ -90,6 +94,8 @@ bool is_elementwise(Op op) {
   return kind == OpKind::arith || kind == OpKind::compare || kind == OpKind::select ||
          kind == OpKind::cast;
 }
+bool is_matmul(Op op) { return info(op).kind == OpKind::matmul; }
+bool is_lookup(Op op) { return op == Op::take_rows || op == Op::repeat_rows; }
 bool is_view(Op op) { return info(op).kind == OpKind::view; }
 bool is_reduction(Op op) { return info(op).kind == OpKind::reduction; }
 bool is_join(Op op) { return info(op).kind == OpKind::join; }

@@ -9,21 +9,25 @@
 namespace epifuse::ir {
 
 enum class Op : std::uint8_t {
-  input,      // a tensor bound at run time
-  scalar,     // a float32 number passed by value at run time
-  constant,   // a float32 number known now
-  matmul,     // [.., M, K] x [.., K, N], either operand transposed
-  transpose,  // view: permutes dims
-  reshape,    // view: same elements in row-major order, another shape
-  slice,      // view: start:stop:step of every dim
-  broadcast,  // view: repeats size-1 and missing leading dims
-  cast,       // rounds to another dtype; never dropped
-  row_sum,    // [.., M, N] -> [.., M, 1]
+  input,           // a tensor bound at run time
+  scalar,          // a float32 number passed by value at run time
+  constant,        // a float32 number known now
+  matmul,          // [.., M, K] x [.., K, N], either operand transposed
+  grouped_matmul,  // [T, K] x [G, K, N] by ends [G], or [G, M, K] x [G, K, N] by counts [G]
+  transpose,       // view: permutes dims
+  reshape,         // view: same elements in row-major order, another shape
+  slice,           // view: start:stop:step of every dim
+  broadcast,       // view: repeats size-1 and missing leading dims
+  take_rows,       // view: [R, ..] by an index [T] -> [T, ..], row t is row index[t]
+  repeat_rows,     // view: [G, ..] by ends [G] -> [T, ..], row t is that of t's group
+  cast,            // rounds to another dtype; never dropped
+  row_sum,         // [.., M, N] -> [.., M, 1]
   row_max,
   col_sum,  // [.., M, N] -> [.., 1, N]
   col_max,
   concat,      // [.., N] and [.., N] -> [.., 2 N], one behind the other
   interleave,  // the same, elements by turns
+  put_rows,    // [T, ..] by an index [T] -> [R, ..], row index[t] is row t
 #define EPIFUSE_OP(name, ...) name,
 #include "ir/ops.def"
 #undef EPIFUSE_OP
@@ -36,6 +40,7 @@ enum class OpKind : std::uint8_t {
   cast,
   reduction,
   join,
+  scatter,
   arith,
   compare,
   select
@@ -62,7 +67,9 @@ std::optional<Op> op_from_name(std::string_view name);
 
 // One result element depends on the same element of each operand, after broadcasting.
 bool is_elementwise(Op op);  // arith, compare, select or cast
+bool is_matmul(Op op);       // matmul or grouped_matmul
 bool is_view(Op op);
+bool is_lookup(Op op);  // a view whose rows are looked up in an integer operand, its second
 bool is_reduction(Op op);
 bool is_join(Op op);    // concat or interleave
 bool is_source(Op op);  // input, scalar or constant

@@ -25,7 +25,7 @@ class CallParser {
   Op parse_op();
   void parse_constant(Node& node);
   void parse_matmul(Node& node);
-  void parse_join(Node& node);
+  void parse_pair(Node& node);
   void parse_transpose(Node& node);
   void parse_permutation(Node& node, std::size_t rank);
   void parse_slice(Node& node);
@@ -58,7 +58,8 @@ Node CallParser::parse() {
   Node node{.op = parse_op()};
   switch (node.op) {
     case Op::constant: parse_constant(node); break;
-    case Op::matmul: parse_matmul(node); break;
+    case Op::matmul:
+    case Op::grouped_matmul: parse_matmul(node); break;
     case Op::transpose: parse_transpose(node); break;
     case Op::slice: parse_slice(node); break;
     case Op::reshape:
@@ -76,7 +77,13 @@ Node CallParser::parse() {
     case Op::col_sum:
     case Op::col_max: node.args = {state_.parse_value()}; break;
     case Op::concat:
-    case Op::interleave: parse_join(node); break;
+    case Op::interleave:
+    case Op::take_rows: parse_pair(node); break;
+    case Op::repeat_rows:
+    case Op::put_rows:
+      parse_pair(node);
+      node.type.shape = parse_dims(lexer_, state_.symbols);
+      break;
     default: parse_elementwise(node);
   }
   return node;
@@ -88,6 +95,7 @@ void CallParser::parse_constant(Node& node) {
 }
 
 // matmul = "matmul" value ["^" "T"] "," value ["^" "T"] ["->" dtype]
+//        | "grouped_matmul" value "," value ["^" "T"] "," value ["->" dtype]
 void CallParser::parse_matmul(Node& node) {
   const auto operand = [&](bool& transposed) {
     node.args.push_back(state_.parse_value());
@@ -95,14 +103,19 @@ void CallParser::parse_matmul(Node& node) {
     if (transposed) lexer_.expect("T", "'T' after '^'");
   };
   operand(node.transpose_a);
-  lexer_.expect(",", "',' and the second operand of 'matmul'");
+  lexer_.expect(",", fmt::format("',' and the second operand of '{}'", name(node.op)));
   operand(node.transpose_b);
+  if (node.op == Op::grouped_matmul) {
+    lexer_.expect(",", "',' and the ends or sizes of groups");
+    node.args.push_back(state_.parse_value());
+  }
   node.type.dtype = lexer_.accept("->") ? state_.parse_dtype("a dtype such as f32")
                                         : state_.graph[node.args[0]].type.dtype;
 }
 
-// join = ( "concat" | "interleave" ) value "," value
-void CallParser::parse_join(Node& node) {
+// pair = ( "concat" | "interleave" | "take_rows" ) value "," value
+//      | ( "repeat_rows" | "put_rows" ) value "," value "[" sizes "]"
+void CallParser::parse_pair(Node& node) {
   node.args = {state_.parse_value()};
   lexer_.expect(",", fmt::format("',' and the second operand of '{}'", name(node.op)));
   node.args.push_back(state_.parse_value());

@@ -25,8 +25,10 @@ std::string print_ranges(const std::vector<SliceRange>& ranges, const Shape& sha
 
 std::string print_matmul(const Graph& graph, const Node& node) {
   const Node& a = graph[node.args[0]];
-  std::string text = fmt::format("matmul {}{}, {}{}", a.name, node.transpose_a ? "^T" : "",
-                                 graph[node.args[1]].name, node.transpose_b ? "^T" : "");
+  std::string text =
+      fmt::format("{} {}{}, {}{}", name(node.op), a.name, node.transpose_a ? "^T" : "",
+                  graph[node.args[1]].name, node.transpose_b ? "^T" : "");
+  if (node.op == Op::grouped_matmul) text += fmt::format(", {}", graph[node.args[2]].name);
   if (node.type.dtype != a.type.dtype) text += fmt::format(" -> {}", name(node.type.dtype));
   return text;
 }
@@ -34,14 +36,16 @@ std::string print_matmul(const Graph& graph, const Node& node) {
 // What stands to the right of `=`.
 std::string print_call(const Graph& graph, const Node& node) {
   if (node.op == Op::constant) return "constant " + number_text(node.value);
-  if (node.op == Op::matmul) return print_matmul(graph, node);
+  if (is_matmul(node.op)) return print_matmul(graph, node);
   std::vector<std::string_view> operands;
   for (const ValueId arg : node.args) operands.push_back(graph[arg].name);
   const std::string call = fmt::format("{} {}", name(node.op), fmt::join(operands, ", "));
   switch (node.op) {
     case Op::transpose: return fmt::format("{} [{}]", call, fmt::join(node.permutation, ", "));
     case Op::reshape:
-    case Op::broadcast: return fmt::format("{} {}", call, print(node.type.shape));
+    case Op::broadcast:
+    case Op::repeat_rows:
+    case Op::put_rows: return fmt::format("{} {}", call, print(node.type.shape));
     case Op::slice:
       return fmt::format("{} {}", call, print_ranges(node.ranges, graph[node.args[0]].type.shape));
     case Op::cast: return fmt::format("{} -> {}", call, name(node.type.dtype));

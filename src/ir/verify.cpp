@@ -22,7 +22,7 @@ bool is_good_name(std::string_view name) { return is_identifier(name) && !is_res
 // Nodes that mean the same compare equal: fields of other ops keep their defaults.
 void check_unused_fields(const Node& node) {
   check(node.op == Op::constant || node.value == 0, node, "only constants have a value");
-  check(node.op == Op::matmul || (!node.transpose_a && !node.transpose_b), node,
+  check(is_matmul(node.op) || (!node.transpose_a && !node.transpose_b), node,
         "only matmul transposes its operands");
   check(node.op == Op::transpose || node.permutation.empty(), node,
         "only transpose has a permutation");

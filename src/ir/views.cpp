@@ -53,6 +53,8 @@ std::vector<bool> view_varies(const Node& view, const Shape& from,
     if (to[d].is(1)) continue;
     if (view.op == Op::transpose) {
       result[d] = varies_from[static_cast<std::size_t>(view.permutation[d])];
+    } else if (is_lookup(view.op)) {
+      result[d] = varies_from[d];
     } else if (const std::size_t lead = to.size() - from.size(); d >= lead) {
       result[d] = varies_from[d - lead];  // of a slice lead is 0; a repeated dim has size 1 before
     }
@@ -81,6 +83,8 @@ std::optional<std::size_t> view_unit_dim(const Node& view, const Shape& from, st
     case Op::slice:
       if (view.ranges[unit].step == 1) return unit;
       return std::nullopt;
+    case Op::take_rows:
+    case Op::repeat_rows: return unit > 0 ? std::optional(unit) : std::nullopt;
     case Op::broadcast: {
       const std::size_t d = to.size() - from.size() + unit;
       if (from[unit] == to[d]) return d;
@@ -140,6 +144,31 @@ std::optional<Layout> resolve_reshape(const Node& view, const Layout& from, cons
   return to;
 }
 
+Layout resolve_lookup(const Node& view, const Layout& from, const Sizes& sizes) {
+  Layout to = from;
+  to.shape[0] = eval({view.type.shape[0]}, sizes).front();
+  return to;
+}
+
+// Where all of dim `dim` of the operand is in the view, in order; nowhere if not.
+std::optional<std::size_t> place_of_dim(const Node& view, const Shape& from, std::size_t dim) {
+  const Shape& to = view.type.shape;
+  switch (view.op) {
+    case Op::transpose:
+    case Op::broadcast: return view_unit_dim(view, from, dim);
+    case Op::slice:
+      if (view.ranges[dim] != SliceRange{Dim{}, from[dim], 1}) return std::nullopt;
+      return dim;
+    case Op::reshape:
+      for (const ReshapeGroup& group : reshape_groups(from, to)) {
+        const bool is_own = group.from.size() == 1 && group.to.size() == 1;
+        if (is_own && group.from[0] == dim) return group.to[0];
+      }
+      return std::nullopt;
+    default: return dim > 0 ? std::optional(dim) : std::nullopt;
+  }
+}
+
 }  // namespace
 
 ValueId storage(const Graph& graph, ValueId id) {
@@ -163,6 +192,31 @@ std::optional<int> unit_stride_dim(const Graph& graph, ValueId id) {
   }
   return unit ? std::optional(static_cast<int>(*unit)) : std::nullopt;
 }
+
+std::optional<Lookup> lookup(const Graph& graph, ValueId id) {
+  std::optional<Lookup> found;
+  for (ValueId view : view_chain(graph, id)) {
+    const Node& node = graph[view];
+    if (is_lookup(node.op)) {
+      if (found) return std::nullopt;
+      found = Lookup{view, 0};
+    } else if (found) {
+      const auto dim = place_of_dim(node, operand_shape(graph, node), found->dim);
+      if (!dim) return std::nullopt;
+      found->dim = *dim;
+    }
+  }
+  return found;
+}
+
+bool has_plain_lookup(const Graph& graph, ValueId id) {
+  const std::vector<ValueId> chain = view_chain(graph, id);
+  const bool any = std::any_of(chain.begin(), chain.end(),
+                               [&](ValueId view) { return is_lookup(graph[view].op); });
+  return !any || lookup(graph, id).has_value();
+}
+
+ValueId index_of(const Node& node) { return node.args.back(); }
 
 bool is_column_slice(const Graph& graph, ValueId view) {
   const Node& node = graph[view];
@@ -198,6 +252,8 @@ std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& stor
     switch (view.op) {
       case Op::transpose: layout = resolve_transpose(view, *layout); break;
       case Op::slice: layout = resolve_slice(view, *layout, sizes); break;
+      case Op::take_rows:
+      case Op::repeat_rows: layout = resolve_lookup(view, *layout, sizes); break;
       case Op::broadcast:
         layout = resolve_broadcast(view, operand_shape(graph, view), *layout, sizes);
         break;

@@ -19,6 +19,22 @@ std::vector<bool> varies(const Graph& graph, ValueId id);
 // The dim of `id` along which memory is surely contiguous (stride 1), if one is known now.
 std::optional<int> unit_stride_dim(const Graph& graph, ValueId id);
 
+// The rows of a view that are looked up in integers: its number along `dim` of the view stands for
+// that row of what `node`, a take_rows or repeat_rows between it and its storage, looks into.
+struct Lookup {
+  ValueId node;
+  std::size_t dim;
+  bool operator==(const Lookup&) const = default;
+};
+// The lookup between a value and its storage. Null where there is none, and where views on top of
+// it no longer have its rows, all of them along one dim: see has_plain_lookup.
+std::optional<Lookup> lookup(const Graph& graph, ValueId id);
+// False where there are two lookups or views blur one, so that no single dim of the view is looked
+// up.
+bool has_plain_lookup(const Graph& graph, ValueId id);
+// The integers that `node`, a lookup, a scatter or a grouped product, goes by.
+ValueId index_of(const Node& node);
+
 // Whether `view` is a slice that leaves all dims of its operand as they are but the last.
 bool is_column_slice(const Graph& graph, ValueId view);
 
@@ -32,8 +48,9 @@ struct Layout {
   std::int64_t offset = 0;
   std::vector<std::int64_t> shape, strides;
 };
-// Layout of view `id`, given sizes and the layout of its storage. Empty when a reshape on the way
-// cannot be expressed by strides (the caller says so, or copies).
+// Layout of view `id`, given sizes and the layout of its storage. Along a dim that is looked up the
+// stride is that of the rows looked into. Empty when a reshape on the way cannot be expressed by
+// strides (the caller says so, or copies).
 std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& storage,
                               const Sizes& sizes);
 

@@ -123,10 +123,10 @@ Result drop_operand_broadcast(Rewriter& rewriter, const Node& node) {
 }
 
 // matmul(transpose(x, .., j, i), y) = matmul(transpose(x, .., i, j)^T, y) for i < j, so a mere swap
-// of the last two dims becomes ^T alone
+// of the last two dims becomes ^T alone; the same of a grouped product's y
 Result flag_operand_transpose(Rewriter& rewriter, const Node& node) {
-  if (node.op != Op::matmul) return std::nullopt;
-  for (std::size_t i = 0; i < 2; ++i) {
+  if (!ir::is_matmul(node.op)) return std::nullopt;
+  for (std::size_t i = node.op == Op::grouped_matmul ? 1 : 0; i < 2; ++i) {
     if (rewriter[node.args[i]].op != Op::transpose) continue;
     Node view = rewriter[node.args[i]];
     const std::size_t last = view.permutation.size() - 1;

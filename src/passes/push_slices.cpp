@@ -91,7 +91,7 @@ class SlicePusher {
     std::set<ValueId> chain{root};
     int num_matmuls = 0;
     for (ValueId id = root; id >= 0; --id) {
-      if (graph_[id].op == Op::matmul && spans(id, root) && is_read_in(id, chain)) ++num_matmuls;
+      if (ir::is_matmul(graph_[id].op) && spans(id, root) && is_read_in(id, chain)) ++num_matmuls;
       if (id == root || !ir::is_elementwise(graph_[id].op)) continue;
       if (graph_[id].type.shape.empty() || !spans_columns(id, root)) continue;
       if (is_read_in(id, chain) && is_computed_with_in(id, chain)) chain.insert(id);

@@ -192,7 +192,7 @@ class ReshapeSinker {
       const Node& node = rewriter_[at];
       const auto any = [this](ValueId arg) { return from_matmul_[static_cast<std::size_t>(arg)]; };
       from_matmul_.push_back(
-          node.op == Op::matmul ||
+          ir::is_matmul(node.op) ||
           ((ir::is_elementwise(node.op) || ir::is_column_slice(rewriter_.graph(), at)) &&
            std::any_of(node.args.begin(), node.args.end(), any)));
     }

@@ -50,7 +50,7 @@ std::optional<std::vector<Dim>> viewed(const Graph& graph, const Node& view,
       result[d] = strides[static_cast<std::size_t>(view.permutation[d])];
     } else if (view.op == Op::slice) {
       result[d] = strides[d] * view.ranges[d].step;
-    } else if (d >= lead && from[d - lead] == to[d]) {
+    } else if (ir::is_lookup(view.op) || (d >= lead && from[d - lead] == to[d])) {
       result[d] = strides[d - lead];
     }
   }
@@ -89,6 +89,10 @@ Load make_load(const Graph& graph, ValueId id, const Shape& space) {
   load.access = classify(rank >= 2 && varies[rank - 2], rank >= 1 && varies[rank - 1]);
   for (std::size_t d = 0; d + 2 < rank; ++d) load.batched = load.batched || varies[d];
   load.unit_stride = has_unit_stride(graph, load, space, rank - 2);
+  if (const auto lookup = ir::lookup(graph, id)) {
+    load.lookup = lookup->node;
+    load.by_group = graph[lookup->node].op == Op::repeat_rows;
+  }
   return load;
 }
 

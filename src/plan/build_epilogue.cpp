@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "ir/views.h"
 #include "plan/access.h"
 #include "plan/build.h"
 
@@ -96,7 +97,7 @@ void Builder::compute(ValueId value) {
     return add_halves(value, draft_.gate->gating == Gating::halves, {0, 1});
   }
   const Slot slot = unrounded(value);
-  if (ir::is_reduction(node.op)) return add_store(value, slot);
+  if (ir::is_reduction(node.op) || node.op == Op::put_rows) return add_store(value, slot);
   slots_[value] = as_read(value, slot);
   if (holds(draft_.stores, value)) add_store(value, slots_[value]);
 }
@@ -112,8 +113,8 @@ Slot Builder::as_read(ValueId value, Slot slot) {
 
 Slot Builder::unrounded(ValueId value) {
   const Node& node = graph_[value];
-  if (node.op == Op::matmul) return draft_.gate && value == draft_.gate->second ? 1 : 0;
-  if (ir::is_reduction(node.op)) return operand(node.args[0]);
+  if (ir::is_matmul(node.op)) return draft_.gate && value == draft_.gate->second ? 1 : 0;
+  if (ir::is_reduction(node.op) || node.op == Op::put_rows) return operand(node.args[0]);
   if (node.op == Op::cast) return cast_to(value, operand(node.args[0]));
   Compute compute{node.op, {-1, -1, -1}, 0, DType::f32};
   for (std::size_t i = 0; i < node.args.size(); ++i) compute.args[i] = operand(node.args[i]);
@@ -151,6 +152,7 @@ Slot Builder::append(const Compute& compute) {
 void Builder::add_store(ValueId value, Slot source) {
   const Node& node = graph_[value];
   epilogue_.stores.push_back({node.name, value, node.type.dtype, store_kind(node.op), source});
+  if (node.op == Op::put_rows) epilogue_.stores.back().index = ir::index_of(node);
 }
 
 void Builder::add_halves(ValueId value, bool behind, std::array<Slot, 2> sources) {

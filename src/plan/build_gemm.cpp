@@ -25,6 +25,7 @@ Operand make_operand(const Graph& graph, ValueId value, bool transposed, bool k_
   }
   const std::vector<bool> varies = ir::varies(graph, value);
   operand.batched = std::any_of(varies.begin(), varies.end() - 2, [](bool v) { return v; });
+  if (const auto lookup = ir::lookup(graph, value)) operand.lookup = lookup->node;
   return operand;
 }
 
@@ -33,7 +34,7 @@ Operand make_operand(const Graph& graph, ValueId value, bool transposed, bool k_
 bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
   const Shape space = plan::space(graph, gemm);
   if (space.size() < 3 || gemm.b.batched || gemm.second_b.batched) return false;
-  if (gemm.a.transposed) return false;
+  if (gemm.a.transposed || gemm.is_grouped()) return false;
   Shape a_space(space.begin(), space.end() - 1);
   a_space.push_back(gemm.k);
   const std::vector<bool> varies = varies_in(graph, gemm.a.value, a_space);
@@ -42,10 +43,11 @@ bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
   }
   if (!leading_dims_collapse(graph, gemm.a.value, a_space)) return false;
   for (const Store& store : epilogue.stores) {
-    if (reduces_columns(store.kind)) return false;  // of each batch
+    if (reduces_columns(store.kind) || store.index >= 0) return false;  // of each batch
   }
   LoadSet loads(graph, true, space, true);
   for (const Load& load : epilogue.loads) {
+    if (load.lookup >= 0) return false;
     if (load.access != Access::parameter && !leading_dims_collapse(graph, load.value, space)) {
       return false;
     }
@@ -75,6 +77,7 @@ FusedGemm build_gemm(const Graph& graph, const StepDraft& draft, Epilogue epilog
   gemm.n = space[space.size() - 1];
   gemm.k = a_shape[a_shape.size() - (node.transpose_a ? 2 : 1)];
   gemm.result = node.type.dtype;
+  if (node.op == ir::Op::grouped_matmul) gemm.groups = ir::index_of(node);
   if (draft.gate) {
     gemm.gating = draft.gate->gating;
     gemm.first = draft.gate->first;

@@ -28,6 +28,8 @@ struct Load {
   Access access;
   bool batched = false;      // also varies along a batch dim
   bool unit_stride = false;  // surely contiguous along the dim its access names (n for tile)
+  ir::ValueId lookup = -1;  // the take_rows or repeat_rows whose rows it reads, if it looks them up
+  bool by_group = false;    // a repeat_rows: one row for each group
   bool operator==(const Load&) const = default;
 };
 
@@ -63,6 +65,7 @@ struct Store {
   Slot source;
   Part part = Part::whole;  // others of tiles only
   Slot second = -1;         // of pairs: the odd columns
+  ir::ValueId index = -1;   // of put_rows: the integers that say where rows go
   bool operator==(const Store&) const = default;
 };
 

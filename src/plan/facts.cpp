@@ -23,7 +23,8 @@ bool is_computed(Op op) { return !ir::is_source(op) && !ir::is_view(op); }
 
 const ir::Shape& iteration_shape(const Graph& graph, ValueId id) {
   const Node& node = graph[id];
-  const bool is_operand = ir::is_reduction(node.op) || ir::is_join(node.op);
+  const bool is_operand =
+      ir::is_reduction(node.op) || ir::is_join(node.op) || node.op == Op::put_rows;
   return is_operand ? graph[node.args[0]].type.shape : node.type.shape;
 }
 
@@ -65,8 +66,9 @@ void Facts::find_live() {
 
 void Facts::find_reads(ValueId id) {
   const Node& node = graph[id];
-  const bool through_memory = node.op == Op::matmul;
+  const bool through_memory = ir::is_matmul(node.op);
   for (ValueId arg : node.args) {
+    if (is_integer(graph[arg].type.dtype)) continue;
     const ValueId loaded = through_memory ? arg : loaded_value(graph, arg);
     const ValueId origin = storage[index(loaded)];
     if (computed(origin)) {

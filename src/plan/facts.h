@@ -50,7 +50,8 @@ struct Facts {
 
 inline std::size_t index(ir::ValueId id) { return static_cast<std::size_t>(id); }
 
-// The shape that a step has when `id` is computed in it: of a reduction or a join, its operand's.
+// The shape that a step has when `id` is computed in it: of a reduction, a join or a scatter, its
+// operand's.
 const ir::Shape& iteration_shape(const ir::Graph& graph, ir::ValueId id);
 
 }  // namespace epifuse::plan

@@ -40,7 +40,7 @@ class GateFinder {
   // The one product, a matmul or columns of one, that a value is computed from.
   ValueId product_of(ValueId id) {
     const Node& node = graph_[id];
-    if (node.op == Op::matmul) return id;
+    if (ir::is_matmul(node.op)) return id;
     if (is_columns_of_matmul(id)) return id;
     if (!ir::is_elementwise(node.op)) return kNone;
     ValueId found = kNone;
@@ -58,12 +58,12 @@ class GateFinder {
   }
 
   bool is_columns_of_matmul(ValueId id) const {
-    return ir::is_column_slice(graph_, id) && graph_[graph_[id].args[0]].op == Op::matmul;
+    return ir::is_column_slice(graph_, id) && ir::is_matmul(graph_[graph_[id].args[0]].op);
   }
 
   void add_gate(ValueId first, ValueId second) {
     const bool both_columns = graph_[first].op == Op::slice && graph_[second].op == Op::slice;
-    const bool both_matmuls = graph_[first].op == Op::matmul && graph_[second].op == Op::matmul;
+    const bool both_matmuls = ir::is_matmul(graph_[first].op) && ir::is_matmul(graph_[second].op);
     std::optional<Gate> gate;
     if (both_columns) gate = gate_of_columns(first, second);
     if (both_matmuls) gate = gate_of_matmuls(first, second);
@@ -88,6 +88,7 @@ class GateFinder {
     if (is_taken(first) || is_taken(second)) return std::nullopt;
     if (!is_same(a.args[0], b.args[0]) || a.transpose_a != b.transpose_a) return std::nullopt;
     if (a.type != b.type || a.transpose_b != b.transpose_b) return std::nullopt;
+    if (a.op != b.op || (a.op == Op::grouped_matmul && a.args[2] != b.args[2])) return std::nullopt;
     if (ir::unit_stride_dim(graph_, a.args[1]) != ir::unit_stride_dim(graph_, b.args[1])) {
       return std::nullopt;
     }
@@ -104,7 +105,8 @@ class GateFinder {
       const Node& a = graph_[first];
       const Node& b = graph_[second];
       const bool are_alike = ir::is_view(a.op) && a.op == b.op && a.type == b.type &&
-                             a.permutation == b.permutation && a.ranges == b.ranges;
+                             a.permutation == b.permutation && a.ranges == b.ranges &&
+                             (!ir::is_lookup(a.op) || a.args[1] == b.args[1]);
       if (!are_alike) return false;
       first = a.args[0];
       second = b.args[0];

@@ -18,6 +18,9 @@ constexpr std::size_t kMaxSiblings = 32;
 
 bool reduces_rows(Op op) { return op == Op::row_sum || op == Op::row_max; }
 
+// What is stored and not read again in its step.
+bool ends_step(Op op) { return ir::is_join(op) || op == Op::put_rows; }
+
 }  // namespace
 
 void StoreCount::join(ValueId value) {
@@ -45,6 +48,7 @@ Grower::Grower(Draft& draft, ValueId seed)
       facts_(draft.facts),
       seed_(seed),
       is_gemm_(draft.is_gemm(seed)),
+      is_grouped_(draft.graph()[seed].op == Op::grouped_matmul),
       space_(draft.facts.space(seed)),
       loads_(draft.graph(), is_gemm_, space_),
       stores_(draft.facts) {}
@@ -139,7 +143,7 @@ void Grower::push_siblings(ValueId value) {
 bool Grower::is_candidate(ValueId value) const {
   const Op op = draft_.graph()[value].op;
   if (draft_.has_step[index(value)]) return false;
-  return ir::is_elementwise(op) || ir::is_reduction(op) || ir::is_join(op) || is_partner(value);
+  return ir::is_elementwise(op) || ir::is_reduction(op) || ends_step(op) || is_partner(value);
 }
 
 // The second product of a gate that this step computes.
@@ -152,6 +156,9 @@ bool Grower::is_partner(ValueId value) const {
 std::optional<Refusal> Grower::why_not(ValueId value) const {
   if (const auto refusal = why_not_operands(value)) return refusal;
   if (facts_.space(value) != space_) return Refusal{Reason::shape_differs};
+  if (ir::is_reduction(draft_.graph()[value].op) && is_grouped_) {
+    return Refusal{Reason::reduction_of_groups};
+  }
   if (const auto other = other_direction(value)) return Refusal{Reason::other_direction, *other};
   if (joined_.size() >= static_cast<std::size_t>(kMaxComputes)) return Refusal{Reason::too_long};
   if (const auto reason = loads_with(value).exceeded()) return Refusal{*reason};
@@ -165,7 +172,7 @@ std::optional<Refusal> Grower::why_not_operands(ValueId value) const {
     const bool is_view = facts_.producer(operand) != origin;
     if (in_step(origin) && is_view) return Refusal{Reason::view_of_result, origin};
     const Op op = draft_.graph()[origin].op;
-    if (in_step(origin) && (ir::is_reduction(op) || ir::is_join(op))) {
+    if (in_step(origin) && (ir::is_reduction(op) || ends_step(op))) {
       return Refusal{Reason::depends_on_later_step, origin};
     }
     if (!in_step(origin) && later_set_.count(draft_.order.step_of(origin))) {

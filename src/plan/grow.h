@@ -28,7 +28,7 @@ struct Draft {
   std::vector<std::optional<Refusal>> refused;  // why a matmul's step did not take the value
 
   const ir::Graph& graph() const { return facts.graph; }
-  bool is_gemm(ir::ValueId step) const { return graph()[step].op == ir::Op::matmul; }
+  bool is_gemm(ir::ValueId step) const { return ir::is_matmul(graph()[step].op); }
 };
 
 // Counts the values that a growing step must store: those read outside of it.
@@ -78,7 +78,7 @@ class Grower {
   Draft& draft_;
   const Facts& facts_;
   const ir::ValueId seed_;
-  const bool is_gemm_;
+  const bool is_gemm_, is_grouped_;
   const ir::Shape& space_;
   LoadSet loads_;
   StoreCount stores_;

@@ -72,7 +72,8 @@ Labeller::Labeller(const Epilogue& epilogue) : epilogue_(epilogue) {
   kinds_.assign(static_cast<std::size_t>(epilogue.num_accumulators), {true, true});
   for (const Load& load : epilogue.loads) {
     const bool tile = load.access == Access::tile;
-    kinds_.push_back({tile || load.access == Access::col, tile || load.access == Access::row});
+    const bool varies_m = (tile || load.access == Access::col) && !load.by_group;
+    kinds_.push_back({varies_m, tile || load.access == Access::row});
   }
   for (const Compute& compute : epilogue.computes) kinds_.push_back(kind(compute));
   for (Slot slot = 0; slot < epilogue.first_compute(); ++slot) {

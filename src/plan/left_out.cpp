@@ -32,10 +32,10 @@ Explainer::Explainer(const Draft& draft, const Hosts& hosts)
       to_matmul_(hosts.size()) {
   for (ValueId id = 0; id < static_cast<ValueId>(hosts.size()); ++id) {
     const ir::Node& node = draft.graph()[id];
-    from_matmul_[index(id)] = node.op == ir::Op::matmul ||
-                              std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) {
-                                return static_cast<bool>(from_matmul_[index(arg)]);
-                              });
+    from_matmul_[index(id)] =
+        ir::is_matmul(node.op) || std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) {
+          return static_cast<bool>(from_matmul_[index(arg)]);
+        });
     const std::vector<ValueId>& steps = hosts[index(id)];
     is_left_out_[index(id)] =
         !steps.empty() &&

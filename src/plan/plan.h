@@ -26,7 +26,8 @@ struct Operand {
   bool transposed = false;
   DType dtype = DType::bf16;
   Major major = Major::unknown;
-  bool batched = false;  // varies along a batch dim
+  bool batched = false;     // varies along a batch dim
+  ir::ValueId lookup = -1;  // of a grouped product's A: the take_rows whose rows it reads
   bool operator==(const Operand&) const = default;
 };
 
@@ -36,7 +37,8 @@ enum class Gating : std::uint8_t { none, halves, interleaved, separate };
 std::string_view name(Gating gating);
 
 // D[batch.., m, n] = A[batch.., m, k] * B[batch.., k, n], and where it is gated a second such
-// product of the same sizes.
+// product of the same sizes. A grouped product has one B for each group: rows of a [m, k] are of
+// groups that end where `groups` says, or of a batch [g, m, k] only so many rows are computed.
 struct GemmDesc {
   ir::ValueId matmul;  // the node in Plan::graph
   Operand a, b;        // b: all columns of the matmul, of both products where it gives both
@@ -49,6 +51,8 @@ struct GemmDesc {
   Gating gating = Gating::none;
   ir::ValueId first = -1, second = -1;  // where gated, what the two give: slices, or matmuls
   Operand second_b{-1};                 // where they are separate
+  ir::ValueId groups = -1;              // of a grouped product: the ends or sizes of its groups
+  bool is_grouped() const { return groups >= 0; }
   bool operator==(const GemmDesc&) const = default;
 };
 

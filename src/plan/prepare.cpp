@@ -1,6 +1,7 @@
 // Adds the copies that make every output and every operand expressible in a plan.
 #include "plan/prepare.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -39,13 +40,15 @@ class Copier {
 
  private:
   ValueId copied(ValueId id, const std::string& name);
+  ValueId copy_of(ValueId id);
   ValueId append(Op op, std::vector<ValueId> args, DType dtype, const std::string& name,
                  double value = 0);
-  bool needs_copy(ValueId arg, const Node& reader) const;
+  bool needs_copy(ValueId arg, const Node& reader, bool is_first) const;
 
   const Graph& from_;
   Graph to_;
   std::vector<ValueId> new_id_;
+  std::map<ValueId, ValueId> copies_;  // that ops read instead
   FreeNames names_;
 };
 
@@ -56,9 +59,16 @@ Graph Copier::run() {
     Node mapped = node;
     for (ValueId& arg : mapped.args) {
       arg = new_id_[index(arg)];
-      if (needs_copy(arg, node)) arg = copied(arg, to_[arg].name + "_copy");
+      const bool is_first = &arg == &mapped.args.front();
+      if (needs_copy(arg, node, is_first)) arg = copy_of(arg);
     }
     to_.nodes.push_back(std::move(mapped));
+    if (!ir::has_plain_lookup(to_, static_cast<ValueId>(to_.nodes.size()) - 1)) {
+      Node blurred = std::move(to_.nodes.back());
+      to_.nodes.pop_back();
+      blurred.args[0] = copy_of(blurred.args[0]);
+      to_.nodes.push_back(std::move(blurred));
+    }
     new_id_.push_back(static_cast<ValueId>(to_.nodes.size()) - 1);
   }
   std::unordered_set<ValueId> written;
@@ -73,9 +83,23 @@ Graph Copier::run() {
 }
 
 // `arg` is in the new graph, `reader` still in the old one.
-bool Copier::needs_copy(ValueId arg, const Node& reader) const {
-  if (reader.op == Op::matmul) return !is_matrix_in_memory(to_, arg);
+bool Copier::needs_copy(ValueId arg, const Node& reader, bool is_first) const {
+  if (is_integer(to_[arg].type.dtype)) return false;
+  if (ir::is_matmul(reader.op)) {
+    const bool may_look_up = reader.op == Op::grouped_matmul && is_first;
+    const bool has_rows = may_look_up && to_[arg].type.shape.size() == 2;
+    return !is_matrix_in_memory(to_, arg) || (ir::lookup(to_, arg) && !has_rows);
+  }
   return reader.op == Op::reshape && !reshapes_as_view(to_, arg, reader.type.shape);
+}
+
+// One for all ops that need it.
+ValueId Copier::copy_of(ValueId id) {
+  const auto known = copies_.find(id);
+  if (known != copies_.end()) return known->second;
+  const ValueId copy = copied(id, to_[id].name + "_copy");
+  copies_[id] = copy;
+  return copy;
 }
 
 // No cast gives bool: a bool c is copied as ne(select(c, 1, 0), 0).

@@ -13,7 +13,10 @@ namespace {
 std::string print(const Load& load) {
   const bool is_strided =
       !load.unit_stride && load.access != Access::parameter && load.access != Access::scalar;
-  return fmt::format("load {}: {}{} {}{}", load.name, load.batched ? "batched " : "",
+  return fmt::format("load {}: {}{}{} {}{}", load.name, load.batched ? "batched " : "",
+                     load.by_group      ? "group's "
+                     : load.lookup >= 0 ? "looked-up "
+                                        : "",
                      name(load.access), name(load.dtype), is_strided ? " strided" : "");
 }
 
@@ -32,7 +35,8 @@ std::string print(const Epilogue& epilogue, const Store& store) {
   if (store.second >= 0) source += ", " + slot_name(epilogue, store.second);
   const std::string kind =
       store.kind == StoreKind::tile ? "" : fmt::format("{} ", name(store.kind));
-  const std::string part = store.part == Part::whole ? "" : fmt::format(" {}", name(store.part));
+  std::string part = store.part == Part::whole ? "" : fmt::format(" {}", name(store.part));
+  if (store.index >= 0) part += " by index";
   return fmt::format("store {}{}: {} = {}{}", store.name, part, name(store.dtype), kind, source);
 }
 
@@ -46,9 +50,9 @@ std::string_view name(Major major) {
 
 std::string print(const ir::Graph& graph, const Operand& operand) {
   const ir::Node& node = graph[operand.value];
-  return fmt::format("{}{}: {}{}{} {}", node.name, operand.transposed ? "^T" : "",
-                     operand.batched ? "batched " : "", name(operand.dtype),
-                     ir::print(node.type.shape), name(operand.major));
+  return fmt::format("{}{}: {}{}{}{} {}", node.name, operand.transposed ? "^T" : "",
+                     operand.batched ? "batched " : "", operand.lookup >= 0 ? "looked-up " : "",
+                     name(operand.dtype), ir::print(node.type.shape), name(operand.major));
 }
 
 std::string print(const Plan& plan, const FusedGemm& step) {
@@ -58,10 +62,11 @@ std::string print(const Plan& plan, const FusedGemm& step) {
   shape.push_back(gemm.n);
   const bool is_gated = gemm.gating != Gating::none;
   std::string text = fmt::format(
-      "gemm {}: {}{}, k = {}{}{}  # {}\n  a {}\n  b {}\n", plan.graph[gemm.matmul].name,
+      "gemm {}: {}{}, k = {}{}{}{}  # {}\n  a {}\n  b {}\n", plan.graph[gemm.matmul].name,
       name(gemm.result), ir::print(shape), gemm.k.str(), gemm.flattened ? ", flattened" : "",
-      is_gated ? fmt::format(", gated: {}", name(gemm.gating)) : "", label(step.epilogue),
-      print(plan.graph, gemm.a), print(plan.graph, gemm.b));
+      is_gated ? fmt::format(", gated: {}", name(gemm.gating)) : "",
+      gemm.is_grouped() ? fmt::format(", groups by {}", plan.graph[gemm.groups].name) : "",
+      label(step.epilogue), print(plan.graph, gemm.a), print(plan.graph, gemm.b));
   if (gemm.gating != Gating::separate) return text;
   return text + fmt::format("  and {}: b {}\n", plan.graph[gemm.second].name,
                             print(plan.graph, gemm.second_b));

@@ -89,7 +89,7 @@ std::vector<ValueId> computed_values(const Plan& plan, const Step& step) {
     }
     if (!is_computed(plan.graph[value].op)) continue;
     found.push_back(value);
-    if (plan.graph[value].op == ir::Op::matmul) continue;
+    if (ir::is_matmul(plan.graph[value].op)) continue;
     for (ValueId arg : plan.graph[value].args) open.push_back(loaded_value(plan.graph, arg));
   }
   std::sort(found.begin(), found.end());

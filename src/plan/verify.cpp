@@ -32,6 +32,7 @@ class Checker {
   void check_in_memory(ValueId value) const;
   void check_directions(const Epilogue& epilogue) const;
   void check_gating(const GemmDesc& gemm) const;
+  void check_grouping(const FusedGemm& step) const;
   void check_step(const FusedGemm& step);
   void check_step(const Tail& step);
   void check_left_out() const;
@@ -73,6 +74,8 @@ void Checker::check_store(const Store& store, const ir::Shape& space) {
   const bool is_reduction = store.kind != StoreKind::tile;
   check(is_reduction == ir::is_reduction(node.op), what + "is of the wrong kind");
   check(!is_reduction || name(store.kind) == ir::name(node.op), what + "is of the wrong kind");
+  check(store.index == (node.op == ir::Op::put_rows ? ir::index_of(node) : -1),
+        what + "puts rows where its value does not");
   ir::Shape shape = iteration_shape(graph_, store.value);
   if (store.part != Part::whole) shape.back() = space.back();
   check(shape == space, what + "has another shape than its step");
@@ -106,10 +109,21 @@ void Checker::check_gating(const GemmDesc& gemm) const {
   check_in_memory(gemm.second_b.value);
 }
 
+void Checker::check_grouping(const FusedGemm& step) const {
+  const GemmDesc& gemm = step.gemm;
+  const ir::Node& node = graph_[gemm.matmul];
+  const bool is_grouped = node.op == ir::Op::grouped_matmul;
+  check(gemm.groups == (is_grouped ? ir::index_of(node) : -1), "its groups are not its product's");
+  check(gemm.a.lookup < 0 || (is_grouped && gemm.batch.empty()), "its A cannot be looked up");
+  check(gemm.b.lookup < 0 && gemm.second_b.lookup < 0, "its B is looked up");
+  check(!is_grouped || !step.epilogue.reduces(), "rows of groups are reduced");
+}
+
 void Checker::check_step(const FusedGemm& step) {
   const GemmDesc& gemm = step.gemm;
-  check(gemm.matmul >= 0 && graph_[gemm.matmul].op == ir::Op::matmul, "its product is no matmul");
+  check(gemm.matmul >= 0 && ir::is_matmul(graph_[gemm.matmul].op), "its product is no matmul");
   check(step.epilogue.has_accumulator(), "a fused product has no accumulator");
+  check_grouping(step);
   check_in_memory(gemm.a.value);
   check_in_memory(gemm.b.value);
   check_gating(gemm);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "ir/integers.h"
 #include "ir/text.h"
 #include "ir/views.h"
 
@@ -160,7 +161,7 @@ std::vector<std::int64_t> output_strides(const CorpusCase& from, const std::stri
 double deviation_of(const ir::Graph& graph, ir::ValueId input, const Sizes& sizes) {
   double deviation = 1;
   for (const ir::Node& node : graph.nodes) {
-    if (node.op != ir::Op::matmul || ir::storage(graph, node.args[1]) != input) continue;
+    if (!ir::is_matmul(node.op) || ir::storage(graph, node.args[1]) != input) continue;
     const ir::Shape& b = graph[node.args[1]].type.shape;
     const std::int64_t k = b[b.size() - (node.transpose_b ? 1 : 2)].eval(sizes);
     deviation = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(k, 1)));
@@ -170,7 +171,7 @@ double deviation_of(const ir::Graph& graph, ir::ValueId input, const Sizes& size
 
 void sprinkle(HostTensor& tensor, const std::vector<double>& special, std::mt19937_64& random) {
   constexpr std::uint64_t kOneIn = 61;
-  if (tensor.dtype() == DType::boolean) return;
+  if (!is_float(tensor.dtype())) return;
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
     if (random() % kOneIn == 0) tensor.set(i, special[random() % special.size()]);
   }
@@ -184,6 +185,12 @@ void fill_input(HostTensor& tensor, double deviation, std::mt19937_64& random) {
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
     tensor.set(i, static_cast<double>(random() % 2));
   }
+}
+
+void fill_integers(HostTensor& tensor, const ir::IntegerUse& use, const Sizes& sizes,
+                   std::mt19937_64& random) {
+  const auto values = ir::sample_integers(use, tensor.size(), sizes, random);
+  tensor.fill({values.begin(), values.end()});
 }
 
 }  // namespace
@@ -215,8 +222,12 @@ CorpusTensors make_tensors(const ir::Graph& graph, const CorpusCase& from, const
     const std::vector<std::int64_t> shape = ir::eval(node.type.shape, sizes);
     HostTensor tensor(node.type.dtype, shape, choose_strides(node.type, shape, from.pad),
                       from.margin);
-    const double deviation = deviation_of(graph, static_cast<ir::ValueId>(i), sizes);
-    fill_input(tensor, deviation, random);
+    const auto id = static_cast<ir::ValueId>(i);
+    if (is_integer(node.type.dtype)) {
+      fill_integers(tensor, ir::use_of_integers(graph, id), sizes, random);
+    } else {
+      fill_input(tensor, deviation_of(graph, id, sizes), random);
+    }
     if (with_special) sprinkle(tensor, from.special, random);
     result.names.push_back(node.name);
     result.tensors.push_back(std::move(tensor));

@@ -52,6 +52,7 @@ class Collector {
  private:
   void add_plan(const Plan& plan, const TargetInfo& target) {
     for (const plan::Step& step : plan.steps) {
+      if (codegen::why_no_kernel(plan, step)) continue;
       if (const auto* tail = std::get_if<plan::Tail>(&step)) {
         add("tail", tail_source(plan, *tail, target));
       } else {

@@ -64,7 +64,7 @@ class CpuExecutable : public backends::Executable {
       if (const auto* gemm = std::get_if<plan::FusedGemm>(&plan_.steps[i])) {
         run_gemm(plan_, *gemm, programs_[i], bound, matmuls_, pool_);
       } else {
-        run_tail(std::get<plan::Tail>(plan_.steps[i]), programs_[i], bound, pool_);
+        run_tail(plan_.graph, std::get<plan::Tail>(plan_.steps[i]), programs_[i], bound, pool_);
       }
     }
   }

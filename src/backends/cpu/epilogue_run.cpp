@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/rows.h"
 #include "base/check.h"
 
 namespace epifuse::cpu {
@@ -20,27 +21,23 @@ void prefetch(const char* data, std::int64_t num_bytes) {
 
 // Whether the row `ahead` of a strip's is worth fetching: it is in the tile, and contiguous.
 bool has_row_ahead(const Operand& operand, std::int64_t row, const Tile& tile) {
-  return operand.column_stride == 1 && row < tile.num_rows;
+  return operand.column_stride == 1 && !operand.looks_up_columns() && row < tile.num_rows;
 }
 
 }  // namespace
 
-EpilogueRun::EpilogueRun(const plan::Epilogue& epilogue, const EpilogueProgram& program,
-                         const codegen::Bound& bound, const std::vector<std::int64_t>& shape,
-                         Merge merge)
+EpilogueRun::EpilogueRun(const ir::Graph& graph, const plan::Epilogue& epilogue,
+                         const EpilogueProgram& program, const codegen::Bound& bound,
+                         const std::vector<std::int64_t>& shape, Merge merge)
     : epilogue_(epilogue), program_(program), strips_(best_strips()), grid_(make_grid(shape)) {
-  const auto tensor = [&bound](ir::ValueId value) {
-    return bound.tensors[static_cast<std::size_t>(value)];
-  };
-  for (const plan::Load& load : epilogue.loads) {
-    const bool is_parameter = load.access == plan::Access::parameter;
-    const auto value = static_cast<std::size_t>(load.value);
-    parameters_.push_back(is_parameter ? static_cast<float>(bound.scalars[value]) : 0.0f);
-    const codegen::BoundTensor number{nullptr, {}};
-    loads_.push_back(make_operand(is_parameter ? number : tensor(load.value), load.dtype, shape));
-  }
+  for (const plan::Load& load : epilogue.loads) add_load(graph, load, bound, shape);
   for (const plan::Store& store : epilogue.stores) {
     add_store(store, codegen::stored(bound, store), shape);
+    if (store.index < 0) continue;
+    Operand& rows = stores_.back();
+    const std::int64_t stride = codegen::stored(bound, store).layout.strides.front();
+    rows.row_strides.front() = stride;
+    look_up(rows, 0, stride, backends::looked_up_rows(graph, graph[store.value], bound));
   }
   std::vector<Operand*> operands;
   for (Operand& operand : loads_) operands.push_back(&operand);
@@ -53,6 +50,20 @@ EpilogueRun::EpilogueRun(const plan::Epilogue& epilogue, const EpilogueProgram& 
     grid_.num_batches = 1;
   }
   if (merge == Merge::all) coalesce_columns(grid_, operands);
+}
+
+void EpilogueRun::add_load(const ir::Graph& graph, const plan::Load& load,
+                           const codegen::Bound& bound, const std::vector<std::int64_t>& shape) {
+  const bool is_parameter = load.access == plan::Access::parameter;
+  const auto value = static_cast<std::size_t>(load.value);
+  parameters_.push_back(is_parameter ? static_cast<float>(bound.scalars[value]) : 0.0f);
+  const codegen::BoundTensor number{nullptr, {}};
+  const codegen::BoundTensor& tensor = is_parameter ? number : bound.tensors[value];
+  loads_.push_back(make_operand(tensor, load.dtype, shape));
+  if (load.lookup < 0) return;
+  const std::size_t dim = ir::lookup(graph, load.value)->dim;
+  look_up(loads_.back(), shape.size() - tensor.layout.shape.size() + dim,
+          tensor.layout.strides[dim], backends::looked_up_rows(graph, graph[load.lookup], bound));
 }
 
 void EpilogueRun::add_store(const plan::Store& store, const codegen::BoundTensor& tensor,
@@ -169,14 +180,27 @@ void EpilogueRun::load_once(const Instruction& instruction, const Worker& worker
   strips_.fill(buffer(worker, instruction.out), value, kStripFloats);
 }
 
+// The columns of a chunk, of the row at `offset`.
+void EpilogueRun::load_row(const Operand& operand, std::int64_t offset, const Chunk& chunk,
+                           float* out) const {
+  const auto load = strips_.load[static_cast<std::size_t>(operand.dtype)];
+  const std::int64_t stride = operand.column_stride;
+  if (!operand.looks_up_columns()) {
+    load(out, operand.at(offset + chunk.first_column * stride), stride, chunk.num_columns);
+    return;
+  }
+  for (std::int64_t column = 0; column < chunk.num_columns; ++column) {
+    const auto at = static_cast<std::size_t>(chunk.first_column + column);
+    load(out + column, operand.at(offset + (*operand.rows)[at] * stride), 0, 1);
+  }
+}
+
 // The row, repeated for each row of the strip.
 void EpilogueRun::load_columns(const Instruction& instruction, const Worker& worker,
                                const Chunk& chunk) const {
   const Operand& operand = loads_[static_cast<std::size_t>(instruction.index)];
   float* out = buffer(worker, instruction.out);
-  const std::int64_t stride = operand.column_stride;
-  strips_.load[static_cast<std::size_t>(operand.dtype)](
-      out, operand.at(chunk.first_column * stride), stride, chunk.num_columns);
+  load_row(operand, 0, chunk, out);
   const auto row_bytes = static_cast<std::size_t>(chunk.num_columns) * sizeof(float);
   for (std::int64_t row = 1; row < chunk.num_rows; ++row) {
     std::memcpy(out + row * chunk.num_columns, out, row_bytes);
@@ -189,12 +213,10 @@ void EpilogueRun::load_strip(const Instruction& instruction, const Worker& worke
   const Operand& operand = loads_[i];
   const std::int64_t* offsets =
       worker.load_offsets.data() + static_cast<std::int64_t>(i) * chunk.tile.num_rows + chunk.row;
-  const auto load = strips_.load[static_cast<std::size_t>(operand.dtype)];
-  const std::int64_t stride = operand.column_stride;
   float* out = buffer(worker, instruction.out);
   const std::int64_t num_bytes = operand.at(chunk.num_columns) - operand.data;
   for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
-    load(out, operand.at(offsets[row] + chunk.first_column * stride), stride, chunk.num_columns);
+    load_row(operand, offsets[row], chunk, out);
     out += chunk.num_columns;
     const std::int64_t ahead = row + chunk.rows_per_strip;
     if (has_row_ahead(operand, chunk.row + ahead, chunk.tile)) {

@@ -45,8 +45,9 @@ class EpilogueRun {
 
   // `shape` is that of the elements the epilogue works on. Without reductions, and when
   // `merge_dims`, rows are merged as far as the operands allow.
-  EpilogueRun(const plan::Epilogue& epilogue, const EpilogueProgram& program,
-              const codegen::Bound& bound, const std::vector<std::int64_t>& shape, Merge merge);
+  EpilogueRun(const ir::Graph& graph, const plan::Epilogue& epilogue,
+              const EpilogueProgram& program, const codegen::Bound& bound,
+              const std::vector<std::int64_t>& shape, Merge merge);
 
   const Grid& grid() const { return grid_; }
   bool has_reductions() const { return !reductions_.empty(); }
@@ -74,8 +75,11 @@ class EpilogueRun {
     std::int64_t num_floats() const { return num_rows * num_columns; }
   };
 
+  void add_load(const ir::Graph& graph, const plan::Load& load, const codegen::Bound& bound,
+                const std::vector<std::int64_t>& shape);
   void add_store(const plan::Store& store, const codegen::BoundTensor& tensor,
                  std::vector<std::int64_t> shape);
+  void load_row(const Operand& operand, std::int64_t offset, const Chunk& chunk, float* out) const;
   float* buffer(const Worker& worker, int index) const;
   const float* source(const Worker& worker, const Chunk& chunk, int index) const;
   void start_worker(Worker& worker, BufferPool& pool) const;

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/threads.h"
+#include "backends/rows.h"
 #include "base/check.h"
 
 namespace epifuse::cpu {
@@ -102,6 +103,52 @@ GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
   return problem;
 }
 
+GroupedProblem make_grouped_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
+                                    const codegen::Bound& bound) {
+  GroupedProblem problem;
+  problem.shape = ir::eval(space(plan.graph, gemm), bound.sizes);
+  const codegen::BoundTensor& a = bound_tensor(bound, gemm.a.value);
+  problem.n = problem.shape.back();
+  problem.k = a.layout.shape.back();
+  problem.a = make_operand(a, gemm.a.dtype, a.layout.shape);
+  if (gemm.a.lookup >= 0) {
+    look_up(problem.a, 0, a.layout.strides[0],
+            backends::looked_up_rows(plan.graph, plan.graph[gemm.a.lookup], bound));
+  }
+  for (const codegen::BoundTensor& b : tensors_of_b(gemm, bound)) {
+    problem.b.push_back(make_operand(b, gemm.b.dtype, b.layout.shape));
+  }
+  return problem;
+}
+
+GemmProblem GroupedProblem::group(std::int64_t group, std::int64_t first,
+                                  std::int64_t count) const {
+  GemmProblem problem;
+  problem.shape = {count, n};
+  problem.first_row = first;
+  problem.m = count;
+  problem.n = n;
+  problem.k = k;
+  problem.a_grid = make_grid({count, k});
+  problem.b_grid = make_grid({n, k});
+  problem.a = a;
+  problem.a.row_strides = {a.row_strides.back()};
+  if (a.rows) {
+    const auto rows = a.rows->begin() + first;
+    problem.a.rows = std::make_shared<const std::vector<std::int64_t>>(rows, rows + count);
+  } else {
+    const std::int64_t batch = shape.size() == 3 ? group : 0;
+    const std::int64_t row = shape.size() == 3 ? first - group * shape[1] : first;
+    problem.a.data = a.at(batch * a.row_strides.front() + row * a.row_strides.back());
+  }
+  for (const Operand& each : b) {
+    problem.b.push_back(each);
+    problem.b.back().data = each.at(group * each.row_strides.front());
+    problem.b.back().row_strides = {each.row_strides.back()};
+  }
+  return problem;
+}
+
 bool has_dense_rows(const GemmProblem& problem, DType compute) {
   return std::all_of(problem.b.begin(), problem.b.end(), [&](const Operand& b) {
     if (is_gated(problem)) return b.dtype == compute && has_contiguous_rows(problem, b);
@@ -136,6 +183,7 @@ const char* RowsOfA::at(std::int64_t batch, std::int64_t row) const {
 }
 
 bool RowsOfA::is_dense(const GemmProblem& problem) const {
+  if (a_.rows) return false;
   if (a_.dtype != compute_ || (a_.column_stride != 1 && k_ != 1)) return false;
   if (problem.m == 1 || grid_.row_dims.empty()) return true;
   return (!problem.merged || grid_.row_dims.size() == 1) && a_.row_strides.back() == k_;
@@ -144,7 +192,7 @@ bool RowsOfA::is_dense(const GemmProblem& problem) const {
 void RowsOfA::pack_all(std::int64_t num_rows) {
   constexpr std::int64_t kRows = 64;  // of a unit
   // Rows of the innermost dim are one stride apart.
-  const std::int64_t run = grid_.row_dims.empty() ? 1 : grid_.row_dims.back();
+  const std::int64_t run = grid_.row_dims.empty() || a_.rows ? 1 : grid_.row_dims.back();
   const std::int64_t row_stride = grid_.row_dims.empty() ? 0 : a_.row_strides.back();
   const std::int64_t units_per_run = (run + kRows - 1) / kRows;
   const double nanoseconds = 0.2 * static_cast<double>(num_rows) * static_cast<double>(k_);

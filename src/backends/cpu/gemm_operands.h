@@ -19,7 +19,8 @@ struct GemmProblem {
   std::vector<std::int64_t> shape;  // of the result: batches.., m, n
   std::int64_t num_batches = 1;     // after merging
   std::int64_t m = 0, n = 0, k = 0;
-  bool merged = false;  // the rows of all batches are those of one product
+  std::int64_t first_row = 0;  // among the rows of the epilogue, of a group's product
+  bool merged = false;         // the rows of all batches are those of one product
   Grid a_grid, b_grid;
   Operand a;
   std::vector<Operand> b;
@@ -28,6 +29,20 @@ struct GemmProblem {
 // `keeps_batches`: rows of different batches must not be merged (a reduction runs along them).
 GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                          const codegen::Bound& bound, bool keeps_batches);
+
+// A product for each group. `b` of each is seen over [g, n, k], `a` over its rows [t, k], or
+// [g, m, k].
+struct GroupedProblem {
+  std::vector<std::int64_t> shape;  // of the result: t, n, or g, m, n
+  std::int64_t n = 0, k = 0;
+  Operand a;
+  std::vector<Operand> b;
+
+  // The product of `count` rows from `first_row` on, counted over all batches.
+  GemmProblem group(std::int64_t group, std::int64_t first_row, std::int64_t count) const;
+};
+GroupedProblem make_grouped_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
+                                    const codegen::Bound& bound);
 
 // Whether oneDNN can read the columns of b as dense rows of k elements, where they lie; of a gated
 // product's, after a copy of a panel at most.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 
@@ -10,6 +11,23 @@ namespace epifuse::cpu {
 namespace {
 
 using Index = std::ptrdiff_t;
+
+bool any_looks_up(std::span<Operand* const> operands) {
+  return std::any_of(operands.begin(), operands.end(),
+                     [](const Operand* operand) { return operand->rows != nullptr; });
+}
+
+std::int64_t looked_up_offset(const Grid& grid, const Operand& operand, std::int64_t row) {
+  std::int64_t offset = 0;
+  for (std::size_t d = grid.row_dims.size(); d-- > 0;) {
+    const std::int64_t size = std::max<std::int64_t>(grid.row_dims[d], 1);
+    std::int64_t index = row % size;
+    row /= size;
+    if (d == operand.looked_up_dim) index = (*operand.rows)[static_cast<std::size_t>(index)];
+    offset += index * operand.row_strides[d];
+  }
+  return offset;
+}
 
 // Whether one step along dim `d` equals walking all of dim `d + 1`, for every operand.
 bool merges(const Grid& grid, std::span<Operand* const> operands, std::size_t d) {
@@ -60,8 +78,22 @@ Operand make_operand(const codegen::BoundTensor& tensor, DType dtype,
   return operand;
 }
 
+void look_up(Operand& operand, std::size_t dim, std::int64_t stride,
+             std::vector<std::int64_t> rows) {
+  if (rows.size() == 1) {  // its stride here is 0, as that of any dim of size 1
+    operand.data = operand.at(rows.front() * stride);
+    return;
+  }
+  operand.looked_up_dim = dim;
+  operand.rows = std::make_shared<const std::vector<std::int64_t>>(std::move(rows));
+}
+
 void row_offsets(const Grid& grid, const Operand& operand, std::int64_t first,
                  std::span<std::int64_t> out) {
+  if (operand.rows && !operand.looks_up_columns()) {
+    for (std::int64_t& offset : out) offset = looked_up_offset(grid, operand, first++);
+    return;
+  }
   const std::size_t rank = grid.row_dims.size();
   std::int64_t row = first;
   for (std::size_t done = 0; done < out.size();) {
@@ -84,6 +116,7 @@ void row_offsets(const Grid& grid, const Operand& operand, std::int64_t first,
 }
 
 void coalesce_rows(Grid& grid, std::span<Operand* const> operands) {
+  if (any_looks_up(operands)) return;
   for (std::size_t d = grid.row_dims.size(); d-- > 0;) {
     if (grid.row_dims[d] == 1) drop_dim(grid, operands, d);
   }
@@ -95,7 +128,7 @@ void coalesce_rows(Grid& grid, std::span<Operand* const> operands) {
 }
 
 void coalesce_columns(Grid& grid, std::span<Operand* const> operands) {
-  if (grid.row_dims.empty()) return;
+  if (grid.row_dims.empty() || any_looks_up(operands)) return;
   const auto continues = [&grid](const Operand* operand) {
     return operand->row_strides.back() == operand->column_stride * grid.n;
   };

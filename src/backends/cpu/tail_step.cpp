@@ -52,12 +52,12 @@ double nanoseconds(const Grid& grid, const plan::Epilogue& epilogue) {
 
 }  // namespace
 
-void run_tail(const plan::Tail& tail, const EpilogueProgram& program, const codegen::Bound& bound,
-              BufferPool& pool) {
+void run_tail(const ir::Graph& graph, const plan::Tail& tail, const EpilogueProgram& program,
+              const codegen::Bound& bound, BufferPool& pool) {
   const bool reduces =
       std::any_of(tail.epilogue.stores.begin(), tail.epilogue.stores.end(),
                   [](const auto& store) { return store.kind != plan::StoreKind::tile; });
-  EpilogueRun run(tail.epilogue, program, bound, ir::eval(tail.shape, bound.sizes),
+  EpilogueRun run(graph, tail.epilogue, program, bound, ir::eval(tail.shape, bound.sizes),
                   reduces ? Merge::none : Merge::all);
   const Grid& grid = run.grid();
   const Blocks blocks = cut(grid, tail.epilogue);

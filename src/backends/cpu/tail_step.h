@@ -8,7 +8,7 @@
 
 namespace epifuse::cpu {
 
-void run_tail(const plan::Tail& tail, const EpilogueProgram& program, const codegen::Bound& bound,
-              BufferPool& pool);
+void run_tail(const ir::Graph& graph, const plan::Tail& tail, const EpilogueProgram& program,
+              const codegen::Bound& bound, BufferPool& pool);
 
 }  // namespace epifuse::cpu

@@ -20,6 +20,8 @@ jit::CuTensorMapDataType map_type(DType dtype) {
     case DType::e4m3:
     case DType::e5m2:
     case DType::boolean: return jit::CuTensorMapDataType::uint8;
+    case DType::i32:
+    case DType::i64: break;  // never read by tensor maps
   }
   return jit::CuTensorMapDataType::uint8;
 }

@@ -1,5 +1,8 @@
 // Which rows of its operands each op reads.
+#include <algorithm>
+
 #include "backends/reference/evaluator.h"
+#include "backends/rows.h"
 #include "base/check.h"
 
 namespace epifuse::reference {
@@ -36,6 +39,49 @@ void require_matmul(Evaluation& evaluation, const ir::Node& node, Table& result)
   }
 }
 
+// The row of x, and all of the matrix of its group.
+void require_grouped_matmul(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  Table& x = evaluation[node.args[0]];
+  Table& w = evaluation[node.args[1]];
+  for (std::int64_t row : result.required()) x.require(row);
+  if (w.in_memory()) return;
+  const std::int64_t rows_of_matrix = w.shape()[1];
+  const auto groups = backends::rows_of_groups(evaluation.graph, node, evaluation.bound);
+  const std::vector<std::int64_t>& rows = result.required();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto first = std::lower_bound(rows.begin(), rows.end(), groups[g].first);
+    if (first == rows.end() || *first >= groups[g].first + groups[g].count) continue;
+    for (std::int64_t r = 0; r < rows_of_matrix; ++r) {
+      w.require(static_cast<std::int64_t>(g) * rows_of_matrix + r);
+    }
+  }
+}
+
+void require_scatter(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  Table& operand = evaluation[node.args[0]];
+  if (operand.in_memory()) return;
+  const auto rows = backends::looked_up_rows(evaluation.graph, node, evaluation.bound);
+  std::vector<std::int64_t> places(static_cast<std::size_t>(result.shape()[0]), -1);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    places[static_cast<std::size_t>(rows[i])] = static_cast<std::int64_t>(i);
+  }
+  for (std::int64_t row : result.required()) {
+    const std::int64_t from = places[static_cast<std::size_t>(first_index(result.shape(), row))];
+    if (from >= 0) operand.require(row_at(result.shape(), row, from));
+  }
+}
+
+void require_lookup(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  Table& operand = evaluation[node.args[0]];
+  if (operand.in_memory()) return;
+  if (result.shape().size() == 1) return operand.require(0);
+  const auto rows = backends::looked_up_rows(evaluation.graph, node, evaluation.bound);
+  for (std::int64_t row : result.required()) {
+    const auto first = static_cast<std::size_t>(first_index(result.shape(), row));
+    operand.require(row_at(result.shape(), row, rows[first]));
+  }
+}
+
 // Both operands have the rows of the result.
 void require_join(Evaluation& evaluation, const ir::Node& node, Table& result) {
   for (ir::ValueId arg : node.args) {
@@ -59,6 +105,8 @@ void require_reduction(Evaluation& evaluation, const ir::Node& node, Table& resu
 }
 
 void require_view(Evaluation& evaluation, ir::ValueId id, Table& result) {
+  const ir::Node& node = evaluation.graph[id];
+  if (ir::is_lookup(node.op)) return require_lookup(evaluation, node, result);
   Table& operand = evaluation[evaluation.graph[id].args[0]];
   if (operand.in_memory() || operand.num_cols() == 0) return;
   const ViewMap map = view_map(evaluation, id);
@@ -125,10 +173,14 @@ void require_operands(Evaluation& evaluation, ir::ValueId id) {
   if (result.in_memory() || result.required().empty()) return;
   switch (ir::info(node.op).kind) {
     case ir::OpKind::source: break;
-    case ir::OpKind::matmul: require_matmul(evaluation, node, result); break;
+    case ir::OpKind::matmul:
+      if (node.op == ir::Op::matmul) require_matmul(evaluation, node, result);
+      if (node.op != ir::Op::matmul) require_grouped_matmul(evaluation, node, result);
+      break;
     case ir::OpKind::view: require_view(evaluation, id, result); break;
     case ir::OpKind::reduction: require_reduction(evaluation, node, result); break;
     case ir::OpKind::join: require_join(evaluation, node, result); break;
+    case ir::OpKind::scatter: require_scatter(evaluation, node, result); break;
     default: require_elementwise(evaluation, node, result); break;
   }
 }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
+#include "backends/rows.h"
 #include "base/check.h"
 #include "base/parallel.h"
 
@@ -15,7 +17,8 @@ constexpr std::int64_t kBlockCols = 4096;  // elements of a row that one thread 
 
 Table make_table(const ir::Graph& graph, ir::ValueId id, const codegen::Bound& bound) {
   const ir::ValueId root = ir::storage(graph, id);
-  if (graph[root].op == ir::Op::input) {
+  const bool is_plain = has_plain_lookup(graph, id) && !lookup(graph, id);
+  if (graph[root].op == ir::Op::input && is_plain) {
     const codegen::BoundTensor& tensor = bound.tensors[static_cast<std::size_t>(root)];
     if (std::optional<ir::Layout> layout = ir::resolve(graph, id, tensor.layout, bound.sizes)) {
       return Table(tensor.data, graph[root].type.dtype, std::move(*layout));
@@ -62,6 +65,7 @@ void evaluate_node(Evaluation& evaluation, ir::ValueId id) {
     case ir::OpKind::view: evaluate_view(evaluation, id); break;
     case ir::OpKind::reduction: evaluate_reduction(evaluation, id); break;
     case ir::OpKind::join: evaluate_join(evaluation, id); break;
+    case ir::OpKind::scatter: evaluate_scatter(evaluation, id); break;
     default: evaluate_elementwise(evaluation, id); break;
   }
 }
@@ -111,7 +115,62 @@ void evaluate_elementwise(Evaluation& evaluation, ir::ValueId id) {
   });
 }
 
+std::int64_t row_at(const std::vector<std::int64_t>& shape, std::int64_t row, std::int64_t first) {
+  std::int64_t rows_of_one = 1;
+  for (std::size_t d = 1; d + 1 < shape.size(); ++d) rows_of_one *= shape[d];
+  return first * rows_of_one + row % rows_of_one;
+}
+
+std::int64_t first_index(const std::vector<std::int64_t>& shape, std::int64_t row) {
+  for (std::size_t d = 1; d + 1 < shape.size(); ++d) row /= shape[d];
+  return row;
+}
+
+namespace {
+
+void evaluate_lookup(Evaluation& evaluation, ir::ValueId id) {
+  const ir::Node& node = evaluation.graph[id];
+  Table& result = evaluation[id];
+  const Table& operand = evaluation[node.args[0]];
+  const auto rows = backends::looked_up_rows(evaluation.graph, node, evaluation.bound);
+  for (std::int64_t row : result.required()) {
+    Interval* cells = result.cells(row);
+    const bool by_element = result.shape().size() == 1;
+    const std::int64_t first = by_element ? 0 : first_index(result.shape(), row);
+    for (std::int64_t col = 0; col < result.num_cols(); ++col) {
+      const std::int64_t looked_up = rows[static_cast<std::size_t>(by_element ? col : first)];
+      cells[col] = by_element ? operand.row(0)[looked_up]
+                              : operand.row(row_at(result.shape(), row, looked_up))[col];
+    }
+  }
+}
+
+}  // namespace
+
+void evaluate_scatter(Evaluation& evaluation, ir::ValueId id) {
+  const ir::Node& node = evaluation.graph[id];
+  Table& result = evaluation[id];
+  const Table& operand = evaluation[node.args[0]];
+  const auto rows = backends::looked_up_rows(evaluation.graph, node, evaluation.bound);
+  std::vector<std::int64_t> places(static_cast<std::size_t>(result.shape()[0]), -1);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    places[static_cast<std::size_t>(rows[i])] = static_cast<std::int64_t>(i);
+  }
+  for (std::int64_t row : result.required()) {
+    const std::int64_t from = places[static_cast<std::size_t>(first_index(result.shape(), row))];
+    Interval* cells = result.cells(row);
+    for (std::int64_t col = 0; col < result.num_cols(); ++col) {
+      if (from < 0) {
+        cells[col] = anything(std::numeric_limits<double>::quiet_NaN());
+        continue;
+      }
+      cells[col] = finish(evaluation, id, operand.row(row_at(result.shape(), row, from))[col]);
+    }
+  }
+}
+
 void evaluate_view(Evaluation& evaluation, ir::ValueId id) {
+  if (ir::is_lookup(evaluation.graph[id].op)) return evaluate_lookup(evaluation, id);
   Table& result = evaluation[id];
   const Table& operand = evaluation[evaluation.graph[id].args[0]];
   if (operand.num_cols() == 0 || result.num_cols() == 0) return;

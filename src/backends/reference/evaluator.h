@@ -62,6 +62,13 @@ void evaluate_reduction(Evaluation& evaluation, ir::ValueId id);
 void evaluate_join(Evaluation& evaluation, ir::ValueId id);
 void evaluate_elementwise(Evaluation& evaluation, ir::ValueId id);
 void evaluate_view(Evaluation& evaluation, ir::ValueId id);
+void evaluate_scatter(Evaluation& evaluation, ir::ValueId id);
+
+// Rows that are looked up or put: row `row` of a result of shape `shape` has the place of row `row`
+// of its operand, but for the first dim, which is `first`.
+std::int64_t row_at(const std::vector<std::int64_t>& shape, std::int64_t row, std::int64_t first);
+// Number of row `row` along the first dim.
+std::int64_t first_index(const std::vector<std::int64_t>& shape, std::int64_t row);
 
 // The rounding that `id` ends with, where it has one.
 Interval finish(const Evaluation& evaluation, ir::ValueId id, const Interval& x);

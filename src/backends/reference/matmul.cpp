@@ -3,9 +3,12 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <utility>
 
 #include "backends/reference/accumulate.h"
 #include "backends/reference/evaluator.h"
+#include "backends/rows.h"
 #include "base/parallel.h"
 
 namespace epifuse::reference {
@@ -23,6 +26,9 @@ class Matrix {
     num_rows_ = table.shape()[table.shape().size() - 2];
     first_row_ = batch * num_rows_;
   }
+  // All rows of a table as those of one matrix.
+  explicit Matrix(const Table& table)
+      : table_(table), transposed_(false), num_rows_(table.num_rows()) {}
   std::int64_t num_rows() const { return transposed_ ? table_.num_cols() : num_rows_; }
   std::int64_t num_cols() const { return transposed_ ? num_rows_ : table_.num_cols(); }
   Interval at(std::int64_t row, std::int64_t col) const {
@@ -86,16 +92,16 @@ bool multiplies_f32(const ir::Graph& graph, ir::ValueId matmul) {
 class Product {
  public:
   Product(Evaluation& evaluation, ir::ValueId id, const Matrix& a, const Matrix& b,
-          const std::vector<std::int64_t>& rows, std::int64_t first_result_row)
+          std::vector<std::int64_t> rows, std::int64_t first_result_row)
       : evaluation_(evaluation),
         id_(id),
         a_(a),
         b_(b),
-        rows_(rows),
+        rows_(std::move(rows)),
         first_result_row_(first_result_row),
         k_(a.num_cols()),
         tf32_(evaluation.tf32 && multiplies_f32(evaluation.graph, id)),
-        a_panel_(static_cast<std::int64_t>(rows.size()) * a.num_cols(), tf32_) {}
+        a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), tf32_) {}
 
   void run() {
     gather_a();
@@ -164,16 +170,36 @@ class Product {
   Evaluation& evaluation_;
   ir::ValueId id_;
   const Matrix &a_, &b_;
-  const std::vector<std::int64_t>& rows_;
+  const std::vector<std::int64_t> rows_;
   std::int64_t first_result_row_, k_;
   bool tf32_;
   Panel a_panel_;
 };
 
+void evaluate_grouped_matmul(Evaluation& evaluation, ir::ValueId id) {
+  const ir::Node& node = evaluation.graph[id];
+  Table& result = evaluation[id];
+  const Table &x = evaluation[node.args[0]], &w = evaluation[node.args[1]];
+  const std::vector<std::int64_t>& rows = result.required();
+  for (std::int64_t row : rows) {
+    std::fill_n(result.cells(row), result.num_cols(),
+                anything(std::numeric_limits<double>::quiet_NaN()));
+  }
+  const auto groups = backends::rows_of_groups(evaluation.graph, node, evaluation.bound);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto first = std::lower_bound(rows.begin(), rows.end(), groups[g].first);
+    const auto end = std::lower_bound(first, rows.end(), groups[g].first + groups[g].count);
+    if (first == end) continue;
+    const Matrix all_rows(x), matrix(w, static_cast<std::int64_t>(g), node.transpose_b);
+    Product(evaluation, id, all_rows, matrix, {first, end}, 0).run();
+  }
+}
+
 }  // namespace
 
 void evaluate_matmul(Evaluation& evaluation, ir::ValueId id) {
   const ir::Node& node = evaluation.graph[id];
+  if (node.op == ir::Op::grouped_matmul) return evaluate_grouped_matmul(evaluation, id);
   Table& result = evaluation[id];
   const Table &a = evaluation[node.args[0]], &b = evaluation[node.args[1]];
   const std::int64_t m = result.shape()[result.shape().size() - 2];
