@@ -89,15 +89,20 @@ class Cutter {
     return id;
   }
 
-  // A slice that the host has not: part of the kernel.
-  bool is_own_slice(ValueId id) const {
+  // A view that is part of the kernel: a slice that the host has not, or rows that are looked up.
+  bool is_own_view(ValueId id) const {
+    if (ir::is_lookup(from_[id].op)) return true;
     return from_[id].op == Op::slice && !host_values_.contains(from_[id].name);
   }
 
   void find_inputs(ValueId arg) {
     if (is_inside(arg) || from_[arg].op == Op::constant) return;
-    if (is_own_slice(arg)) return find_inputs(from_[arg].args[0]);
+    if (is_own_view(arg)) {
+      for (const ValueId operand : from_[arg].args) find_inputs(operand);
+      return;
+    }
     const ValueId id = handed(arg);
+    if (is_own_view(id)) return find_inputs(id);
     if (std::find(inputs_.begin(), inputs_.end(), id) == inputs_.end()) inputs_.push_back(id);
   }
 
@@ -126,7 +131,9 @@ class Cutter {
     if (inside_.contains(id)) return;
     if (from_[id].op == Op::constant) {
       if (!new_id_.contains(id)) add(id);
-    } else if (is_inside(id) || is_own_slice(id)) {
+    } else if (!is_inside(id) && is_own_view(handed(id)) && handed(id) != id) {
+      add_view(handed(id));
+    } else if (is_inside(id) || is_own_view(id)) {
       if (new_id_.contains(id)) return;
       for (const ValueId arg : from_[id].args) add_view(arg);
       add(id);
@@ -136,7 +143,7 @@ class Cutter {
   void add(ValueId id) {
     Node node = from_[id];
     for (ValueId& arg : node.args) {
-      arg = new_id_.at(is_inside(arg) || is_own_slice(arg) ? arg : handed(arg));
+      arg = new_id_.at(is_inside(arg) || is_own_view(arg) ? arg : handed(arg));
     }
     node.type.shape = rename_(node.type.shape);
     for (ir::SliceRange& range : node.ranges) {

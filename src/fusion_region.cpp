@@ -31,7 +31,9 @@ HostPlan::HostPlan(const plan::Plan& plan, const FusionRequest& request)
   for (const std::vector<std::string>& names : request.whole) {
     std::vector<ValueId> members;
     for (const std::string& name : names) {
-      if (const auto found = ids.find(name); found != ids.end()) members.push_back(found->second);
+      const auto found = ids.find(name);
+      const bool is_view = found != ids.end() && ir::is_view(plan.graph[found->second].op);
+      if (found != ids.end() && !is_view) members.push_back(found->second);
     }
     for (const ValueId id : members) unit_of_[id] = units_.size();
     if (!members.empty()) units_.push_back(std::move(members));
@@ -77,9 +79,10 @@ bool HostPlan::is_read_outside(ValueId value, const Values& inside) const {
 
 double HostPlan::bytes(ValueId value, const ir::Shape& tile) const {
   constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
-  const ir::TensorType& type = plan_.graph[value].type;
+  const ir::Node& node = plan_.graph[value];
+  const ir::TensorType& type = node.type;
   const auto element = static_cast<double>(size_bytes(type.dtype));
-  if (type.shape == tile) return element;
+  if (type.shape == tile || node.op == ir::Op::put_rows) return element;
   const bool has_both = type.shape.size() == tile.size() && type.shape.back() == tile.back() * 2;
   return has_both ? 2 * element : kReduction;
 }

@@ -141,6 +141,7 @@ class Finder {
   std::optional<plan::WhyNot> why_slower(const plan::FusedGemm& step,
                                          const plan::GemmDesc& gemm) const {
     if (target_.kind != DeviceKind::cpu || !request_.only_faster) return std::nullopt;
+    if (gemm.is_grouped()) return std::nullopt;  // what hosts do is slower at all sizes measured
     const auto sizes = likely_sizes(gemm);
     const auto ratio = sizes ? tune::host_ratio(step, *sizes) : std::nullopt;
     if (!ratio || !tune::is_host_faster(*ratio)) return std::nullopt;

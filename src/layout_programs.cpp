@@ -109,7 +109,7 @@ void check_dtype_and_rank(std::string_view role, std::string_view name, const ir
         fmt::format("{} '{}' is declared {}: got {}", role, name, ir::print(type), came));
   };
   if (static_cast<int>(tensor.dtype) != static_cast<int>(type.dtype)) {
-    const bool known = tensor.dtype >= EPIFUSE_F32 && tensor.dtype <= EPIFUSE_BOOL;
+    const bool known = tensor.dtype >= EPIFUSE_F32 && tensor.dtype <= EPIFUSE_I64;
     fail(known ? fmt::format("{} elements", epifuse::name(static_cast<DType>(tensor.dtype)))
                : fmt::format("dtype {}, which is none", static_cast<int>(tensor.dtype)));
   }

@@ -26,7 +26,9 @@ typedef enum {
   EPIFUSE_F16 = 2,
   EPIFUSE_E4M3 = 3,
   EPIFUSE_E5M2 = 4,
-  EPIFUSE_BOOL = 5
+  EPIFUSE_BOOL = 5,
+  EPIFUSE_I32 = 6,
+  EPIFUSE_I64 = 7
 } EpifuseDType;
 
 #define EPIFUSE_MAX_RANK 6

@@ -103,7 +103,7 @@ Value interleave(const Value& a, const Value& b);
 /// nor written.
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends);
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result);
-/// A view of `x` [R, ..]: row t is x[index[t]]; index i32 or i64 [T].
+/// A view of `x` [R, ..]: row t is x[index[t]]; index i32 or i64 [T], negative from the end.
 Value take_rows(const Value& x, const Value& index);
 /// A view of `x` [G, ..]: row t of `num_rows` is that of the group that t is in, as ends say;
 /// behind the last end it is the last group's.

@@ -11,7 +11,8 @@ from epifuse import settings
 
 LIBRARY = "libepifuse_c.so"
 OP_LIBRARY = "libepifuse_torch_op.so"
-DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool")  # EpifuseDType, in its order
+# EpifuseDType, in its order.
+DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool", "i32", "i64")
 
 
 class Error(RuntimeError):

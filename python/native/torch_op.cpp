@@ -111,17 +111,16 @@ std::string_view view(const String& string) {
 }
 
 // PyTorch's numbers of the types in EpifuseDType, in its order.
-const std::array<std::int32_t, 6>& dtypes() {
-  static const std::array<std::int32_t, 6> numbers{
+const std::array<std::int32_t, 8>& dtypes() {
+  static const std::array<std::int32_t, 8> numbers{
       aoti_torch_dtype_float32(),       aoti_torch_dtype_bfloat16(),    aoti_torch_dtype_float16(),
-      aoti_torch_dtype_float8_e4m3fn(), aoti_torch_dtype_float8_e5m2(), aoti_torch_dtype_bool()};
+      aoti_torch_dtype_float8_e4m3fn(), aoti_torch_dtype_float8_e5m2(), aoti_torch_dtype_bool(),
+      aoti_torch_dtype_int32(),         aoti_torch_dtype_int64()};
   return numbers;
 }
 
 std::string name_of_other_dtype(std::int32_t dtype) {
   if (dtype == aoti_torch_dtype_float64()) return "float64";
-  if (dtype == aoti_torch_dtype_int64()) return "int64";
-  if (dtype == aoti_torch_dtype_int32()) return "int32";
   if (dtype == aoti_torch_dtype_int16()) return "int16";
   if (dtype == aoti_torch_dtype_int8()) return "int8";
   if (dtype == aoti_torch_dtype_uint8()) return "uint8";

@@ -107,6 +107,9 @@ std::vector<std::int64_t> looked_up_rows(const Graph& graph, const Node& node,
   }
   const bool puts = node.op == Op::put_rows;
   const std::int64_t num_rows = puts ? num_results : first_size(graph, node, bound);
+  for (std::int64_t& row : rows) {
+    if (row < 0 && row >= -num_rows) row += num_rows;
+  }
   check_rows(graph, node, rows, num_rows);
   if (puts) check_distinct(graph, node, rows, num_rows);
   return rows;

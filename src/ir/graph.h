@@ -15,8 +15,9 @@
 // x [G, M, K], it has the first counts[g] rows of x[g]. Rows of no group are not computed: what a
 // result has there, and what is computed of it, is not said, and need not be written. repeat_rows
 // gives each of T rows that of its group, rows behind the last end that of the last group.
-// take_rows and put_rows go by any index: entries are rows, those of put_rows distinct; what it
-// has in rows that the index does not name is not said. Integers are only inputs: they number rows.
+// take_rows and put_rows go by any index: entries are rows, negative ones counted from the end,
+// those of put_rows distinct; what it has in rows that the index does not name is not said.
+// Integers are only inputs: they number rows.
 #pragma once
 
 #include <cstdint>

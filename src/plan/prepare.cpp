@@ -20,14 +20,17 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-// A matrix product reads matrices with one contiguous dim and a stride along the other.
+// A matrix product reads matrices with one contiguous dim and a stride along the other, or rows that
+// are looked up.
 bool is_matrix_in_memory(const Graph& graph, ValueId id) {
   const Op origin = graph[ir::storage(graph, id)].op;
   if (origin == Op::scalar || origin == Op::constant) return false;
   const ir::Shape& shape = graph[id].type.shape;
   const std::vector<bool> varies = ir::varies(graph, id);
+  const std::optional<ir::Lookup> lookup = ir::lookup(graph, id);
   for (std::size_t d = shape.size() - 2; d < shape.size(); ++d) {
-    if (!varies[d] && !shape[d].is(1)) return false;
+    const bool is_looked_up = lookup && lookup->dim == d;  // maybe in a table of one row
+    if (!varies[d] && !shape[d].is(1) && !is_looked_up) return false;
   }
   const std::optional<int> unit = ir::unit_stride_dim(graph, id);
   return unit && static_cast<std::size_t>(*unit) + 2 >= shape.size();

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from epifuse import _native
-from epifuse.torch.dtypes import NAMES
+from epifuse.torch.dtypes import ALL
 from epifuse.torch.layout import known
 
 log = logging.getLogger("epifuse.torch")
@@ -25,7 +25,7 @@ def _form(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]] 
     sizes, strides = known(tensor.shape), known(tensor.stride())
     if sizes is None or strides is None:
         return None
-    return NAMES[tensor.dtype], tuple(sizes), tuple(strides)
+    return ALL[tensor.dtype], tuple(sizes), tuple(strides)
 
 
 def _prepare(graph: str, options: str, forms: tuple[Any, ...]) -> None:

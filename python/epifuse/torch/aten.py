@@ -10,6 +10,8 @@ from . import activations, elementwise, products
 from .elementwise import Row, comparison, plain, scaled
 from .products import FOREIGN, reduction
 
+GROUPED = "aten._grouped_mm.default"
+
 PRODUCTS: dict[str, Row] = {
     "aten.mm.default": products.mm,
     "aten.mm.dtype": products.mm,
@@ -21,6 +23,7 @@ PRODUCTS: dict[str, Row] = {
     "aten.addmm.dtype": products.addmm,
     "aten.baddbmm.default": products.addmm,
     "aten.baddbmm.dtype": products.addmm,
+    GROUPED: products.grouped_mm,
 }
 
 _ARITHMETIC: dict[str, Row] = {
@@ -117,6 +120,10 @@ _REDUCTIONS: dict[str, Row] = {
     "aten.amax.default": reduction("row_max", "col_max"),
 }
 
+_ROWS: dict[str, Row] = {
+    "aten.index.Tensor": products.put_rows,
+}
+
 ELEMENTWISE: dict[str, Row] = {
     **_ARITHMETIC,
     **_FUNCTIONS,
@@ -124,6 +131,7 @@ ELEMENTWISE: dict[str, Row] = {
     **_CHOICES,
     **_CONVERSIONS,
     **_REDUCTIONS,
+    **_ROWS,
 }
 
 

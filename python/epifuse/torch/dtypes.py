@@ -11,4 +11,7 @@ NAMES: dict[torch.dtype, str] = {
     torch.float8_e5m2: "e5m2",
     torch.bool: "bool",
 }
-BY_NAME = {name: dtype for dtype, name in NAMES.items()}
+# Of tensors that number rows: nothing is computed of them.
+INTEGERS: dict[torch.dtype, str] = {torch.int32: "i32", torch.int64: "i64"}
+ALL = {**NAMES, **INTEGERS}
+BY_NAME = {name: dtype for dtype, name in ALL.items()}

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from . import dtypes, sizes
+from .rows import are_groups, taken
 from .sizes import Size, Sizes
 from .values import ARITHMETIC, MAX_FLOAT32, Literal, Operand, Refusal, Value, round_to
 from .words import Words
@@ -50,8 +51,10 @@ class Scope:
     names: dict[fx.Node, str] = field(default_factory=dict)
     computed: dict[fx.Node, Value] = field(default_factory=dict)  # views of computed ones too
     leaves: dict[fx.Node, Value] = field(default_factory=dict)
+    # The ends of groups of what is computed from grouped products.
+    grouped: dict[fx.Node, fx.Node] = field(default_factory=dict)
 
-    def read(self, node: fx.Node) -> Value:
+    def read(self, node: fx.Node, known: dict[torch.dtype, str] = dtypes.NAMES) -> Value:
         """The value of a node: a computed one, or an input of the text."""
         if node in self.computed:
             return self.computed[node]
@@ -60,22 +63,22 @@ class Scope:
             if tensor is None:
                 raise Refusal("shape", f"The type of {node.name} is not known.")
             self.leaves[node] = Value(
-                self.names[node], dtype_of(node), self.sizes.shape(tensor.shape)
+                self.names[node], dtype_of(node, known), self.sizes.shape(tensor.shape)
             )
         return self.leaves[node]
 
 
-def dtype_of(node: fx.Node) -> str:
+def dtype_of(node: fx.Node, known: dict[torch.dtype, str] = dtypes.NAMES) -> str:
     """The dtype of a node in the language."""
     tensor = tensor_of(node)
     if tensor is None:
         raise Refusal("shape", f"The type of {node.name} is not known.")
     if tensor.layout != torch.strided:
         raise Refusal("layout", f"{node.name} is a sparse tensor.")
-    if tensor.dtype not in dtypes.NAMES:
+    if tensor.dtype not in known:
         name = str(tensor.dtype).removeprefix("torch.")
         raise Refusal("dtype", f"{node.name} is {name}, which no kernel of epifuse computes with.")
-    return dtypes.NAMES[tensor.dtype]
+    return known[tensor.dtype]
 
 
 class Emitter:
@@ -99,10 +102,39 @@ class Emitter:
             raise Refusal("shape", f"{self.what} has an operand that is no tensor.")
         return tensor
 
+    def integers(self, argument: Any) -> Value:
+        """A tensor of integers, which only numbers rows."""
+        self.tensor(argument)
+        return self._checked(argument, self.scope.read(argument, dtypes.INTEGERS))
+
+    def rows(self, argument: Any) -> Value:
+        """A tensor argument whose rows may be looked up where they are."""
+        looked_up = taken(argument)
+        if looked_up is None or argument in self.scope.computed or argument in self.scope.leaves:
+            return self.value(argument)
+        source, index = looked_up
+        tensor = self.tensor(argument)
+        if tensor.dtype not in dtypes.NAMES:
+            return self.value(argument)
+        shape = self.scope.sizes.shape(tensor.shape)
+        ends = self.scope.grouped.get(self.node)
+        if ends is not None and are_groups(index, ends):
+            operands = [self.value(source), self.integers(ends)]
+            form = f"repeat_rows {{0}}, {{1}} {sizes.shape_text(shape)}"
+            return self.add("repeat_rows", operands, operands[0].dtype, shape, form, shape)
+        operands = [self.value(source), self.integers(index)]
+        return self.add("take_rows", operands, operands[0].dtype, shape, "take_rows {0}, {1}")
+
     def value(self, argument: Any) -> Value:
         """A tensor argument."""
+        if self.node in self.scope.grouped and taken(argument) is not None:
+            if argument not in self.scope.computed and argument not in self.scope.leaves:
+                return self.rows(argument)
+        self.tensor(argument)
+        return self._checked(argument, self.scope.read(argument))
+
+    def _checked(self, argument: fx.Node, value: Value) -> Value:
         tensor = self.tensor(argument)
-        value = self.scope.read(argument)
         if tensor.device != self.tensor(self.node).device:
             raise Refusal("device", f"{argument.name} is on {tensor.device}, unlike the result.")
         if len(value.shape) > MAX_RANK:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import fx
 
-from .aten import ELEMENTWISE, PRODUCTS, foreign
+from .aten import ELEMENTWISE, GROUPED, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
 from .values import Operand, Refusal, Value, graph_text, reachable
@@ -76,6 +76,11 @@ class _Importer:
         derived = any(operand in self.base for operand in node.all_input_nodes)
         target = str(node.target)
         is_product = target in PRODUCTS
+        grouped = [n for n in node.all_input_nodes if n in self.base and n in self.scope.grouped]
+        if target == GROUPED:
+            self.scope.grouped[node] = bind(node)["offs"]
+        elif grouped and not is_product:
+            self.scope.grouped[node] = self.scope.grouped[grouped[0]]
         if node.op != "call_function" or not (derived or is_product or foreign(node)):
             return False
         if is_split(node) and source(node) in self.base:

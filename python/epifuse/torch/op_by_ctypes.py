@@ -5,14 +5,14 @@ import contextlib
 import torch
 
 from epifuse import _native
-from epifuse.torch.dtypes import NAMES
+from epifuse.torch.dtypes import ALL
 from epifuse.torch.op import output_sizes
 
 
 def _view(tensor: torch.Tensor) -> _native.Tensor:
-    name = NAMES.get(tensor.dtype)
+    name = ALL.get(tensor.dtype)
     if name is None:
-        raise _native.BadInputError(f"expected a float or bool tensor, got {tensor.dtype}")
+        raise _native.BadInputError(f"expected a tensor of floats, bool, int32 or int64, got {tensor.dtype}")
     return _native.Tensor.of(tensor.data_ptr(), name, tensor.shape, tensor.stride())
 
 

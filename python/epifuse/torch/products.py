@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from . import sizes
+from .rows import inverted
 from .elementwise import Row
 from .emitter import Args, Emitter
 from .values import ARITHMETIC, Literal, Operand, Refusal, Value
 
 _MAX_OPERAND_RANK = 5
 
-_GROUPED = ("grouped_mm", "multiplies groups of rows by matrices of their own")
+_GROUPED = ("grouped_mm", "multiplies groups of rows with scales")
 _PACKED = ("int_mm", "multiplies by packed integers")
 _SCALED = ("scaled_mm", "multiplies 8-bit floats with scales")
 _SPARSE = ("sparse_mm", "multiplies by a sparse matrix")
@@ -20,7 +21,6 @@ _SPARSE = ("sparse_mm", "multiplies by a sparse matrix")
 FOREIGN: dict[str, tuple[str, str]] = {
     "aten._scaled_mm": _SCALED,
     "aten._scaled_mm_v2": _SCALED,
-    "aten._grouped_mm": _GROUPED,
     "aten._scaled_grouped_mm": _GROUPED,
     "aten._scaled_grouped_mm_v2": _GROUPED,
     "aten._int_mm": ("int_mm", "multiplies integers"),
@@ -63,6 +63,39 @@ def mm(emit: Emitter, args: Args) -> Operand:
     """The plain products, also of batches, also with a result of another dtype."""
     first, second, *_ = args.values()
     return product(emit, first, second, emit.dtype)
+
+
+def grouped_mm(emit: Emitter, args: Args) -> Operand:
+    """Rows of groups, which end where `offs` says, each group by a matrix of its own."""
+    if args["bias"] is not None or args["offs"] is None:
+        raise Refusal("option", f"{emit.what} has a bias, or no ends of groups.")
+    x, w = emit.rows(args["self"]), emit.value(args["mat2"])
+    ends = emit.integers(args["offs"])
+    if len(x.shape) != 2 or len(w.shape) != 3:
+        raise Refusal("shape", f"{emit.what} multiplies tensors of {len(x.shape)} and "
+                               f"{len(w.shape)} dims; epifuse those of 2 and 3.")  # fmt: skip
+    if x.dtype != w.dtype or x.dtype not in ARITHMETIC or emit.dtype not in (x.dtype, "f32"):
+        raise Refusal("dtype", f"{emit.what} multiplies {x.dtype} by {w.dtype} and gives "
+                               f"{emit.dtype}.")  # fmt: skip
+    if not sizes.same(x.shape[1], w.shape[1]) or not sizes.same(w.shape[0], ends.shape[0]):
+        raise Refusal("shape", f"The shapes of {emit.what} do not provably fit.")
+    form = "grouped_matmul {0}, {1}, {2}" + ("" if emit.dtype == x.dtype else f" -> {emit.dtype}")
+    return emit.add("product", [x, w, ends], emit.dtype, (x.shape[0], w.shape[2]), form)
+
+
+def put_rows(emit: Emitter, args: Args) -> Operand:
+    """Rows of a grouped product, put back in the order that they were taken from: looked up by the
+    inverse of a permutation."""
+    permutation = inverted(args["indices"])
+    value = emit.value(args["self"])
+    if permutation is None or len(value.shape) < 2:
+        raise Refusal("op_not_known", f"{emit.what} takes rows by an index that is not known to be "
+                                      "the inverse of another.")  # fmt: skip
+    index = emit.integers(permutation)
+    if not sizes.same(index.shape[0], value.shape[0]):
+        raise Refusal("shape", f"The shapes of {emit.what} do not provably fit.")
+    form = f"put_rows {{0}}, {{1}} {sizes.shape_text(value.shape)}"
+    return emit.add("put_rows", [value, index], value.dtype, value.shape, form, value.shape)
 
 
 def linear(emit: Emitter, args: Args) -> Operand:

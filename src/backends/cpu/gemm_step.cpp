@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backends/cpu/bare_gemm.h"
+#include "backends/cpu/threads.h"
 #include "backends/cpu/tiled_gemm.h"
 #include "backends/rows.h"
+#include "base/parallel.h"
 #include "epifuse/error.h"
 
 namespace epifuse::cpu {
@@ -26,19 +30,46 @@ void multiply_tiles(const GemmProblem& problem, const plan::GemmDesc& gemm, Epil
   throw UnavailableError("oneDNN cannot multiply float32 matrices here");
 }
 
-// A product for each group that has rows, one after the other.
+// Groups that have rows: those that several threads should share, and the others, the largest first.
+struct Shares {
+  std::vector<std::size_t> shared, whole;
+};
+
+Shares share_out(const std::vector<backends::GroupRows>& groups) {
+  constexpr std::int64_t kRowsOfWeights = 8;  // reading a group's matrix takes as long
+  const auto cost = [&groups](std::size_t g) {
+    return groups[g].count == 0 ? 0 : groups[g].count + kRowsOfWeights;
+  };
+  std::int64_t total = 0;
+  for (std::size_t g = 0; g < groups.size(); ++g) total += cost(g);
+  Shares shares;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (cost(g) == 0) continue;
+    const bool is_large = cost(g) * 2 * num_threads() > total;
+    (is_large ? shares.shared : shares.whole).push_back(g);
+  }
+  std::stable_sort(shares.whole.begin(), shares.whole.end(),
+                   [&](std::size_t a, std::size_t b) { return cost(a) > cost(b); });
+  return shares;
+}
+
+// A product for each group that has rows.
 void run_groups(const plan::Plan& plan, const plan::FusedGemm& step, const EpilogueProgram& program,
                 const codegen::Bound& bound, MatmulCache& matmuls, BufferPool& pool) {
   const ir::Node& node = plan.graph[step.gemm.matmul];
   const auto groups = backends::rows_of_groups(plan.graph, node, bound);
   const GroupedProblem problem = make_grouped_problem(plan, step.gemm, bound);
   EpilogueRun epilogue(plan.graph, step.epilogue, program, bound, problem.shape, Merge::none);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].count == 0) continue;
+  const auto run_group = [&](std::size_t g) {
     const GemmProblem of_group =
         problem.group(static_cast<std::int64_t>(g), groups[g].first, groups[g].count);
     multiply_tiles(of_group, step.gemm, epilogue, matmuls, pool);
-  }
+  };
+  const Shares shares = share_out(groups);
+  for (const std::size_t g : shares.shared) run_group(g);
+  run_units(std::ssize(shares.whole), num_threads(), [&](std::int64_t unit, int) {
+    run_group(shares.whole[static_cast<std::size_t>(unit)]);
+  });
 }
 
 }  // namespace

@@ -11,10 +11,12 @@
 
 namespace epifuse::cpu {
 
+int threads_here() { return omp_in_parallel() != 0 ? 1 : num_threads(); }
+
 int workers_for(double nanoseconds) {
   constexpr double kWorthSharing = 20e3;  // waking the pool costs a few microseconds
   if (nanoseconds < 2 * kWorthSharing) return 1;
-  return std::min(num_threads(), static_cast<int>(std::min(nanoseconds / kWorthSharing, 1e6)));
+  return std::min(threads_here(), static_cast<int>(std::min(nanoseconds / kWorthSharing, 1e6)));
 }
 
 OnednnThreads::OnednnThreads(int num_threads) : before_(omp_get_max_threads()) {

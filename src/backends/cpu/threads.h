@@ -7,6 +7,9 @@
 
 namespace epifuse::cpu {
 
+// Threads that work started here may use: 1 inside of run_units.
+int threads_here();
+
 // Threads worth using for this many nanoseconds of work on one core: 1 when it is too little to
 // share.
 int workers_for(double nanoseconds);

@@ -104,6 +104,7 @@ class TiledGemm {
         rows_(problem, dots_ ? DType::f32 : compute, pool),
         tiling_(cut(problem, best_width(panels_), threads_of_tiling(epilogue), swaps_)),
         matmuls_(panels_.size()) {
+    if (!epilogue_.has_reductions()) return;  // groups share the epilogue, in several threads
     epilogue_.set_tiling(tiling_.num_row_blocks, tiling_.columns, pool);
   }
 
@@ -201,7 +202,7 @@ class TiledGemm {
   // same bits in any tile, with AVX2 it need not.
   static int threads_of_tiling(const EpilogueRun& epilogue) {
     constexpr int kFixed = 8;
-    return epilogue.has_reductions() ? kFixed : num_threads();
+    return epilogue.has_reductions() ? kFixed : threads_here();
   }
 
   MatmulType matmul_type(std::size_t product, std::int64_t m, std::int64_t n) const {

@@ -1,0 +1,101 @@
+"""Rows that are looked up: what an index of one dim takes, and what puts it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+_TAKES = "aten.index.Tensor"
+_PUTS = ("aten.index_put.default", "aten._unsafe_index_put.default")
+_COUNTS = ("prims.iota.default", "aten.arange.default", "aten.arange.start",
+           "aten.arange.start_step")  # fmt: skip
+
+
+def _index_of_rows(indices: Any) -> fx.Node | None:
+    """The one integer tensor that numbers rows, of one dim."""
+    if not isinstance(indices, (list, tuple)) or len(indices) != 1:
+        return None
+    index = indices[0]
+    value = index.meta.get("val") if isinstance(index, fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.ndim != 1:
+        return None
+    return index if value.dtype in (torch.int32, torch.int64) else None
+
+
+def taken(node: Any) -> tuple[fx.Node, fx.Node] | None:
+    """What a node takes rows of, and their index."""
+    if not isinstance(node, fx.Node) or str(node.target) != _TAKES:
+        return None
+    index = _index_of_rows(node.args[1])
+    return None if index is None else (node.args[0], index)
+
+
+def _counts_up(node: Any, size: Any) -> bool:
+    """Whether a node gives 0, 1, 2, .. up to `size`."""
+    if not isinstance(node, fx.Node) or str(node.target) not in _COUNTS:
+        return False
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.ndim != 1 or value.shape[0] != size:
+        return False
+    start, step = node.kwargs.get("start", 0), node.kwargs.get("step", 1)
+    if str(node.target).startswith("aten.arange.start"):
+        start, step = node.args[0], (node.args[2] if len(node.args) > 2 else 1)
+    return start == 0 and step == 1
+
+
+def inverted(indices: Any) -> fx.Node | None:
+    """The permutation whose inverse `indices` is: `inverse[permutation] = 0, 1, 2, ..`."""
+    inverse = _index_of_rows(indices)
+    if inverse is None or str(inverse.target) not in _PUTS:
+        return None
+    permutation = _index_of_rows(inverse.args[1])
+    size = inverse.meta["val"].shape[0]
+    if permutation is None or permutation.meta["val"].shape[0] != size:
+        return None
+    return permutation if _counts_up(inverse.args[2], size) else None
+
+
+_SAME_NUMBERS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype",
+                 "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
+                 "aten.clone.default", "aten.squeeze.dim", "aten.unsqueeze.default")  # fmt: skip
+
+
+def _behind(node: Any) -> Any:
+    """What a node has the numbers of, in the same order."""
+    while isinstance(node, fx.Node) and str(node.target) in _SAME_NUMBERS:
+        node = node.args[0]
+    return node
+
+
+def _result(node: Any, op: str, place: int) -> fx.Node | None:
+    """The call of `op` that a node is the result number `place` of."""
+    if not isinstance(node, fx.Node) or getattr(node.target, "__name__", "") != "getitem":
+        return None
+    call, index = node.args
+    return call if index == place and str(call.target) == op else None
+
+
+def _argument(call: fx.Node, place: int, name: str, default: Any) -> Any:
+    return call.args[place] if len(call.args) > place else call.kwargs.get(name, default)
+
+
+def are_groups(ids: fx.Node, ends: Any) -> bool:
+    """Whether `ids` has the number of the group of each row of groups that end at `ends`: what a
+    top-k chose in rising order, and the running sum of how often each number was chosen."""
+    sort = _result(_behind(ids), "aten.sort.default", 0)
+    total = _behind(ends)
+    if sort is None or _argument(sort, 2, "descending", False) is not False:
+        return False
+    if _result(_behind(sort.args[0]), "aten.topk.default", 1) is None:
+        return False
+    if not isinstance(total, fx.Node) or str(total.target) != "aten.cumsum.default":
+        return False
+    counts = _behind(total.args[0])
+    if not isinstance(counts, fx.Node) or str(counts.target) != "aten.histc.default":
+        return False
+    num_bins = _argument(counts, 1, "bins", 100)
+    low, high = _argument(counts, 2, "min", 0), _argument(counts, 3, "max", 0)
+    is_each = low == 0 and high == num_bins - 1 and counts.meta["val"].shape == ends.meta["val"].shape
+    return bool(is_each) and _behind(counts.args[0]) is _behind(ids)
