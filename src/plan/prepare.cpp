@@ -20,8 +20,8 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-// A matrix product reads matrices with one contiguous dim and a stride along the other, or rows that
-// are looked up.
+// A matrix product reads matrices with one contiguous dim and a stride along the other, or rows
+// that are looked up.
 bool is_matrix_in_memory(const Graph& graph, ValueId id) {
   const Op origin = graph[ir::storage(graph, id)].op;
   if (origin == Op::scalar || origin == Op::constant) return false;

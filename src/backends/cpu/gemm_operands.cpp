@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "backends/cpu/pack_blocks.h"
@@ -41,6 +42,14 @@ std::vector<std::int64_t> offsets_of_batches(const Grid& grid, const Operand& op
     row_offsets(grid, operand, static_cast<std::int64_t>(i) * rows, std::span(&offsets[i], 1));
   }
   return offsets;
+}
+
+// oneDNN makes a primitive for each number of rows, and groups have another size each time: a few
+// numbers serve all.
+std::int64_t padded_rows(std::int64_t count) {
+  constexpr std::int64_t kExact = 8, kSmall = 64, kMedium = 256;
+  const std::int64_t unit = count <= kExact ? 1 : count <= kSmall ? 8 : count <= kMedium ? 32 : 64;
+  return (count + unit - 1) / unit * unit;
 }
 
 bool is_gated(const GemmProblem& problem) { return problem.b.size() > 1; }
@@ -100,6 +109,7 @@ GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
   problem.merged =
       !keeps_batches && std::all_of(problem.b.begin(), problem.b.end(), repeats_over_batches);
   if (problem.merged) problem.m *= std::exchange(problem.num_batches, 1);
+  problem.num_rows = problem.m;
   return problem;
 }
 
@@ -126,7 +136,8 @@ GemmProblem GroupedProblem::group(std::int64_t group, std::int64_t first,
   GemmProblem problem;
   problem.shape = {count, n};
   problem.first_row = first;
-  problem.m = count;
+  problem.m = padded_rows(count);
+  problem.num_rows = count;
   problem.n = n;
   problem.k = k;
   problem.a_grid = make_grid({count, k});
@@ -171,9 +182,15 @@ RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
   for (std::int64_t batch = 0; batch < problem.num_batches; ++batch) {
     batch_offsets_.push_back(is_shared ? 0 : batch * problem.m * k_);
   }
-  const std::int64_t num_rows = problem.m * (is_shared ? 1 : problem.num_batches);
+  std::int64_t num_rows = problem.m * (is_shared ? 1 : problem.num_batches);
   packed_ = pool.borrow(static_cast<std::size_t>(num_rows * k_) * size_bytes(compute_));
   data_ = reinterpret_cast<const char*>(packed_.data());
+  if (problem.num_rows != problem.m) {
+    const std::int64_t row_bytes = k_ * static_cast<std::int64_t>(size_bytes(compute_));
+    auto* const padding = reinterpret_cast<char*>(packed_.data()) + problem.num_rows * row_bytes;
+    std::memset(padding, 0, static_cast<std::size_t>((num_rows - problem.num_rows) * row_bytes));
+    num_rows = problem.num_rows;
+  }
   if (num_rows * k_ > 0) pack_all(num_rows);
 }
 
@@ -183,7 +200,7 @@ const char* RowsOfA::at(std::int64_t batch, std::int64_t row) const {
 }
 
 bool RowsOfA::is_dense(const GemmProblem& problem) const {
-  if (a_.rows) return false;
+  if (a_.rows || problem.num_rows != problem.m) return false;
   if (a_.dtype != compute_ || (a_.column_stride != 1 && k_ != 1)) return false;
   if (problem.m == 1 || grid_.row_dims.empty()) return true;
   return (!problem.merged || grid_.row_dims.size() == 1) && a_.row_strides.back() == k_;

@@ -20,6 +20,7 @@ struct GemmProblem {
   std::int64_t num_batches = 1;     // after merging
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t first_row = 0;  // among the rows of the epilogue, of a group's product
+  std::int64_t num_rows = 0;   // of m: a group's product is computed for some more, in scratch
   bool merged = false;         // the rows of all batches are those of one product
   Grid a_grid, b_grid;
   Operand a;

@@ -30,7 +30,8 @@ void multiply_tiles(const GemmProblem& problem, const plan::GemmDesc& gemm, Epil
   throw UnavailableError("oneDNN cannot multiply float32 matrices here");
 }
 
-// Groups that have rows: those that several threads should share, and the others, the largest first.
+// Groups that have rows: those that several threads should share, and the others, the largest
+// first.
 struct Shares {
   std::vector<std::size_t> shared, whole;
 };

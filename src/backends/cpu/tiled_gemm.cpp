@@ -250,7 +250,8 @@ class TiledGemm {
   void run_tile(std::int64_t batch, std::int64_t block, std::int64_t panel, Worker& worker) {
     Tile tile;
     tile.first_row = problem_.first_row + batch * problem_.m + block * tiling_.rows;
-    tile.num_rows = rows_of(block);
+    tile.num_rows = std::min(rows_of(block), problem_.num_rows - block * tiling_.rows);
+    if (tile.num_rows <= 0) return;  // padding alone
     tile.first_column = panel * tiling_.columns;
     tile.num_columns = columns_of(panel);
     tile.row_block = batch * tiling_.num_row_blocks + block;
@@ -262,7 +263,7 @@ class TiledGemm {
         multiply(batch, block, panel, i, worker);
       }
     }
-    if (swaps_ && problem_.k > 0) return run_swapped(tile, worker);
+    if (swaps_ && problem_.k > 0) return run_swapped(tile, rows_of(block), worker);
     epilogue_.run(tile, worker.epilogue, pool_);
   }
 
@@ -284,7 +285,7 @@ class TiledGemm {
 
   // Some rows of the tile at a time change places with its columns, and stay in the first cache.
   // A reduction wants its tile whole.
-  void run_swapped(const Tile& tile, Worker& worker) {
+  void run_swapped(const Tile& tile, std::int64_t num_computed_rows, Worker& worker) {
     constexpr std::int64_t kRows = 32;
     const std::int64_t step = epilogue_.has_reductions() ? tile.num_rows : kRows;
     for (std::int64_t row = 0; row < tile.num_rows; row += step) {
@@ -292,8 +293,8 @@ class TiledGemm {
       slice.first_row += row;
       slice.num_rows = std::min(step, tile.num_rows - row);
       for (const Worker::Product& product : worker.products) {
-        transpose(product.swapped.floats() + row, tile.num_rows, slice.num_rows, slice.num_columns,
-                  product.accumulator.floats());
+        transpose(product.swapped.floats() + row, num_computed_rows, slice.num_rows,
+                  slice.num_columns, product.accumulator.floats());
       }
       epilogue_.run(slice, worker.epilogue, pool_);
     }

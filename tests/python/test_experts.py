@@ -1,0 +1,183 @@
+"""Mixtures of experts under torch.compile: a kernel for gate and up, one for down, router included."""
+
+import pytest
+import torch
+from close import distance
+from torch import nn
+from torch.nn import functional as F
+
+import epifuse.torch
+
+pytestmark = pytest.mark.usefixtures("fresh")
+if not hasattr(F, "grouped_mm"):
+    pytest.skip("this PyTorch has no grouped_mm", allow_module_level=True)
+
+WIDTH, INNER = 64, 48
+
+
+def swiglu(h):
+    gate, up = h.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def swiglu_oai(h):
+    gate, up = h[..., ::2].clamp(max=7.0), h[..., 1::2].clamp(min=-7.0, max=7.0)
+    return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
+
+
+class Experts(nn.Module):
+    """Router, experts and the sum over a token's experts. `transposed`: weights are [G, K, N]."""
+
+    def __init__(self, num_experts, top_k, gate, bias, transposed):
+        super().__init__()
+        self.top_k, self.gate, self.transposed = top_k, gate, transposed
+        self.router = nn.Linear(WIDTH, num_experts, dtype=torch.bfloat16)
+
+        def weight(n, k):
+            shape = (num_experts, k, n) if transposed else (num_experts, n, k)
+            return nn.Parameter((torch.randn(shape) / k**0.5).bfloat16())
+
+        def vector(n):
+            return nn.Parameter(torch.randn(num_experts, n).bfloat16()) if bias else None
+
+        self.up, self.up_bias = weight(2 * INNER, WIDTH), vector(2 * INNER)
+        self.down, self.down_bias = weight(WIDTH, INNER), vector(WIDTH)
+
+    def route(self, x):
+        chosen = torch.topk(self.router(x), self.top_k, -1)
+        return torch.softmax(chosen.values, -1), chosen.indices
+
+    def linear(self, x, weight, bias, ends, ids):
+        y = F.grouped_mm(x, weight if self.transposed else weight.transpose(-2, -1), offs=ends)
+        return y if bias is None else y + bias[ids]
+
+    def forward(self, x):
+        weights, chosen = self.route(x)
+        ids, order = torch.sort(chosen.reshape(-1))
+        num_experts = self.up.shape[0]
+        counts = torch.histc(ids.float(), bins=num_experts, min=0, max=num_experts - 1)
+        ends = torch.cumsum(counts, 0, dtype=torch.int32)
+        h = self.linear(x[order // self.top_k], self.up, self.up_bias, ends, ids)
+        y = self.linear(self.gate(h), self.down, self.down_bias, ends, ids)
+        y = y * weights.reshape(-1)[order].unsqueeze(-1)
+        place = torch.empty_like(order)
+        place[order] = torch.arange(order.shape[0])
+        return y[place].view(x.shape[0], self.top_k, WIDTH).sum(1)
+
+    def exactly(self, x):
+        """In float64, token by token, with the router's choice."""
+        weights, chosen = (each.double() for each in self.route(x))
+        up, down = (w.double() if self.transposed else w.double().transpose(-2, -1)
+                    for w in (self.up, self.down))  # fmt: skip
+        rows = []
+        for token in range(x.shape[0]):
+            total = torch.zeros(WIDTH, dtype=torch.float64)
+            for weight, expert in zip(weights[token], chosen[token].long()):
+                h = x[token].double() @ up[expert]
+                h = h if self.up_bias is None else h + self.up_bias[expert].double()
+                y = self.gate(h) @ down[expert]
+                y = y if self.down_bias is None else y + self.down_bias[expert].double()
+                total += weight * y
+            rows.append(total)
+        return torch.stack(rows)
+
+
+def check(model, x, *epilogues):
+    report = epifuse.torch.explain(model, x)
+    assert [k.epilogue for k in report.kernels if "grouped" in k.graph] == list(epilogues)
+    run = torch.compile(model, backend=epifuse.torch.backend)
+    assert_right(model, run, x)
+    return run
+
+
+def assert_right(model, run, x):
+    with torch.no_grad():
+        got, eager, exact = run(x), model(x), model.exactly(x)
+    assert got.shape == eager.shape and got.dtype == eager.dtype
+    assert distance(got, exact) <= 1.1 * distance(eager, exact) + 1e-7
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_mixtral(transposed):
+    model = Experts(8, 2, swiglu, False, transposed).requires_grad_(False)
+    check(model, torch.randn(37, WIDTH).bfloat16(), "swiglu", "col_scale")
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gpt_oss(transposed):
+    model = Experts(32, 4, swiglu_oai, True, transposed).requires_grad_(False)
+    check(model, torch.randn(21, WIDTH).bfloat16(), "bias+swiglu_oai", "bias+col_scale")
+
+
+def test_one_token():
+    model = Experts(32, 4, swiglu_oai, True, True).requires_grad_(False)
+    check(model, torch.randn(1, WIDTH).bfloat16(), "bias+swiglu_oai", "bias+col_scale")
+
+
+def test_any_number_of_tokens():
+    model = Experts(8, 2, swiglu, True, False).requires_grad_(False)
+    run = torch.compile(model, backend=epifuse.torch.backend, dynamic=True)
+    for num_tokens in (5, 64, 17, 130):
+        assert_right(model, run, torch.randn(num_tokens, WIDTH).bfloat16())
+
+
+def test_other_routing_each_call():
+    model = Experts(8, 2, swiglu, True, False).requires_grad_(False)
+    run = check(model, torch.randn(16, WIDTH).bfloat16(), "bias+swiglu", "bias+col_scale")
+    one_expert = torch.randn(1, WIDTH).bfloat16().expand(16, WIDTH).contiguous()
+    for x in (one_expert, torch.randn(16, WIDTH).bfloat16(), -one_expert):
+        assert_right(model, run, x)
+
+
+def test_gradients():
+    model = Experts(8, 2, swiglu, True, True)
+    x = torch.randn(24, WIDTH).bfloat16()
+    run = torch.compile(model, backend=epifuse.torch.backend)
+    results = []
+    for each in (run, model):
+        model.zero_grad()
+        each(x).float().square().mean().backward()
+        results.append([parameter.grad.clone() for parameter in model.parameters()])
+    for ours, eager in zip(*results):
+        assert distance(ours, eager) < 0.05
+
+
+def looked_up(x, w, ends, index):
+    return F.relu(F.grouped_mm(x, w, offs=ends))[index]
+
+
+def not_from_a_router(x, w, bias, ends, ids):
+    return F.relu(F.grouped_mm(x, w, offs=ends) + bias[ids])
+
+
+def test_rows_that_are_looked_up_behind_a_product_stay_with_the_host():
+    x, w = torch.randn(12, WIDTH).bfloat16(), torch.randn(3, WIDTH, INNER).bfloat16()
+    ends, index = torch.tensor([4, 4, 12], dtype=torch.int32), torch.tensor([0, 11, 3, 3, -1])
+    report = epifuse.torch.explain(looked_up, x, w, ends, index)
+    assert [kernel.epilogue for kernel in report.kernels] == ["relu"]
+    assert "index" in {each.node for each in report.left_out}
+    got = torch.compile(looked_up, backend=epifuse.torch.backend)(x, w, ends, index)
+    assert distance(got, looked_up(x, w, ends, index)) < 1e-2
+
+
+def test_rows_by_an_index_of_unknown_origin_are_taken_as_it_says():
+    x, w = torch.randn(12, WIDTH).bfloat16(), torch.randn(3, WIDTH, INNER).bfloat16()
+    ends = torch.tensor([4, 4, 12], dtype=torch.int32)
+    bias, ids = torch.randn(7, INNER).bfloat16(), torch.randint(-7, 7, (12,))
+    args = (x, w, bias, ends, ids)
+    report = epifuse.torch.explain(not_from_a_router, *args)
+    assert len(report.kernels) == 1 and "take_rows" in report.kernels[0].graph
+    got = torch.compile(not_from_a_router, backend=epifuse.torch.backend)(*args)
+    assert distance(got, not_from_a_router(*args)) < 1e-2
+
+
+def test_products_of_other_forms_are_left_alone():
+    def of_columns(x, y, ends):
+        return F.relu(F.grouped_mm(x.t(), y, offs=ends))
+
+    x, y = torch.randn(32, 16).bfloat16(), torch.randn(32, 24).bfloat16()
+    ends = torch.tensor([16, 32], dtype=torch.int32)
+    report = epifuse.torch.explain(of_columns, x, y, ends)
+    assert not report.kernels
+    got = torch.compile(of_columns, backend=epifuse.torch.backend)(x, y, ends)
+    assert distance(got, of_columns(x, y, ends)) < 1e-2
