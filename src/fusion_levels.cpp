@@ -40,6 +40,8 @@ class Levels {
     }
     for (std::size_t id = 0; id < graph.nodes.size(); ++id) find(static_cast<ValueId>(id));
     for (const std::vector<std::string>& part : request.whole) raise(part, ids);
+    wait_for_readers(request);
+    for (const std::vector<std::string>& part : request.whole) raise(part, ids);
   }
   int operator[](ValueId id) const { return levels_[index(id)]; }
   int highest() const { return *std::max_element(levels_.begin(), levels_.end()); }
@@ -93,6 +95,35 @@ class Levels {
     int level = 0;
     for (const std::string& part : parts) level = std::max(level, levels_[index(ids.at(part))]);
     for (const std::string& part : parts) levels_[index(ids.at(part))] = level;
+  }
+
+  // A product, and work on it that one value after the other alone reads, can wait until the level
+  // of the value that reads the last one, and be computed with it.
+  void wait_for_readers(const FusionRequest& request) {
+    const std::vector<std::vector<ValueId>> users = ir::users(graph_);
+    std::set<std::string_view> known_before;  // that the host waits for, or takes
+    for (const auto& entry : request.after) {
+      known_before.insert(entry.second.begin(), entry.second.end());
+    }
+    for (const ir::Output& output : graph_.outputs) {
+      known_before.insert(graph_[output.value].name);
+    }
+    const auto only_reader = [&](ValueId id) {
+      const bool is_free = users[index(id)].size() == 1 && !known_before.contains(graph_[id].name);
+      return is_free ? users[index(id)].front() : -1;
+    };
+    for (ValueId product = 0; product < static_cast<ValueId>(graph_.nodes.size()); ++product) {
+      if (!ir::is_matmul(graph_[product].op)) continue;
+      std::vector<ValueId> chain{product};
+      ValueId reader = only_reader(product);
+      while (reader >= 0 && levels_[index(reader)] == levels_[index(product)] &&
+             (ir::is_elementwise(graph_[reader].op) || ir::is_view(graph_[reader].op))) {
+        chain.push_back(reader);
+        reader = only_reader(reader);
+      }
+      if (reader < 0) continue;
+      for (const ValueId id : chain) levels_[index(id)] = levels_[index(reader)];
+    }
   }
 
   const Graph& graph_;

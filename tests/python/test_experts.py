@@ -1,4 +1,4 @@
-"""Mixtures of experts under torch.compile: a kernel for gate and up, one for down, router included."""
+"""Mixtures of experts under torch.compile: one kernel for gate and up, one for down."""
 
 import pytest
 import torch

@@ -12,7 +12,8 @@ from epifuse.torch.op import output_sizes
 def _view(tensor: torch.Tensor) -> _native.Tensor:
     name = ALL.get(tensor.dtype)
     if name is None:
-        raise _native.BadInputError(f"expected a tensor of floats, bool, int32 or int64, got {tensor.dtype}")
+        raise _native.BadInputError("expected a tensor of floats, bool, int32 or int64, "
+                                    f"got {tensor.dtype}")
     return _native.Tensor.of(tensor.data_ptr(), name, tensor.shape, tensor.stride())
 
 

@@ -97,5 +97,6 @@ def are_groups(ids: fx.Node, ends: Any) -> bool:
         return False
     num_bins = _argument(counts, 1, "bins", 100)
     low, high = _argument(counts, 2, "min", 0), _argument(counts, 3, "max", 0)
-    is_each = low == 0 and high == num_bins - 1 and counts.meta["val"].shape == ends.meta["val"].shape
-    return bool(is_each) and _behind(counts.args[0]) is _behind(ids)
+    if low != 0 or high != num_bins - 1 or ends.meta["val"].shape != (num_bins,):
+        return False
+    return _behind(counts.args[0]) is _behind(ids)

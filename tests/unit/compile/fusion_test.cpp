@@ -85,6 +85,35 @@ TEST(Fusion, NothingWaitsForWhatTheHostMakesOfIt) {
             "matmul_residual(n, v, y) -> z[M, K]: u z\n");
 }
 
+TEST(Fusion, AProductWaitsForItsReader) {
+  // The host makes n of y; u could be computed before that, but its only reader could not.
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, K], v: bf16[K, K], n: bf16[M, K]) {\n"
+      "  h = matmul x, w\n  y = relu h\n  u = matmul x, v\n  s = silu u\n  z = mul s, n\n"
+      "  return y, z\n}\n";
+  EXPECT_EQ(found(text, {.after = {{"n", {"y"}}}}),
+            "matmul_relu(x, w) -> y[M, K]: h y\n"
+            "matmul_silu_mul(x, v, n) -> z[M, K]: u s z\n");
+}
+
+const char* const kExperts =
+    "graph g(x: bf16[S, K], w: bf16[G, K, N], b: bf16[G, N], p: f32[T, 1], e: i32[G],\n"
+    "        rows: i64[T]) {\n"
+    "  xt = take_rows x, rows\n  h = grouped_matmul xt, w, e\n  bt = repeat_rows b, e [T, N]\n"
+    "  a = add h, bt\n  f = cast a -> f32\n  c = mul f, p\n  y = put_rows c, rows [T, N]\n"
+    "  return y\n}\n";
+
+TEST(Fusion, ExpertsLookTheirRowsUpThemselves) {
+  EXPECT_EQ(found(kExperts), "matmul_bias_col_scale(x, rows, w, e, b, p) -> y[T, N]: h a f c y\n");
+  EXPECT_EQ(found(kExperts, {.whole = {{"xt", "h"}, {"bt", "a"}}, .in_memory = {"y"}}),
+            "matmul_bias_col_scale(x, rows, w, e, b, p) -> y[T, N]: h a f c y\n");
+}
+
+TEST(Fusion, GroupsStayWithTheHostOnGpus) {
+  EXPECT_EQ(found(kExperts, {}, kHopper),
+            "h: groups\na: groups\nf: groups\nc: groups\ny: groups\n");
+}
+
 TEST(Fusion, PartsOfAnOpGoTogether) {
   const std::string text =
       "graph g(x: bf16[M, K], w: bf16[K, N], b: bf16[N]) {\n  p = matmul x, w -> f32\n"
