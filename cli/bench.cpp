@@ -94,12 +94,11 @@ ResultContext result_context(const BenchOptions& options) {
 
 std::function<int()> define_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
-  app.add_option("--grid,--suite", options->suite,
-                 "dense (layers of transformers), square, small (fused against the bare product), "
-                 "gated (two "
-                 "products and a gate against both bare), bare "
-                 "(nothing fused; with --sweep: what src/tune/bare_gemm.def is made from), "
-                 "host (compile, start, launch)")
+  app.add_option(
+         "--grid,--suite", options->suite,
+         "dense (layers of transformers), square, small (fused against the bare product), "
+         "gated (two products and a gate against both bare), bare (nothing fused; with "
+         "--sweep: what src/tune/bare_gemm.def is made from), host (compile, start, launch)")
       ->capture_default_str();
   app.add_option("--filter", options->filter,
                  "Only points whose text has this, e.g. 8192x8192x512");

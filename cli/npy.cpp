@@ -74,8 +74,8 @@ Header parse_header(const std::string& path, std::string_view bytes) {
 
 // Bytes of an element, and its value, of a NumPy dtype; 0 bytes when it is not one that converts.
 std::size_t element_bytes(std::string_view descr) {
-  if (descr == "<f4") return 4;
-  if (descr == "<f8") return 8;
+  if (descr == "<f4" || descr == "<i4") return 4;
+  if (descr == "<f8" || descr == "<i8") return 8;
   if (descr == "<f2" || descr == "<u2") return 2;
   if (descr == "|b1" || descr == "|u1") return 1;
   return 0;
@@ -90,6 +90,8 @@ double element(std::string_view descr, const char* data, std::int64_t i) {
   if (descr == "<f4") return load_element(data, DType::f32, i);
   if (descr == "<f2") return load_element(data, DType::f16, i);
   if (descr == "<u2") return load_element(data, DType::bf16, i);
+  if (descr == "<i4") return load_element(data, DType::i32, i);
+  if (descr == "<i8") return load_element(data, DType::i64, i);
   return load_element(data, DType::boolean, i);
 }
 
@@ -103,8 +105,14 @@ void read_npy(const std::string& path, const std::string& input, std::string_vie
   const std::size_t size = element_bytes(header.descr);
   if (size == 0 || (header.fortran_order && shape.size() > 1)) {
     throw ArgumentError(
-        fmt::format("{}: expected row-major f2, f4, f8, b1 or u2 (bf16 bits), got dtype {}{}", path,
-                    header.descr, header.fortran_order ? " in Fortran order" : ""));
+        fmt::format("{}: expected row-major f2, f4, f8, b1, u2 (bf16 bits), i4 or i8, got dtype "
+                    "{}{}",
+                    path, header.descr, header.fortran_order ? " in Fortran order" : ""));
+  }
+  const bool has_integers = header.descr == "<i4" || header.descr == "<i8";
+  if (has_integers != is_integer(flat.dtype)) {
+    throw ArgumentError(fmt::format("{}: input {} is {}, got dtype {}", path, input,
+                                    name(flat.dtype), header.descr));
   }
   const std::int64_t count = flat.num_elements();
   if (bytes.size() - header.data_offset != static_cast<std::size_t>(count) * size) {

@@ -49,9 +49,7 @@ void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const 
   for (const plan::Step& step : plan.steps) {
     const auto* gemm = std::get_if<plan::FusedGemm>(&step);
     if (gemm == nullptr) continue;
-    add(gemm->gemm.a.value);
-    add(gemm->gemm.b.value);
-    if (gemm->gemm.gating == plan::Gating::separate) add(gemm->gemm.second_b.value);
+    for (const ValueId operand : gemm->gemm.operands()) add(operand);
     for (const plan::Load& load : gemm->epilogue.loads) add(load.value);
   }
 }

@@ -45,9 +45,7 @@ Transfer transfer(const ir::Graph& graph, ValueId id, std::string_view access, c
 
 void add_product(const Plan& plan, const FusedGemm& step, const Sizes& sizes, StepCost& result) {
   const plan::GemmDesc& gemm = step.gemm;
-  const bool has_second = gemm.gating == plan::Gating::separate;
-  for (ValueId operand : {gemm.a.value, gemm.b.value, gemm.second_b.value}) {
-    if (operand == gemm.second_b.value && !has_second) continue;
+  for (const ValueId operand : gemm.operands()) {
     result.reads.push_back(transfer(plan.graph, operand, "operand", sizes));
     if (!gemm.is_grouped() || operand == gemm.a.value || !gemm.batch.empty()) continue;
     // Of matrices of groups no more than there are rows.

@@ -32,9 +32,7 @@ Reads find_reads(const plan::Plan& plan) {
   };
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (const auto* step = std::get_if<plan::FusedGemm>(&plan.steps[i])) {
-      read_memory(step->gemm.a.value);
-      read_memory(step->gemm.b.value);
-      if (step->gemm.gating == plan::Gating::separate) read_memory(step->gemm.second_b.value);
+      for (const ValueId operand : step->gemm.operands()) read_memory(operand);
     }
     std::set<ValueId> loaded;
     for (const plan::Load& load : plan.epilogue(i).loads) {

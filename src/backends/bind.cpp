@@ -24,9 +24,7 @@ std::vector<bool> used_values(const plan::Plan& plan) {
   const auto use = [&](ir::ValueId id) { used[static_cast<std::size_t>(id)] = true; };
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (const auto* step = std::get_if<plan::FusedGemm>(&plan.steps[i])) {
-      use(step->gemm.a.value);
-      use(step->gemm.b.value);
-      if (step->gemm.gating == plan::Gating::separate) use(step->gemm.second_b.value);
+      for (const ir::ValueId operand : step->gemm.operands()) use(operand);
     }
     for (const plan::Load& load : plan.epilogue(i).loads) use(load.value);
     for (const plan::Store& store : plan.epilogue(i).stores) use(store.value);

@@ -53,6 +53,7 @@ struct GemmDesc {
   Operand second_b{-1};                 // where they are separate
   ir::ValueId groups = -1;              // of a grouped product: the ends or sizes of its groups
   bool is_grouped() const { return groups >= 0; }
+  std::vector<ir::ValueId> operands() const;  // a, b, and where they are separate the second b
   bool operator==(const GemmDesc&) const = default;
 };
 

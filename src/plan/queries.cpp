@@ -16,6 +16,11 @@ bool reduces_columns(StoreKind kind) {
   return kind == StoreKind::col_sum || kind == StoreKind::col_max;
 }
 
+std::vector<ValueId> GemmDesc::operands() const {
+  if (gating == Gating::separate) return {a.value, b.value, second_b.value};
+  return {a.value, b.value};
+}
+
 bool Epilogue::reduces() const {
   return std::any_of(stores.begin(), stores.end(),
                      [](const Store& store) { return store.kind != StoreKind::tile; });

@@ -122,6 +122,24 @@ def test_narrow_dtypes(fused):
     assert torch.equal(positive, x > 0)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_integers(fused, dtype):
+    name = {torch.int32: "i32", torch.int64: "i64"}[dtype]
+    text = f"""graph g(x: f32[S, K], w: f32[G, K, N], ends: {name}[G], rows: {name}[T]) {{
+  xt = take_rows x, rows
+  h = grouped_matmul xt, w, ends
+  y = relu h
+  return y
+}}
+"""
+    x, w = make((5, 8)), make((3, 8, 4), seed=1)
+    ends = torch.tensor([2, 2, 6], dtype=dtype)
+    rows = torch.tensor([4, 0, -1, 3, 3, 1], dtype=dtype)
+    (y,) = fused([x, w, ends, rows], text, options("cpu"))
+    expected = torch.cat([x[rows[:2].long()] @ w[0], x[rows[2:].long()] @ w[2]]).relu()
+    torch.testing.assert_close(y, expected)
+
+
 def test_inference_mode_and_gradients(fused):
     x, w, b = make((4, 8)), make((8, 16)), make((16,))
     with torch.inference_mode():

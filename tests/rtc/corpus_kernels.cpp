@@ -54,7 +54,7 @@ class Collector {
     for (const plan::Step& step : plan.steps) {
       if (codegen::why_no_kernel(plan, step)) continue;
       if (const auto* tail = std::get_if<plan::Tail>(&step)) {
-        add("tail", tail_source(plan, *tail, target));
+        add_tail(plan, *tail, target);
       } else {
         add_product(plan, std::get<plan::FusedGemm>(step), target);
       }
@@ -76,20 +76,25 @@ class Collector {
     }
     if (step.epilogue.reduces()) {
       const Plan finish = plan::finish(step);
-      add("tail", tail_source(finish, std::get<plan::Tail>(finish.steps.front()), target));
+      add_tail(finish, std::get<plan::Tail>(finish.steps.front()), target);
     }
-    ++turn_;
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
     const plan::Split parts = split(plan, step);
-    const bool is_turn = plan.numerics == Numerics::fast || turn_ % 3 == 0;
-    if (parts.tail && is_turn) add("tail", tail_source(plan, *parts.tail, target));
+    if (parts.tail) add_tail(plan, *parts.tail, target);
+    ++turn_;
+  }
+
+  // All of the level `fast`, of the others those of every third graph.
+  void add_tail(const Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
+    if (plan.numerics != Numerics::fast && turn_ % 3 != 0) return;
+    add("tail", tail_source(plan, tail, target));
   }
 
   // All configs of all products would take an hour: each product takes the usual one and some
   // others, by turns. The levels of numerics that compute more take fewer. A graph's turns are its
   // own, so that one more graph moves those of no other.
   bool is_turn_of(std::size_t config, Numerics numerics) const {
-    const std::size_t turns = numerics == Numerics::fast ? 67 : 201;
+    const std::size_t turns = numerics == Numerics::fast ? 131 : 393;
     return (config + turn_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 

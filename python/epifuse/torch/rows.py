@@ -13,6 +13,13 @@ _COUNTS = ("prims.iota.default", "aten.arange.default", "aten.arange.start",
            "aten.arange.start_step")  # fmt: skip
 
 
+def _same(size: Any, other: Any) -> bool:
+    """Whether two sizes are provably equal; asks for no guard."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return bool(statically_known_true(size == other))
+
+
 def _index_of_rows(indices: Any) -> fx.Node | None:
     """The one integer tensor that numbers rows, of one dim."""
     if not isinstance(indices, (list, tuple)) or len(indices) != 1:
@@ -37,7 +44,7 @@ def _counts_up(node: Any, size: Any) -> bool:
     if not isinstance(node, fx.Node) or str(node.target) not in _COUNTS:
         return False
     value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.ndim != 1 or value.shape[0] != size:
+    if not isinstance(value, torch.Tensor) or value.ndim != 1 or not _same(value.shape[0], size):
         return False
     start, step = node.kwargs.get("start", 0), node.kwargs.get("step", 1)
     if str(node.target).startswith("aten.arange.start"):
@@ -52,7 +59,7 @@ def inverted(indices: Any) -> fx.Node | None:
         return None
     permutation = _index_of_rows(inverse.args[1])
     size = inverse.meta["val"].shape[0]
-    if permutation is None or permutation.meta["val"].shape[0] != size:
+    if permutation is None or not _same(permutation.meta["val"].shape[0], size):
         return None
     return permutation if _counts_up(inverse.args[2], size) else None
 
@@ -97,6 +104,6 @@ def are_groups(ids: fx.Node, ends: Any) -> bool:
         return False
     num_bins = _argument(counts, 1, "bins", 100)
     low, high = _argument(counts, 2, "min", 0), _argument(counts, 3, "max", 0)
-    if low != 0 or high != num_bins - 1 or ends.meta["val"].shape != (num_bins,):
+    if low != 0 or high != num_bins - 1 or not _same(ends.meta["val"].numel(), num_bins):
         return False
     return _behind(counts.args[0]) is _behind(ids)

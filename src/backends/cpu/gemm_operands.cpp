@@ -52,6 +52,9 @@ std::int64_t padded_rows(std::int64_t count) {
   return (count + unit - 1) / unit * unit;
 }
 
+// Rows that pay for packing a panel of B, and those that pay for blocks where it needs no packing.
+constexpr std::int64_t kFewRows = 64, kManyRows = 384;
+
 bool is_gated(const GemmProblem& problem) { return problem.b.size() > 1; }
 
 bool has_contiguous_rows(const GemmProblem& problem, const Operand& b) {
@@ -272,7 +275,6 @@ PanelsOfB::PanelsOfB(const GemmProblem& problem, std::size_t which, DType comput
 // few rows to pay for it.
 PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, const Operand& b,
                                  bool reads_blocks) const {
-  constexpr std::int64_t kFewRows = 64, kManyRows = 384;
   if (is_gated(problem)) return choose_for_gate(problem, b, reads_blocks);
   const bool is_k_major = k_stride_ == 1 && column_stride_ >= k_;
   const bool is_n_major = column_stride_ == 1 && k_stride_ >= n_;
@@ -290,7 +292,6 @@ PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, const Operand& b,
 // the same bits: K-major ones as dense rows, others as dense columns.
 PanelsOfB::Way PanelsOfB::choose_for_gate(const GemmProblem& problem, const Operand& b,
                                           bool reads_blocks) const {
-  constexpr std::int64_t kFewRows = 64, kManyRows = 384;
   const bool is_k_major = k_stride_ == 1;
   const bool fits = kBlockWidth * k_ <= 2 * elements_of_panel();
   if (reads_blocks && fits && problem.m > (is_k_major ? kManyRows : kFewRows)) return Way::blocks;
