@@ -49,10 +49,44 @@ void pack_rows(const Matrix& source, DType to, char* out) {
   }
 }
 
+template <class Element>
+void copy_spread(const char* from, std::int64_t stride, std::int64_t count, char* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(out + i * std::int64_t{sizeof(Element)},
+                from + i * stride * std::int64_t{sizeof(Element)}, sizeof(Element));
+  }
+}
+
+// Every second column, or so: rows are read as they lie, what is between the columns, too.
+void pack_spread(const Matrix& source, DType to, char* out) {
+  constexpr std::int64_t kFloats = 1024;
+  const std::int64_t stride = source.column_stride, most = kFloats / stride;
+  const auto load = best_strips().load[static_cast<std::size_t>(source.dtype)];
+  const auto copy = to == DType::f32 ? copy_spread<std::uint32_t> : copy_spread<std::uint16_t>;
+  const auto bytes = static_cast<std::int64_t>(size_bytes(to));
+  std::array<float, kFloats> values;
+  for (std::int64_t row = 0; row < source.num_rows; ++row) {
+    for (std::int64_t first = 0; first < source.num_columns; first += most) {
+      const std::int64_t count = std::min(most, source.num_columns - first);
+      if (source.dtype == to) {
+        copy(source.at(row, first), stride, count, out);
+      } else {
+        load(values.data(), source.at(row, first), 1, (count - 1) * stride + 1);
+        copy_spread<float>(reinterpret_cast<const char*>(values.data()), stride, count, out);
+      }
+      out += count * bytes;
+    }
+  }
+}
+
 }  // namespace
 
 void pack(const Matrix& source, DType to, char* out) {
+  constexpr std::int64_t kMostSpread = 4;
   if (source.column_stride == 1) return pack_rows(source, to, out);
+  if (source.column_stride > 1 && source.column_stride <= kMostSpread) {
+    return pack_spread(source, to, out);
+  }
   const auto copy = source.dtype != to ? convert_block
                     : to == DType::f32 ? copy_block<std::uint32_t>
                                        : copy_block<std::uint16_t>;

@@ -3,8 +3,10 @@
 
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/pack.h"
 #include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/strips.h"
 #include "base/float_types.h"
@@ -78,6 +80,31 @@ TEST(CpuPack, BlocksOfAnyStridesAndDtype) {
     check(s, DType::bf16, DType::bf16);
     check(s, DType::f16, DType::f32);
     check(s, DType::e4m3, DType::f32);
+  }
+}
+
+TEST(CpuPack, DenseRowsOfAnyStridesAndDtype) {
+  const auto check = [](const Matrix& matrix, DType to) {
+    const std::int64_t count = matrix.num_rows * matrix.num_columns;
+    std::vector<char> packed(static_cast<std::size_t>(count) * size_bytes(to) + 1, 'x');
+    pack(matrix, to, packed.data());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t row = i / matrix.num_columns, column = i % matrix.num_columns;
+      ASSERT_EQ(load_element(packed.data(), to, i),
+                round_to(load_element(matrix.at(row, column), matrix.dtype, 0), to))
+          << "row " << row << " column " << column << ", column stride " << matrix.column_stride;
+    }
+    EXPECT_EQ(packed.back(), 'x') << "nothing is written past the end";
+  };
+  for (const Sizes& s : kSizes) {
+    for (const std::int64_t stride : {1, 2, 3, 4, 5}) {
+      for (const auto& [from, to] :
+           {std::pair(DType::f32, DType::f32), std::pair(DType::bf16, DType::bf16),
+            std::pair(DType::bf16, DType::f32), std::pair(DType::f16, DType::f32)}) {
+        check(Stored(from, s.num_rows, s.k, s.k * stride + 1, stride).matrix, to);
+      }
+    }
+    check(Stored(DType::bf16, s.num_rows, 700, 1400, 2).matrix, DType::f32);
   }
 }
 
