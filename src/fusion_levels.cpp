@@ -24,6 +24,13 @@ using plan::index;
 
 constexpr int kOpen = -1, kUnknown = -2;  // being looked at; not yet
 
+// Those that the host makes inputs of.
+std::set<std::string_view> values_waited_for(const FusionRequest& request) {
+  std::set<std::string_view> values;
+  for (const auto& entry : request.after) values.insert(entry.second.begin(), entry.second.end());
+  return values;
+}
+
 // How many turns of the host come before each value.
 class Levels {
  public:
@@ -101,10 +108,7 @@ class Levels {
   // of the value that reads the last one, and be computed with it.
   void wait_for_readers(const FusionRequest& request) {
     const std::vector<std::vector<ValueId>> users = ir::users(graph_);
-    std::set<std::string_view> known_before;  // that the host waits for, or takes
-    for (const auto& entry : request.after) {
-      known_before.insert(entry.second.begin(), entry.second.end());
-    }
+    std::set<std::string_view> known_before = values_waited_for(request);  // and what it takes
     for (const ir::Output& output : graph_.outputs) {
       known_before.insert(graph_[output.value].name);
     }
@@ -139,10 +143,7 @@ std::set<ValueId> handed_on(const Graph& graph, const Levels& levels,
     const ValueId origin = ir::storage(graph, id);
     if (!is_source(graph[origin].op)) values.insert(origin);
   };
-  std::set<std::string_view> waited_for;
-  for (const auto& entry : request.after) {
-    waited_for.insert(entry.second.begin(), entry.second.end());
-  }
+  const std::set<std::string_view> waited_for = values_waited_for(request);
   for (const ir::Output& output : graph.outputs) add(output.value);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto id = static_cast<ValueId>(i);

@@ -115,6 +115,17 @@ std::vector<std::int64_t> looked_up_rows(const Graph& graph, const Node& node,
   return rows;
 }
 
+std::vector<std::int64_t> rows_put(const Graph& graph, const Node& node,
+                                   const codegen::Bound& bound) {
+  const std::vector<std::int64_t> places = looked_up_rows(graph, node, bound);
+  const std::int64_t num_results = ir::eval({node.type.shape[0]}, bound.sizes).front();
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(num_results), -1);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    rows[static_cast<std::size_t>(places[i])] = static_cast<std::int64_t>(i);
+  }
+  return rows;
+}
+
 std::vector<GroupRows> rows_of_groups(const Graph& graph, const Node& node,
                                       const codegen::Bound& bound) {
   const std::vector<std::int64_t> integers = integers_of(graph, node, bound);

@@ -26,6 +26,10 @@ std::vector<std::int64_t> integers_of(const ir::Graph& graph, const ir::Node& no
 std::vector<std::int64_t> looked_up_rows(const ir::Graph& graph, const ir::Node& node,
                                          const codegen::Bound& bound);
 
+// For each row of the result of a put_rows the row that is put there, -1 where none is.
+std::vector<std::int64_t> rows_put(const ir::Graph& graph, const ir::Node& node,
+                                   const codegen::Bound& bound);
+
 // The rows of each group of a grouped_matmul.
 std::vector<GroupRows> rows_of_groups(const ir::Graph& graph, const ir::Node& node,
                                       const codegen::Bound& bound);

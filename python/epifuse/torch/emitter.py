@@ -107,15 +107,15 @@ class Emitter:
         self.tensor(argument)
         return self._checked(argument, self.scope.read(argument, dtypes.INTEGERS))
 
-    def rows(self, argument: Any) -> Value:
-        """A tensor argument whose rows may be looked up where they are."""
+    def _looked_up(self, argument: Any) -> Value | None:
+        """Rows of another tensor, to be read where they are; None if it is no such argument."""
         looked_up = taken(argument)
         if looked_up is None or argument in self.scope.computed or argument in self.scope.leaves:
-            return self.value(argument)
+            return None
         source, index = looked_up
         tensor = self.tensor(argument)
         if tensor.dtype not in dtypes.NAMES:
-            return self.value(argument)
+            return None
         shape = self.scope.sizes.shape(tensor.shape)
         ends = self.scope.grouped.get(self.node)
         if ends is not None and are_groups(index, ends):
@@ -126,10 +126,10 @@ class Emitter:
         return self.add("take_rows", operands, operands[0].dtype, shape, "take_rows {0}, {1}")
 
     def value(self, argument: Any) -> Value:
-        """A tensor argument."""
-        if self.node in self.scope.grouped and taken(argument) is not None:
-            if argument not in self.scope.computed and argument not in self.scope.leaves:
-                return self.rows(argument)
+        """A tensor argument. Work on groups looks up rows itself."""
+        looked_up = self._looked_up(argument) if self.node in self.scope.grouped else None
+        if looked_up is not None:
+            return looked_up
         self.tensor(argument)
         return self._checked(argument, self.scope.read(argument))
 

@@ -72,7 +72,7 @@ def grouped_mm(emit: Emitter, args: Args) -> Operand:
                                     "epifuse do on CPUs alone.")  # fmt: skip
     if args["bias"] is not None or args["offs"] is None:
         raise Refusal("option", f"{emit.what} has a bias, or no ends of groups.")
-    x, w = emit.rows(args["self"]), emit.value(args["mat2"])
+    x, w = emit.value(args["self"]), emit.value(args["mat2"])
     ends = emit.integers(args["offs"])
     if len(x.shape) != 2 or len(w.shape) != 3:
         raise Refusal("shape", f"{emit.what} multiplies tensors of {len(x.shape)} and "

@@ -60,13 +60,9 @@ void require_grouped_matmul(Evaluation& evaluation, const ir::Node& node, Table&
 void require_scatter(Evaluation& evaluation, const ir::Node& node, Table& result) {
   Table& operand = evaluation[node.args[0]];
   if (operand.in_memory()) return;
-  const auto rows = backends::looked_up_rows(evaluation.graph, node, evaluation.bound);
-  std::vector<std::int64_t> places(static_cast<std::size_t>(result.shape()[0]), -1);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    places[static_cast<std::size_t>(rows[i])] = static_cast<std::int64_t>(i);
-  }
+  const auto rows = backends::rows_put(evaluation.graph, node, evaluation.bound);
   for (std::int64_t row : result.required()) {
-    const std::int64_t from = places[static_cast<std::size_t>(first_index(result.shape(), row))];
+    const std::int64_t from = rows[static_cast<std::size_t>(first_index(result.shape(), row))];
     if (from >= 0) operand.require(row_at(result.shape(), row, from));
   }
 }

@@ -151,13 +151,9 @@ void evaluate_scatter(Evaluation& evaluation, ir::ValueId id) {
   const ir::Node& node = evaluation.graph[id];
   Table& result = evaluation[id];
   const Table& operand = evaluation[node.args[0]];
-  const auto rows = backends::looked_up_rows(evaluation.graph, node, evaluation.bound);
-  std::vector<std::int64_t> places(static_cast<std::size_t>(result.shape()[0]), -1);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    places[static_cast<std::size_t>(rows[i])] = static_cast<std::int64_t>(i);
-  }
+  const auto rows = backends::rows_put(evaluation.graph, node, evaluation.bound);
   for (std::int64_t row : result.required()) {
-    const std::int64_t from = places[static_cast<std::size_t>(first_index(result.shape(), row))];
+    const std::int64_t from = rows[static_cast<std::size_t>(first_index(result.shape(), row))];
     Interval* cells = result.cells(row);
     for (std::int64_t col = 0; col < result.num_cols(); ++col) {
       if (from < 0) {
