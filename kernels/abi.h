@@ -11,6 +11,16 @@ constexpr int kMaxScalars = 8;  // scalar loads, and as many parameters
 constexpr int kMaxTailLoads = 12;
 constexpr int kMaxTailStores = 4;
 constexpr int kMaxRank = 6;
+constexpr int kMaxGroups = 512;  // of rows, of a grouped product
+
+// Integers in memory: data[i * stride]. An index names rows of the `num_rows` there are; of groups
+// of rows, of which there are `num_rows`, they are the ends, or how many rows each has.
+struct Integers {
+  const void* data;
+  long long stride;
+  int num_rows;
+  int is_wide;  // of 8 bytes, else of 4
+};
 
 struct alignas(64) TensorMap {  // a CUtensorMap
   unsigned char bytes[128];
@@ -73,6 +83,11 @@ struct GemmParams {
   Partials partials[kMaxStores];    // of row reductions, then of column reductions
   Matrix plain_tiles[kMaxTiles];    // of loads by hand
   Matrix plain_stores[kMaxStores];  // of stores by hand
+  Integers groups;                  // of a grouped product
+  Integers rows_of_a;               // of which the rows of A are looked up
+  Integers rows_of_cols[kMaxVectors];
+  Integers rows_of_tiles[kMaxTiles];
+  Integers rows_of_stores[kMaxStores];  // where rows are put
 };
 constexpr int kSecondB = 2, kFirstTile = 3,
               kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
@@ -114,6 +129,37 @@ struct TailParams {
   unsigned vector_stores;  // bit i: stores[i] can be written so
   int inner_blocks;        // blocks that share the work on one index of the leading dims
   int lanes;               // of a reduction: threads side by side along the last dim
+};
+
+constexpr int kGroupedThreads = 256;  // of every block of kernels/grouped.cuh
+
+// d[g, m, n] = sum over k of a[g, m, k] * b[g, k, n], group g being the inner batch dim. Rows m are
+// those of all groups, one group behind the other, or where padded those of each group's own.
+struct GroupedParams {
+  Matrix a, b, d;
+  long long m, n, k;
+  Integers groups;
+  Integers rows_of_a;  // where looks_up
+  int is_padded, looks_up;
+};
+
+// What number i along a dim of an operand stands for.
+enum class LookupKind : int {
+  none,     // itself
+  index,    // the row that an index names
+  ends,     // the group that row i belongs to
+  put_rows  // the row that an index names, where it may name one that is not there
+};
+struct Lookup {
+  Integers integers;
+  LookupKind kind;
+  int dim;  // of TailParams::sizes
+};
+
+// Of tails some of whose operands have rows that are looked up.
+struct LookupTailParams {
+  TailParams tail;
+  Lookup loads[kMaxTailLoads], stores[kMaxTailStores];
 };
 
 }  // namespace epifuse::abi

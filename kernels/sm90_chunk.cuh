@@ -30,7 +30,14 @@ struct Chunk {
   int part;      // its number among the chunks of a row of tiles
   Batch batch;
   bool is_cut = false;  // only the first kCutColumns are this tile's
+  int row_end = 0;      // where grouped: behind the last row of the group
 };
+
+// Behind the last row of the result, or of the chunk's group.
+template <class Config>
+__device__ __forceinline__ int row_end_of(const abi::GemmParams& p, const Chunk& chunk) {
+  return Config::kGrouped ? chunk.row_end : p.m;
+}
 
 // Of the last chunk of a row of chunks, where the tile is narrower than these.
 template <class Config>

@@ -16,6 +16,7 @@
 // NarrowWgmma where tiles have two widths. Epilogue (generated): see kernels/operands.cuh.
 #pragma once
 
+#include "kernels/integers.cuh"
 #include "kernels/sm90_exchange.cuh"
 #include "kernels/sm90_feed.cuh"
 #include "kernels/sm90_transfer.cuh"
@@ -157,9 +158,14 @@ class Consumer {
     Epilogue::Cols::for_each([&](auto type, int i) {
 #pragma unroll
       for (int b = 0; b < kBlocks * 2; ++b) {
-        const int row = chunk(b / 2 * kChunks, tiles_).row + (lane_ >> 2) + b % 2 * 8;
+        const Chunk first = chunk(b / 2 * kChunks, tiles_);
+        int row = first.row + (lane_ >> 2) + b % 2 * 8;
+        const bool exists = row < row_end_of<Config>(p_, first);
+        if (exists && (Config::kIndexedCols >> i & 1)) {
+          row = static_cast<int>(row_to_read(p_.rows_of_cols[i], row));
+        }
         raw_cols_[b][i] =
-            row < p_.m ? fetch_bits<Config, decltype(type)>(p_.cols[i], row, tiles_.batch) : 0u;
+            exists ? fetch_bits<Config, decltype(type)>(p_.cols[i], row, tiles_.batch) : 0u;
       }
     });
   }

@@ -4,6 +4,7 @@
 // kPlainStores).
 #pragma once
 
+#include "kernels/integers.cuh"
 #include "kernels/sm90_pairs.cuh"
 #include "kernels/sm90_reduce.cuh"
 #include "kernels/sm90_staging.cuh"
@@ -212,7 +213,7 @@ class WarpEpilogue {
         Epilogue::Tiles::for_each([&](auto type, int i) {
           using T = decltype(type);
           if (is_plain_load(i)) {
-            x_.tile[i] = load_plain<T>(p_.plain_tiles[i], half * 8, column + e, chunk);
+            x_.tile[i] = load_plain<T>(i, half * 8, column + e, chunk);
           } else {
             x_.tile[i] = read_word<T>(loaded, q & 1, half, e);
             loaded += group_words<Types<T>>();
@@ -228,8 +229,8 @@ class WarpEpilogue {
       Epilogue::Stores::for_each([&](auto type, int i) {
         using T = decltype(type);
         if (is_plain_store(i)) {
-          store_plain<T>(p_.plain_stores[i], half * 8, column, chunk, results[0][i]);
-          store_plain<T>(p_.plain_stores[i], half * 8, column + 1, chunk, results[1][i]);
+          store_plain<T>(i, half * 8, column, chunk, results[0][i]);
+          store_plain<T>(i, half * 8, column + 1, chunk, results[1][i]);
         } else {
           write_pair<T>(words, q & 1, half, results[0][i], results[1][i]);
           words += group_words<Types<T>>();
@@ -242,29 +243,41 @@ class WarpEpilogue {
     }
   }
 
-  // An element `row` rows below the lane's first one in the chunk; false outside of the result.
-  template <class Element>
-  __device__ __forceinline__ bool find(const abi::Matrix& matrix, int row, int column,
-                                       const Chunk& chunk, typename Element::Storage*& out) const {
-    row += chunk.row + (lane_ >> 2);
+  // Whether the element `row` rows below the lane's first one in the chunk is in the result.
+  __device__ __forceinline__ bool exists(int row, int column, const Chunk& chunk) const {
     const bool is_cut = kHasCuts<Config> && chunk.is_cut && column >= kCutColumns<Config>;
-    column += chunk.col;
-    long long at = row * matrix.row_stride + column * matrix.col_stride;
+    return row_of(row, chunk) < row_end_of<Config>(p_, chunk) && chunk.col + column < p_.n &&
+           !is_cut;
+  }
+  __device__ __forceinline__ int row_of(int row, const Chunk& chunk) const {
+    return chunk.row + (lane_ >> 2) + row;
+  }
+  template <class Element>
+  __device__ __forceinline__ typename Element::Storage* element(const abi::Matrix& matrix,
+                                                                long long row, int column,
+                                                                const Chunk& chunk) const {
+    long long at = row * matrix.row_stride + (chunk.col + column) * matrix.col_stride;
     if constexpr (Config::kBatched) at += offset_of(matrix.batch, chunk.batch);
-    out = static_cast<typename Element::Storage*>(matrix.data) + at;
-    return row < p_.m && column < p_.n && !is_cut;
+    return static_cast<typename Element::Storage*>(matrix.data) + at;
   }
   template <class Element>
-  __device__ __forceinline__ float load_plain(const abi::Matrix& matrix, int row, int column,
+  __device__ __forceinline__ float load_plain(int i, int row, int column,
                                               const Chunk& chunk) const {
-    typename Element::Storage* element;
-    return find<Element>(matrix, row, column, chunk, element) ? Element::load(*element) : 0.0f;
+    if (!exists(row, column, chunk)) return 0.0f;
+    long long from = row_of(row, chunk);
+    if (Config::kIndexedTiles >> i & 1) from = row_to_read(p_.rows_of_tiles[i], from);
+    return Element::load(*element<Element>(p_.plain_tiles[i], from, column, chunk));
   }
   template <class Element>
-  __device__ __forceinline__ void store_plain(const abi::Matrix& matrix, int row, int column,
-                                              const Chunk& chunk, float x) const {
-    typename Element::Storage* element;
-    if (find<Element>(matrix, row, column, chunk, element)) *element = Element::store(x);
+  __device__ __forceinline__ void store_plain(int i, int row, int column, const Chunk& chunk,
+                                              float x) const {
+    if (!exists(row, column, chunk)) return;
+    long long to = row_of(row, chunk);
+    if (Config::kIndexedStores >> i & 1) {
+      to = named_row(p_.rows_of_stores[i], to);
+      if (to < 0 || to >= p_.rows_of_stores[i].num_rows) return;
+    }
+    *element<Element>(p_.plain_stores[i], to, column, chunk) = Element::store(x);
   }
 
   __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out,

@@ -80,8 +80,9 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
   int tile = tiles.first();
-  bool more = tiles.template go<true>(p, tile);
+  bool more = !Config::kGrouped && tiles.template go<true>(p, tile);
   start<Config>(p);
+  if constexpr (Config::kGrouped) more = tiles.go(p, tile);
   if (threadIdx.x != 0) return;
   int before_underway = min(steps.count, Config::kStages + 1);
 #pragma unroll 1

@@ -11,7 +11,7 @@ constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
 
 // In this order: stages of A, stages of B, staging of shifted operands, of stores and of loads
-// (kStoresAt, kLoadsAt), row vectors, barriers.
+// (kStoresAt, kLoadsAt), row vectors, barriers, ends of groups.
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
@@ -52,7 +52,8 @@ struct SharedLayout : Config_ {
   // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
   static constexpr bool kLoadsWait = kLoadDepth > 0 && !kAnyShifted;
   static constexpr int kUnderwayAt = kHandedAt + (Config::kSharesLast ? 8 : 0);
-  static constexpr int kBytes = kUnderwayAt + (kLoadsWait ? 8 : 0);
+  static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
+  static constexpr int kBytes = kBarriersEnd + (Config::kGrouped ? kGroupBytes : 0);
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not.

@@ -4,6 +4,7 @@
 // chunk, a third of an epilogue (docs/gotchas.md).
 #pragma once
 
+#include "kernels/sm90_copy.cuh"
 #include "kernels/sm90_loads.cuh"
 #include "kernels/sm90_start.cuh"
 
@@ -123,10 +124,19 @@ class ChunkTransfers {
   __device__ __forceinline__ void send(int place, const Chunk& chunk) {
     const unsigned char* slot = Layout::stores(group_, place);
     cute::tma_store_fence();  // of what the consumer wrote
-    if (lane_ == 0) {
+    const bool is_whole = !Config::kGrouped || chunk.row + kBlockRows <= chunk.row_end;
+    if constexpr (Config::kGrouped || Config::kIndexedStores != 0) {
+      copy_rows<Config, Epilogue>(p_, slot, chunk, is_whole ? Config::kIndexedStores : ~0u, lane_);
+      __syncwarp();
+    }
+    if (lane_ == 0 && is_whole) {
       Epilogue::Stores::for_each([&](auto type, int i) {
         if (Config::kPlainStores >> i & 1) return;
         constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
+        if (Config::kIndexedStores >> i & 1) {
+          slot += kChunkColumns / kColumns * kSlotBytes;
+          return;
+        }
         const Batch batch = batch_of(p_, abi::kFirstStore + i, chunk.batch);
         const int columns = kHasCuts<Config> && chunk.is_cut ? kCutColumns<Config> : kChunkColumns;
 #pragma unroll

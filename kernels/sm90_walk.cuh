@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/reduce.cuh"
+#include "kernels/sm90_groups.cuh"
 #include "kernels/sm90_primitives.cuh"
 
 namespace epifuse::sm90 {
@@ -14,12 +15,16 @@ struct UsualConfig {
   static constexpr bool kBatched = false;
   static constexpr bool kGated = false;          // two products: halves of a tile of B,
   static constexpr bool kAdjacentGates = false;  // or every other column of it
+  static constexpr bool kGrouped = false;        // each group of rows has a B: an inner batch dim
+  static constexpr bool kPaddedGroups = false;   // and so are the rows of A and of the result
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
   static constexpr bool kShiftedA = false, kShiftedB = false;  // rows off 16-byte boundaries
   static constexpr int kTileK = 64;                            // 128 bytes: one swizzled row
   static constexpr int kClusterM = 1, kClusterN = 1;
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
   static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
+  // Bit i: its rows are looked up, or put where an index says.
+  static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
   static constexpr bool kInPlace = false;      // results are staged where full-size loads were
   static constexpr bool kLoadsInRing = false;  // which come through the stages
   // Of the epilogue's last values, those of rows first (kernels/sm90_reduce.cuh).
@@ -48,6 +53,7 @@ struct TileWalk {
   int tile_column = 0;  // its number, where tiles have two widths
   Batch batch;
   bool is_narrow = false;
+  GroupWalk<Config> group;
 
   static constexpr int kRows = Config::kTileM * Config::kClusterM;
   static constexpr int kColumns = kResultColumns<Config> * Config::kClusterN;
@@ -74,8 +80,14 @@ struct TileWalk {
   // take registers that consumers do not have.
   template <bool kSoon = false>
   __device__ __forceinline__ bool go(const abi::GemmParams& p, int tile) {
-    const int tiles_m = rows_of_tiles(p), tiles_n = columns_of_tiles(p);
-    if constexpr (Config::kBatched) {
+    int tiles_m = rows_of_tiles(p);
+    const int tiles_n = columns_of_tiles(p);
+    if constexpr (Config::kGrouped) {
+      if (!group.find(p, tile, kRows, tiles_n)) return false;
+      tiles_m = group.tiles(kRows);
+      tile -= group.first_tile;
+      batch.inner = group.group;
+    } else if constexpr (Config::kBatched) {
       const int product = fast_divide(tile, static_cast<float>(tiles_m * tiles_n));
       if (product >= p.batch) return false;
       tile -= product * tiles_m * tiles_n;
@@ -91,6 +103,7 @@ struct TileWalk {
     const int in_band = tile - band * per_band;
     const int column = fast_divide(in_band, static_cast<float>(height));
     m = (band * p.raster + in_band - column * height) * kRows;
+    if constexpr (Config::kGrouped) m += group.first_row;
     n = column * kColumns;
     if constexpr (kClusterSize < Config >> 1 && Config::kSplitK == 1) {
       const int rank = cluster_rank<Config>();
@@ -195,7 +208,7 @@ __device__ __forceinline__ Chunk chunk_of(const TileWalk<Config>& tile, int grou
   return {tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
               i / kAcross * kBlockRows,
           tile.n + across * kChunkColumns, column * kAcross + across, tile.batch,
-          has_cut && across == kAcross - 1};
+          has_cut && across == kAcross - 1, tile.group.row_end};
 }
 
 // Position in the ring of stages.

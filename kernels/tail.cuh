@@ -6,6 +6,7 @@
 //     static constexpr int kVector;    // consecutive elements of a row that a thread takes at once
 //     static constexpr int kChunks;    // such vectors that it has in flight
 //     static constexpr Reduce kReduce[];  // for each store
+//     static constexpr bool kLooksUp;     // whether `p` is the start of a LookupTailParams
 //   };
 // A tail may be launched before the kernel ahead of it has ended; it waits for that itself.
 // Sums and maxima are taken in a fixed order, so that equal inputs give equal bits.
@@ -35,6 +36,15 @@ struct TypeAt<Types<First, Rest...>, 0> {
 template <class First, class... Rest, int kIndex>
 struct TypeAt<Types<First, Rest...>, kIndex> : TypeAt<Types<Rest...>, kIndex - 1> {};
 
+template <bool kLooksUp>
+struct OperandOf {
+  using Type = Matrix;
+};
+template <>
+struct OperandOf<true> {
+  using Type = LookupMatrix;
+};
+
 // A tail at one index of the leading dims: its operands, and what to do with them.
 template <class Tail>
 struct Body {
@@ -59,16 +69,19 @@ struct Body {
     Fetched<kVector, Scalars> scalars;
   };
 
+  using Operand = typename OperandOf<Tail::kLooksUp>::Type;
+
   const abi::TailParams& p;
-  Matrix loads[at_least_one(kNumLoads)];
-  Matrix stores[kNumStores];
+  Operand loads[at_least_one(kNumLoads)];
+  Operand stores[kNumStores];
 
   __device__ __forceinline__ Body(const abi::TailParams& params, long long outer) : p(params) {
-    open<0>(loads, p.loads, p.vector_loads, outer, Rows{});
-    open<kFirstCol>(loads, p.loads, p.vector_loads, outer, Cols{});
-    open<kFirstTile>(loads, p.loads, p.vector_loads, outer, Tiles{});
-    open<kFirstScalar>(loads, p.loads, p.vector_loads, outer, Scalars{});
-    open<0>(stores, p.stores, p.vector_stores, outer, Stores{});
+    const auto& lookups = reinterpret_cast<const abi::LookupTailParams&>(params);
+    open<0>(loads, p.loads, lookups.loads, p.vector_loads, outer, Rows{});
+    open<kFirstCol>(loads, p.loads, lookups.loads, p.vector_loads, outer, Cols{});
+    open<kFirstTile>(loads, p.loads, lookups.loads, p.vector_loads, outer, Tiles{});
+    open<kFirstScalar>(loads, p.loads, lookups.loads, p.vector_loads, outer, Scalars{});
+    open<0>(stores, p.stores, lookups.stores, p.vector_stores, outer, Stores{});
   }
 
   __device__ __forceinline__ void fetch(Chunk& chunk, const Place& at) const {
@@ -103,19 +116,27 @@ struct Body {
   template <int kStore>
   __device__ __forceinline__ void put_one(long long row, long long col, float value) const {
     using Element = typename TypeAt<Stores, kStore>::Type;
-    *stores[kStore].template at<Element>(row, col) = Element::store(value);
+    auto* target = stores[kStore].template at<Element>(row, col);
+    if (!Tail::kLooksUp || target != nullptr) *target = Element::store(value);
   }
 
  private:
   template <int kIndex>
-  __device__ __forceinline__ void open(Matrix*, const abi::Strided*, unsigned, long long,
-                                       Types<>) const {}
+  __device__ __forceinline__ void open(Operand*, const abi::Strided*, const abi::Lookup*, unsigned,
+                                       long long, Types<>) const {}
   template <int kIndex, class Element, class... Rest>
-  __device__ __forceinline__ void open(Matrix* matrices, const abi::Strided* operands,
-                                       unsigned vectors, long long outer,
-                                       Types<Element, Rest...>) const {
-    matrices[kIndex] = matrix<Element>(p, operands[kIndex], (vectors >> kIndex & 1u) != 0, outer);
-    open<kIndex + 1>(matrices, operands, vectors, outer, Types<Rest...>{});
+  __device__ __forceinline__ void open(Operand* matrices, const abi::Strided* operands,
+                                       const abi::Lookup* lookups, unsigned vectors,
+                                       long long outer, Types<Element, Rest...>) const {
+    const abi::Lookup* lookup = Tail::kLooksUp ? lookups + kIndex : nullptr;
+    const bool vector = (vectors >> kIndex & 1u) != 0;
+    const Matrix opened = matrix<Element>(p, operands[kIndex], lookup, vector, outer);
+    if constexpr (Tail::kLooksUp) {
+      matrices[kIndex] = {opened, lookup};
+    } else {
+      matrices[kIndex] = opened;
+    }
+    open<kIndex + 1>(matrices, operands, lookups, vectors, outer, Types<Rest...>{});
   }
 
   template <int kStore>

@@ -3,6 +3,7 @@
 
 #include "kernels/abi.h"
 #include "kernels/element.cuh"
+#include "kernels/integers.cuh"
 #include "kernels/operands.cuh"
 
 namespace epifuse::tail {
@@ -23,6 +24,7 @@ __device__ __forceinline__ Place place(long long row, long long col, long long n
 
 // One operand at one index of the leading dims.
 struct Matrix {
+  static constexpr bool kLooksUp = false;
   char* data;
   long long row_stride, col_stride;  // in elements
   bool vector;                       // rows can be moved in whole, aligned vectors
@@ -33,14 +35,41 @@ struct Matrix {
   }
 };
 
+// What number `i` along a dim stands for; -1 for a row that is put nowhere.
+__device__ __forceinline__ long long looked_up(const abi::Lookup& lookup, int dim, long long i) {
+  if (lookup.kind == abi::LookupKind::none || lookup.dim != dim) return i;
+  if (lookup.kind == abi::LookupKind::ends) return group_of_row(lookup.integers, i);
+  if (lookup.kind == abi::LookupKind::index) return row_to_read(lookup.integers, i);
+  const long long row = named_row(lookup.integers, i);
+  return row < lookup.integers.num_rows ? row : -1;
+}
+
+// The same with a dim along which numbers are looked up.
+struct LookupMatrix : Matrix {
+  static constexpr bool kLooksUp = true;
+  const abi::Lookup* lookup;
+
+  // Null for a row that is put nowhere.
+  template <class Element>
+  __device__ __forceinline__ typename Element::Storage* at(long long row, long long col) const {
+    row = looked_up(*lookup, kRowDim, row);
+    col = looked_up(*lookup, kColDim, col);
+    if (data == nullptr || row < 0 || col < 0) return nullptr;
+    return Matrix::at<Element>(row, col);
+  }
+};
+
 template <class Element>
 __device__ __forceinline__ Matrix matrix(const abi::TailParams& p, const abi::Strided& operand,
-                                         bool vector, long long outer) {
+                                         const abi::Lookup* lookup, bool vector, long long outer) {
   long long offset = 0;
 #pragma unroll
   for (int d = kRowDim - 1; d >= 0; --d) {
-    if (p.sizes[d] == 1) continue;
-    offset += outer % p.sizes[d] * operand.strides[d];
+    if (p.sizes[d] == 1 && lookup == nullptr) continue;
+    long long i = outer % p.sizes[d];
+    if (lookup != nullptr) i = looked_up(*lookup, d, i);
+    if (i < 0) return {nullptr, 0, 0, false};
+    offset += i * operand.strides[d];
     outer /= p.sizes[d];
   }
   constexpr long long kBytes = sizeof(typename Element::Storage);
@@ -81,7 +110,8 @@ struct Packed {
   }
 
   // Starts the loads; settle() must follow before get().
-  __device__ __forceinline__ void fetch(const Matrix& m, const Place& at) {
+  template <class M>
+  __device__ __forceinline__ void fetch(const M& m, const Place& at) {
     const Storage* source = m.template at<Element>(at.row, at.col);
     if (m.vector && at.count == kVector) {
       read(source);
@@ -94,7 +124,12 @@ struct Packed {
     }
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      if (i < at.count) add_bits(i, to_bits(source[i * m.col_stride]));
+      if (i >= at.count) continue;
+      if constexpr (M::kLooksUp) {
+        add_bits(i, to_bits(*m.template at<Element>(at.row, at.col + i)));
+      } else {
+        add_bits(i, to_bits(source[i * m.col_stride]));
+      }
     }
   }
 
@@ -124,7 +159,9 @@ struct Packed {
     }
   }
 
-  __device__ __forceinline__ void put(const Matrix& m, const Place& at) const {
+  template <class M>
+  __device__ __forceinline__ void put(const M& m, const Place& at) const {
+    if constexpr (M::kLooksUp) return put_looked_up(m, at);
     Storage* target = m.template at<Element>(at.row, at.col);
     if (m.vector && at.count == kVector) {
       write(target);
@@ -137,6 +174,20 @@ struct Packed {
   }
 
  private:
+  __device__ __forceinline__ void put_looked_up(const LookupMatrix& m, const Place& at) const {
+    if (m.vector && at.count == kVector) {
+      Storage* target = m.template at<Element>(at.row, at.col);
+      if (target != nullptr) write(target);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      if (i >= at.count) continue;
+      Storage* target = m.template at<Element>(at.row, at.col + i);
+      if (target != nullptr) *target = element(i);
+    }
+  }
+
   // Whole vectors, up to 16 bytes at a time.
   __device__ __forceinline__ void read(const Storage* source) {
     if constexpr (kWords % 4 == 0) {
@@ -173,8 +224,10 @@ template <int kVector, class List>
 struct Fetched;
 template <int kVector>
 struct Fetched<kVector, Types<>> {
-  __device__ __forceinline__ void fetch(const Matrix*, const Place&) {}
-  __device__ __forceinline__ void settle(const Matrix*) {}
+  template <class M>
+  __device__ __forceinline__ void fetch(const M*, const Place&) {}
+  template <class M>
+  __device__ __forceinline__ void settle(const M*) {}
   __device__ __forceinline__ void get(int, float*) const {}
 };
 template <int kVector, class Element, class... Rest>
@@ -182,11 +235,13 @@ struct Fetched<kVector, Types<Element, Rest...>> {
   Packed<Element, kVector> first;
   Fetched<kVector, Types<Rest...>> rest;
 
-  __device__ __forceinline__ void fetch(const Matrix* m, const Place& at) {
+  template <class M>
+  __device__ __forceinline__ void fetch(const M* m, const Place& at) {
     first.fetch(m[0], at);
     rest.fetch(m + 1, at);
   }
-  __device__ __forceinline__ void settle(const Matrix* m) {
+  template <class M>
+  __device__ __forceinline__ void settle(const M* m) {
     first.settle(m[0]);
     rest.settle(m + 1);
   }

@@ -40,10 +40,6 @@ Program compile(const Graph& graph, const Target& target, const CompileOptions& 
   const CompileOptions planned = options_on(info, options);
   const plan::Plan plan = plan::make_plan(simplified, planned);
   plan::verify(plan);
-  for (const plan::Step& step : plan.steps) {
-    const auto no = codegen::why_no_kernel(plan, step);
-    if (no && info.kind != DeviceKind::cpu) throw UnavailableError(no->sentence);
-  }
   auto state = std::make_shared<Program::State>();
   state->target = target;
   state->options = options;

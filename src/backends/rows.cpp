@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/float_types.h"
+#include "codegen/integers.h"
 #include "epifuse/error.h"
 #include "ir/views.h"
 
@@ -74,21 +74,12 @@ std::vector<std::int64_t> repeated_rows(const std::vector<std::int64_t>& ends,
 
 std::vector<std::int64_t> integers_of(const Graph& graph, const Node& node,
                                       const codegen::Bound& bound) {
-  const ir::ValueId index = ir::index_of(node);
-  const ir::ValueId root = ir::storage(graph, index);
-  const codegen::BoundTensor& memory = bound.tensors[static_cast<std::size_t>(root)];
-  const auto layout = ir::resolve(graph, index, memory.layout, bound.sizes);
-  if (!layout) {
-    throw ArgumentError(
-        fmt::format("'{}' needs a copy with the strides that '{}' came with: make "
-                    "it contiguous",
-                    graph[index].name, graph[root].name));
-  }
-  EPIFUSE_CHECK(layout->shape.size() == 1, "integers that rows go by have one dim");
-  std::vector<std::int64_t> integers(static_cast<std::size_t>(layout->shape[0]));
+  const auto [data, layout] = codegen::bound_integers(graph, node, bound);
+  const DType dtype = graph[ir::index_of(node)].type.dtype;
+  std::vector<std::int64_t> integers(static_cast<std::size_t>(layout.shape[0]));
   for (std::size_t i = 0; i < integers.size(); ++i) {
-    const std::int64_t at = layout->offset + static_cast<std::int64_t>(i) * layout->strides[0];
-    integers[i] = static_cast<std::int64_t>(load_element(memory.data, graph[root].type.dtype, at));
+    const std::int64_t at = layout.offset + static_cast<std::int64_t>(i) * layout.strides[0];
+    integers[i] = static_cast<std::int64_t>(load_element(data, dtype, at));
   }
   return integers;
 }

@@ -40,6 +40,7 @@ struct GemmConfig {
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile
   int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
+  bool grouped = false;              // rows belong to groups, whose ends are in shared memory
   bool operator==(const GemmConfig&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
@@ -61,9 +62,11 @@ struct GemmVariant {
 };
 std::string print(const GemmVariant& variant);  // "" for the usual one
 
-// The sizes of one run of a product.
+// The sizes of one run of a product. Where m rows belong to groups, of sizes that are not known:
 struct GemmSizes {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::int64_t groups = 0;
+  bool is_empty() const { return batch == 0 || m == 0 || n == 0; }
 };
 
 // What NVRTC is given. `entry` is the extern "C" name.
@@ -166,11 +169,13 @@ std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
                    std::span<const GemmConfig> configs, const GemmSizes& sizes,
                    const DeviceLimits& limits);
 
-// Tails: one template takes every tail that abi.h has room for.
-// Why GPUs run no step of a plan so far: it has groups of rows, or looks rows up or puts them
-// elsewhere. Kernels are asked for of other steps alone.
-std::optional<plan::WhyNot> why_no_kernel(const plan::Plan& plan, const plan::Step& step);
+// A bare grouped product on any tensors: what runs where no family takes it.
+KernelSource grouped_source(const plan::Plan& plan, const plan::FusedGemm& step,
+                            const TargetInfo& target);
+Launch grouped_launch(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound,
+                      const DeviceLimits& limits);
 
+// Tails: one template takes every tail that abi.h has room for.
 KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target);
 Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound,
                    const DeviceLimits& limits);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace epifuse::codegen {
 namespace {
 
@@ -123,11 +125,49 @@ GemmViews arrange(const plan::FusedGemm& step, const std::vector<MatrixView>& vi
   return out;
 }
 
+// Of b [groups, rows, cols].
+MatrixView matrix_of_group(const BoundTensor& tensor, DType dtype) {
+  const BatchedView view = batched_view(tensor, dtype, 1);
+  MatrixView matrix = view.matrix;
+  matrix.inner_stride = view.batch_strides.front();
+  return matrix;
+}
+
+// From one row of the dim that is looked up to the next, also where there is one row only.
+std::int64_t stride_of_rows(const plan::Plan& plan, ir::ValueId value, const Bound& bound) {
+  const auto lookup = ir::lookup(plan.graph, value);
+  EPIFUSE_CHECK(lookup.has_value(), "rows that are looked up");
+  return bound.tensors[static_cast<std::size_t>(value)].layout.strides[lookup->dim];
+}
+
+// Rows that belong to groups: of a table of groups, and of b, a row or a matrix for each.
+GemmViews grouped_views(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound,
+                        GemmViews views) {
+  const auto tensor = [&](ir::ValueId value) -> const BoundTensor& {
+    return bound.tensors[static_cast<std::size_t>(value)];
+  };
+  const plan::GemmDesc& gemm = step.gemm;
+  views.batch_inner = tensor(gemm.b.value).layout.shape.front();
+  if (gemm.a.lookup >= 0) views.a.row_stride = stride_of_rows(plan, gemm.a.value, bound);
+  for (std::size_t i = 0; i < step.epilogue.loads.size(); ++i) {
+    const plan::Load& load = step.epilogue.loads[i];
+    if (load.lookup < 0) continue;
+    MatrixView& view = views.loads[i];
+    view.row_stride = stride_of_rows(plan, load.value, bound);
+    if (!load.by_group) continue;
+    view.inner_stride = std::exchange(view.row_stride, 0);
+    view.rows = 1;
+  }
+  return views;
+}
+
 std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTensors& tensors,
                                       plan::WhyNot* why) {
   std::vector<MatrixView> views;
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
-    const auto view = as_matrix(tensors.tensors[i], tensors.dtypes[i]);
+    auto view = as_matrix(tensors.tensors[i], tensors.dtypes[i]);
+    const bool is_b = i > 0 && i < step.gemm.operands().size();
+    if (is_b && step.gemm.is_grouped()) view = matrix_of_group(tensors.tensors[i], tensors.dtypes[i]);
     if (!view) {
       *why = uneven_rows(tensors.names[i]);
       return std::nullopt;
@@ -249,7 +289,11 @@ std::optional<plan::WhyNot> why_not_row_classes(const MatrixView& view, DType dt
 std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGemm& step,
                                     const Bound& bound, plan::WhyNot* why) {
   const GemmTensors tensors = tensors_of(plan, step, bound);
-  if (step.gemm.batch.empty()) return single_views(step, tensors, why);
+  if (step.gemm.batch.empty()) {
+    auto views = single_views(step, tensors, why);
+    if (!views || !step.gemm.is_grouped()) return views;
+    return grouped_views(plan, step, bound, *std::move(views));
+  }
   std::vector<std::int64_t> sizes = ir::eval(step.gemm.batch, bound.sizes);
   std::vector<BatchedView> batched;
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {

@@ -122,7 +122,10 @@ std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const 
       "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
       plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
       plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
-      gemm.batch.empty() ? "" : "batches of ", epifuse::name(gemm.a.dtype),
+      gemm.is_grouped()     ? "groups of "
+      : gemm.batch.empty() ? ""
+                           : "batches of ",
+      epifuse::name(gemm.a.dtype),
       epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics), print(config),
       how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
 }
@@ -189,7 +192,9 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
   add(variant.shifted_a, "bool kShiftedA", true, "rows of a start off 16-byte boundaries");
   add(variant.shifted_b, "bool kShiftedB", true, "rows of b start off 16-byte boundaries");
-  add(!gemm.batch.empty(), "bool kBatched", true, "one product after another");
+  add(is_batched(gemm), "bool kBatched", true, "one product after another");
+  add(gemm.is_grouped(), "bool kGrouped", true, "one for each group of rows");
+  add(gemm.is_padded(), "bool kPaddedGroups", true, "of each group so many of its rows");
   add(config.products > 1, "bool kGated", true, "a tile of b holds columns of two products");
   add(has_adjacent_gates(gemm), "bool kAdjacentGates", true, "by turns");
   add(config.cluster_m > 1, "int kClusterM", config.cluster_m, "CTAs that share tiles of B");
@@ -203,6 +208,11 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
       "bits: read element by element");
   add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,
       "bits: written element by element");
+  const IndexedRows indexed = indexed_rows(step.epilogue);
+  add(indexed.cols != 0, "unsigned kIndexedCols", indexed.cols, "bits: rows are looked up");
+  add(indexed.tiles != 0, "unsigned kIndexedTiles", indexed.tiles, "bits: rows are looked up");
+  add(indexed.stores != 0, "unsigned kIndexedStores", indexed.stores,
+      "bits: rows are put where an index says");
   if (config.two_widths) {
     out += "  static constexpr bool kTwoWidths = true;  // so that tiles fill whole waves\n";
     out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - 8));
@@ -215,10 +225,10 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
 std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
                               const TargetInfo& target) {
   const plan::GemmDesc& gemm = step.gemm;
-  if (auto no = why_no_kernel(plan, step)) return no;
   if (!target.has_wgmma || !target.has_tma) {
     return WhyNot{"target", fmt::format("{} has no WGMMA and TMA.", target.name)};
   }
+  if (auto no = why_not_groups(plan, step)) return no;
   if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a")) return no;
   if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
   if (gemm.gating == plan::Gating::separate) {
@@ -267,7 +277,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   sm90::{dense}<generated::Config, generated::Epilogue>({p});
 }}
 )";
-  const FusedGemm unswapped = paired(given, variant);
+  const FusedGemm unswapped = as_compiled(given, variant);
   const FusedGemm step = variant.swapped ? swapped(unswapped) : unswapped;
   std::string includes = wgmma_include(step.gemm, config.tile_n);
   if (config.two_widths) includes += wgmma_include(step.gemm, config.tile_n - 8);

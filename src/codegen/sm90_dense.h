@@ -24,6 +24,10 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmCon
 
 // Columns of a tile's results.
 inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
+// Whether a kernel multiplies one product after another: of a batch, or of groups.
+inline bool is_batched(const plan::GemmDesc& gemm) {
+  return !gemm.batch.empty() || gemm.is_grouped();
+}
 // Whether a gated product reads both of its operands as one, whose columns go to them by turns.
 bool has_adjacent_gates(const plan::GemmDesc& gemm);
 
@@ -32,6 +36,15 @@ constexpr int kNarrower = 8;  // columns, of a narrow tile where tiles have two 
 // The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
 // has them apart.
 plan::FusedGemm paired(plan::FusedGemm step, const GemmVariant& variant);
+// The same, and what is read of each group of rows as of each product of a batch.
+plan::FusedGemm as_compiled(plan::FusedGemm step, const GemmVariant& variant);
+// Why the kernel cannot take the groups of a step, or rows that it looks up.
+std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
+// Bit i: rows of the i-th column load, full-size load or full-size store go by an index.
+struct IndexedRows {
+  unsigned cols = 0, tiles = 0, stores = 0;
+};
+IndexedRows indexed_rows(const plan::Epilogue& epilogue);
 // Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 

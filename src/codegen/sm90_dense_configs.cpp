@@ -19,6 +19,7 @@ constexpr int kSlotBytes = 8192;
 constexpr int kChunkColumns = 64;
 constexpr int kConsumers = 2;
 constexpr int kBarrierBytes = 8;
+constexpr int kGroupBytes = abi::kMaxGroups * 4;
 
 constexpr int kMostStages = 16;
 constexpr int kFewestStages = 3;
@@ -112,7 +113,8 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   return kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
                        rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
          staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
-         (loads > 0 && !variant.is_shifted() ? kBarrierBytes : 0);
+         (loads > 0 && !variant.is_shifted() ? kBarrierBytes : 0) +
+         (config.grouped ? kGroupBytes : 0);
 }
 
 // Of one consumer thread.
@@ -136,7 +138,7 @@ bool shares_last(const Shape& shape, int products) {
 // accumulators. These limits, and those of the largest tiles, are what compiles without spills over
 // the corpus (2026-11-22).
 int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
-  const bool batched = !gemm.batch.empty(), gated = p.products > 1;
+  const bool batched = is_batched(gemm), gated = p.products > 1;
   const int slots = p.load_slots + p.store_slots;
   if (gated && (slots > 2 || p.many_vectors)) return 16;
   if (accumulators(shape) <= kMostAccumulatorsOfAll) {
@@ -156,9 +158,11 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
   return slots > 2 || p.cost > most_cost ? 16 : 32;
 }
 
-bool takes_most_accumulators(const Pressure& p, const Shape& shape, bool batched) {
+bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+  const bool batched = is_batched(gemm), grouped = gemm.is_grouped();
   const int slots = p.load_slots + p.store_slots;
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
+  if (grouped && p.products > 1 && p.store_slots > 1) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape, p.products);
@@ -177,6 +181,10 @@ bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& 
   if (gemm.b.major == plan::Major::k || has_adjacent_gates(gemm)) return true;
   return shape.n % (2 * kChunkColumns) == 0;
 }
+
+// How many tiles there are is not known when a kernel starts, so none are made to fill whole waves,
+// and no cluster is started for one of them.
+bool suits_groups(const Shape& shape) { return !shape.two_widths && shape.split_k == 1; }
 
 bool takes_shifted_rows(const GemmConfig& config) {
   if (cluster_size(config) != 1 || config.two_widths) return false;
@@ -252,6 +260,8 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   config.cluster_n = shape.cluster_n;
   config.split_k = shape.split_k;
   config.products = epilogue.num_accumulators;
+  config.grouped = step.gemm.is_grouped();
+  if (config.grouped) config.shares_last = false;
   const bool in_ring = loads_in_ring(epilogue, config, {});
   config.in_place = !in_ring && can_stage_in_place(epilogue);
   if (config.in_place) {
@@ -328,7 +338,7 @@ int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVar
 
 std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& config,
                                  const GemmVariant& variant, const TargetInfo& target) {
-  const FusedGemm step = paired(given, variant);
+  const FusedGemm step = as_compiled(given, variant);
   if (config.products > 1 && (variant.swapped || variant.shifted_b)) return std::nullopt;
   if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
     return std::nullopt;
@@ -346,15 +356,16 @@ std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& confi
 }
 
 std::vector<GemmConfig> configs(const FusedGemm& given, const TargetInfo& target) {
-  const FusedGemm step = paired(given, {});
+  const FusedGemm step = as_compiled(given, {});
   const Pressure registers = pressure(step.epilogue);
   std::vector<GemmConfig> out;
   for (const Shape& shape : kShapes) {
     if (accumulators(shape) > kMostAccumulatorsOfAll &&
-        !takes_most_accumulators(registers, shape, !step.gemm.batch.empty())) {
+        !takes_most_accumulators(registers, shape, step.gemm)) {
       continue;
     }
     if (!suits_gate(shape, step.gemm, registers)) continue;
+    if (step.gemm.is_grouped() && !suits_groups(shape)) continue;
     const GemmConfig config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);

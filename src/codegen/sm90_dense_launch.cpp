@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
+#include "codegen/integers.h"
 #include "codegen/matrix_view.h"
 #include "codegen/sm90_dense.h"
 #include "kernels/abi.h"
@@ -129,7 +130,7 @@ class Binder {
     if (variant.swapped) views_ = swapped(views_);
   }
 
-  Launch bind(const DeviceLimits& limits) {
+  Launch bind(const plan::Plan& plan, const DeviceLimits& limits) {
     const std::int64_t m = views_.a.rows, n = views_.b.rows, k = views_.a.cols;
     params_.m = static_cast<int>(m);
     params_.n = static_cast<int>(n);
@@ -140,6 +141,7 @@ class Binder {
     bind_full_size();
     bind_vectors();
     bind_partials();
+    bind_integers(plan);
     set_grid(m, n, k, limits);
     out_.params.resize(params_bytes(step_.epilogue, config_, variant_));
     std::memcpy(out_.params.data(), &all_params_, out_.params.size());
@@ -152,7 +154,7 @@ class Binder {
     request.offset = offset;
     request.box_rows = box_rows;
     request.box_cols = kSwizzleBytes / bytes(dtype);
-    request.batched = !step_.gemm.batch.empty();
+    request.batched = is_batched(step_.gemm);
     out_.maps.push_back(request);
     if (view.inner_stride != 0) params_.batched |= 1u << (2 * index);
     if (view.outer_stride != 0) params_.batched |= 2u << (2 * index);
@@ -309,8 +311,33 @@ class Binder {
     }
   }
 
+  void bind_integers(const plan::Plan& plan) {
+    const auto integers = [&](ir::ValueId node) {
+      return kernel_integers(plan.graph, plan.graph[node], bound_);
+    };
+    if (step_.gemm.is_grouped()) params_.groups = integers(step_.gemm.matmul);
+    int cols = 0, tiles = 0, stores = 0;
+    for (const plan::Load& load : step_.epilogue.loads) {
+      const bool is_indexed = load.lookup >= 0 && !load.by_group;
+      if (load.access == Access::col) {
+        if (is_indexed) params_.rows_of_cols[cols] = integers(load.lookup);
+        ++cols;
+      } else if (load.access == Access::tile) {
+        if (is_indexed) params_.rows_of_tiles[tiles] = integers(load.lookup);
+        ++tiles;
+      }
+    }
+    for (const plan::Store& store : step_.epilogue.stores) {
+      if (store.kind != plan::StoreKind::tile) continue;
+      if (store.index >= 0) params_.rows_of_stores[stores] = integers(store.value);
+      ++stores;
+    }
+  }
+
   void set_grid(std::int64_t m, std::int64_t n, std::int64_t k, const DeviceLimits& limits) {
-    const GemmSizes sizes{params_.batch, m, n, k};
+    const bool one_by_one = step_.gemm.is_grouped() && !step_.gemm.is_padded();
+    const GemmSizes sizes = one_by_one ? GemmSizes{1, m, n, k, params_.groups.num_rows}
+                                       : GemmSizes{params_.batch, m, n, k};
     const Tiling tiling = tile(config_, sizes, limits);
     params_.raster = tiling.raster;
     params_.columns = static_cast<int>(tiling.columns);
@@ -340,9 +367,12 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const auto views = gemm_views(plan, step, bound, &why);
   if (!views) return why;
   constexpr std::int64_t kMostTiles = 1 << 21;  // what the kernel's float division can number
-  const std::int64_t tiles = views->batch_inner * views->batch_outer *
-                             round_up_div(views->a.rows, kSmallestTile) *
-                             round_up_div(views->b.rows, kSmallestTile);
+  const std::int64_t products = views->batch_inner * views->batch_outer;
+  const bool one_by_one = step.gemm.is_grouped() && !step.gemm.is_padded();
+  const std::int64_t rows_of_tiles =
+      one_by_one ? views->a.rows / kSmallestTile + std::min(products, views->a.rows)
+                 : products * round_up_div(views->a.rows, kSmallestTile);
+  const std::int64_t tiles = rows_of_tiles * round_up_div(views->b.rows, kSmallestTile);
   if (tiles >= kMostTiles) {
     return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
   }
@@ -350,19 +380,26 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
     return WhyNot{"empty_reduction", "a reduction of no elements needs no product."};
   }
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
+  const plan::GemmDesc& gemm = step.gemm;
+  if (gemm.is_grouped() && views->batch_inner * views->batch_outer > abi::kMaxGroups) {
+    return WhyNot{"too_many_groups", fmt::format("there are {} groups; kernels keep the ends of {}.",
+                                                 views->batch_inner, abi::kMaxGroups)};
+  }
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
     if (!is_shifted(operand, view)) return std::optional<WhyNot>();
+    if (gemm.is_grouped()) {
+      return why_not_tma(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
+    }
     return why_not_row_classes(rows_of(operand, view), operand.dtype,
                                plan.graph[operand.value].name);
   };
-  if (auto no = why_not_operand(step.gemm.a, views->a)) return no;
-  for (const MatrixView& view : views_of_b(step.gemm, *views)) {
-    const bool is_gated = step.gemm.gating != plan::Gating::none;
-    if (is_gated && is_shifted(step.gemm.b, view)) {
-      return why_not_tma(rows_of(step.gemm.b, view), step.gemm.b.dtype,
-                         plan.graph[step.gemm.b.value].name);
+  if (auto no = why_not_operand(gemm.a, views->a)) return no;
+  for (const MatrixView& view : views_of_b(gemm, *views)) {
+    const bool is_gated = gemm.gating != plan::Gating::none;
+    if (is_gated && is_shifted(gemm.b, view)) {
+      return why_not_tma(rows_of(gemm.b, view), gemm.b.dtype, plan.graph[gemm.b.value].name);
     }
-    if (auto no = why_not_operand(step.gemm.b, view)) return no;
+    if (auto no = why_not_operand(gemm.b, view)) return no;
   }
   return std::nullopt;
 }
@@ -370,24 +407,26 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
 GemmVariant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bound) {
   GemmVariant out;
   out.unpaired = !can_pair(given, bound);
-  const FusedGemm step = paired(given, out);
+  const FusedGemm step = as_compiled(given, out);
   GemmViews views = require_views(plan, step, bound);
   const bool is_gated = step.gemm.gating != plan::Gating::none;
-  out.swapped = !is_gated && wants_swap(full_size(step, views));
+  const bool is_grouped = step.gemm.is_grouped();
+  out.swapped = !is_gated && !is_grouped && wants_swap(full_size(step, views));
   if (out.swapped) views = swapped(views);
   const FullSize full = full_size(step, views);
   const plan::GemmDesc& gemm = step.gemm;
-  out.shifted_a = is_shifted(out.swapped ? gemm.b : gemm.a, views.a);
-  out.shifted_b = !is_gated && is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
-  out.plain_loads = plain_bits(full.loads, full.load_dtypes);
+  out.shifted_a = !is_grouped && is_shifted(out.swapped ? gemm.b : gemm.a, views.a);
+  out.shifted_b = !is_gated && !is_grouped && is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
+  out.plain_loads =
+      plain_bits(full.loads, full.load_dtypes) | indexed_rows(step.epilogue).tiles;
   out.plain_stores = plain_bits(full.stores, full.store_dtypes);
   return out;
 }
 
 Launch launch(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
               const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits) {
-  const FusedGemm as_written = paired(step, variant);
-  return Binder(plan, as_written, config, variant, bound).bind(limits);
+  const FusedGemm as_written = as_compiled(step, variant);
+  return Binder(plan, as_written, config, variant, bound).bind(plan, limits);
 }
 
 }  // namespace epifuse::codegen::sm90_dense

@@ -167,6 +167,15 @@ double memory_us(const Pressure& load, const GemmConfig& config, const GemmSizes
   return (bytes + std::min(bytes, kDirtyBytes)) / kBytesPerUs * (is_apart ? 1 + kReadAgain : 1);
 }
 
+// Groups as products of equal sizes, which is what can be expected of them.
+GemmSizes even_groups(GemmSizes sizes) {
+  if (sizes.groups == 0) return sizes;
+  sizes.batch = std::max<std::int64_t>(std::min(sizes.groups, sizes.m), 1);
+  sizes.m = round_up_div(sizes.m, sizes.batch);
+  sizes.groups = 0;
+  return sizes;
+}
+
 }  // namespace
 
 Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits& limits) {
@@ -177,7 +186,12 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits
   out.columns = config.two_widths
                     ? columns_of_two_widths(config, sizes, at_once)
                     : round_up_div(sizes.n, result_columns(config) * config.cluster_n);
-  out.tiles = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m) * out.columns;
+  const std::int64_t rows = config.tile_m * config.cluster_m;
+  // At most: the last tile of every group may be a partial one.
+  const std::int64_t rows_of_tiles = sizes.groups > 0
+                                         ? sizes.m / rows + std::min(sizes.groups, sizes.m)
+                                         : round_up_div(sizes.m, rows);
+  out.tiles = sizes.batch * rows_of_tiles * out.columns;
   const std::int64_t clusters =
       config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
   out.num_ctas = clusters * size;
@@ -188,8 +202,8 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits
 
 double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
                    const GemmSizes& given, const DeviceLimits& limits) {
-  const plan::FusedGemm step = paired(unpaired, {});
-  GemmSizes sizes = given;
+  const plan::FusedGemm step = as_compiled(unpaired, {});
+  GemmSizes sizes = even_groups(given);
   if (step.gemm.a.dtype == DType::f32) sizes.k *= 2;  // half the rate, twice the bytes
   const Tiling tiling = tile(config, sizes, limits);
   const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);

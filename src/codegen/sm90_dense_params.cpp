@@ -1,6 +1,7 @@
 // How much of the parameter block in kernels/abi.h a kernel of the Hopper GEMM takes.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 
 #include "codegen/epilogue_cuda.h"
@@ -41,6 +42,8 @@ std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& confi
   const std::size_t num_loads = num(Access::tile),
                     num_stores = epilogue.stores.size() - num_partials;
   const bool cuts = cut_columns(config) != 0;
+  const IndexedRows indexed = indexed_rows(epilogue);
+  const auto reaches = [](unsigned bits) { return static_cast<std::size_t>(std::bit_width(bits)); };
   const std::array ends{
       offsetof(GemmParams, rows),
       end_of(offsetof(GemmParams, rows), num_rows, sizeof(abi::Vector)),
@@ -54,8 +57,12 @@ std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& confi
       end_of(offsetof(GemmParams, partials), num_partials, sizeof(abi::Partials)),
       end_of(offsetof(GemmParams, plain_tiles), variant.plain_loads != 0 ? num_loads : 0,
              sizeof(abi::Matrix)),
-      end_of(offsetof(GemmParams, plain_stores), variant.plain_stores != 0 ? num_stores : 0,
-             sizeof(abi::Matrix)),
+      end_of(offsetof(GemmParams, plain_stores),
+             variant.plain_stores != 0 || config.grouped ? num_stores : 0, sizeof(abi::Matrix)),
+      end_of(offsetof(GemmParams, groups), config.grouped, sizeof(abi::Integers)),
+      end_of(offsetof(GemmParams, rows_of_cols), reaches(indexed.cols), sizeof(abi::Integers)),
+      end_of(offsetof(GemmParams, rows_of_tiles), reaches(indexed.tiles), sizeof(abi::Integers)),
+      end_of(offsetof(GemmParams, rows_of_stores), reaches(indexed.stores), sizeof(abi::Integers)),
   };
   constexpr std::size_t kAlignment = alignof(GemmParams);
   return (*std::max_element(ends.begin(), ends.end()) + kAlignment - 1) / kAlignment * kAlignment;

@@ -43,27 +43,6 @@ const TargetInfo* find_target(std::string_view name) {
   return nullptr;
 }
 
-std::optional<plan::WhyNot> why_no_kernel(const plan::Plan& plan, const plan::Step& step) {
-  const auto no = [&plan](std::string_view code, ir::ValueId value, std::string_view what) {
-    return plan::WhyNot{
-        std::string(code),
-        fmt::format("'{}' {}, which kernels of the CPU alone do.", plan.graph[value].name, what)};
-  };
-  const auto* gemm = std::get_if<plan::FusedGemm>(&step);
-  if (gemm != nullptr && gemm->gemm.is_grouped()) {
-    return no("groups", gemm->gemm.matmul, "multiplies groups of rows by matrices of their own");
-  }
-  const plan::Epilogue& epilogue =
-      std::visit([](const auto& s) -> const plan::Epilogue& { return s.epilogue; }, step);
-  for (const plan::Load& load : epilogue.loads) {
-    if (load.lookup >= 0) return no("looked_up_rows", load.lookup, "looks up rows");
-  }
-  for (const plan::Store& store : epilogue.stores) {
-    if (store.index >= 0) return no("put_rows", store.value, "puts rows by an index");
-  }
-  return std::nullopt;
-}
-
 std::span<const KernelFamily> all_families() { return kFamilies; }
 
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,

@@ -56,7 +56,7 @@ std::string_view function_cuda(TailKind kind) {
 // multiprocessor.
 std::string_view launch_bounds(TailKind kind, const Epilogue& epilogue) {
   constexpr std::size_t kMany = 5;
-  const bool is_light = moved_bytes(epilogue, false).size() < kMany;
+  const bool is_light = moved_bytes(epilogue, false).size() < kMany && !looks_up(epilogue);
   return kind == TailKind::elementwise && is_light ? "epifuse::abi::kTailThreads"
                                                    : "epifuse::abi::kTailThreads, 2";
 }
@@ -71,11 +71,19 @@ std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
       "  static constexpr int kChunks = {};  // such vectors that it has in flight\n"
       "  using Reduce = tail::Reduce;\n"
       "  static constexpr Reduce kReduce[] = {{{}}};  // of each store\n"
+      "  static constexpr bool kLooksUp = {};  // rows, by integers\n"
       "}};\n",
-      shape.vector, shape.chunks, fmt::join(reductions, ", "));
+      shape.vector, shape.chunks, fmt::join(reductions, ", "), looks_up(epilogue));
 }
 
 }  // namespace
+
+bool looks_up(const Epilogue& epilogue) {
+  return std::any_of(epilogue.loads.begin(), epilogue.loads.end(),
+                     [](const plan::Load& load) { return load.lookup >= 0; }) ||
+         std::any_of(epilogue.stores.begin(), epilogue.stores.end(),
+                     [](const plan::Store& store) { return store.index >= 0; });
+}
 
 std::vector<int> tail_load_order(const Epilogue& epilogue) {
   std::vector<int> order;
@@ -111,7 +119,6 @@ TailShape tail_shape(const Epilogue& epilogue) {
 }
 
 KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
-  EPIFUSE_CHECK(!why_no_kernel(plan, tail), "a kernel of rows that are looked up");
   const Epilogue& epilogue = tail.epilogue;
   const TailShape shape = tail_shape(epilogue);
   KernelSource source;
@@ -125,15 +132,17 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const T
       "{tail}\n"
       "}}  // namespace epifuse::generated\n\n"
       "extern \"C\" __global__ void __launch_bounds__({bounds})\n"
-      "    {entry}(const __grid_constant__ epifuse::abi::TailParams p) {{\n"
-      "  epifuse::tail::{function}<epifuse::generated::Tail>(p);\n"
+      "    {entry}(const __grid_constant__ epifuse::abi::{params} p) {{\n"
+      "  epifuse::tail::{function}<epifuse::generated::Tail>(p{tail_of_params});\n"
       "}}\n",
       fmt::arg("header", comment(fmt::format("Tail over {}:\n{}", ir::print(tail.shape),
                                              plan::print(epilogue)))),
       fmt::arg("epilogue", epilogue_cuda(epilogue, plan.numerics)),
       fmt::arg("tail", tail_struct(epilogue, shape)),
       fmt::arg("bounds", launch_bounds(shape.kind, epilogue)), fmt::arg("entry", source.entry),
-      fmt::arg("function", function_cuda(shape.kind)));
+      fmt::arg("function", function_cuda(shape.kind)),
+      fmt::arg("params", looks_up(epilogue) ? "LookupTailParams" : "TailParams"),
+      fmt::arg("tail_of_params", looks_up(epilogue) ? ".tail" : ""));
   return source;
 }
 

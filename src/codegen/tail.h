@@ -19,6 +19,9 @@ struct TailShape {
 // along columns at once, more loads or stores than kernels/abi.h has room for.
 TailShape tail_shape(const plan::Epilogue& epilogue);
 
+// Whether rows of an operand are looked up, or those of a result put where an index says.
+bool looks_up(const plan::Epilogue& epilogue);
+
 // Indices into Epilogue::loads in the order of TailParams::loads.
 std::vector<int> tail_load_order(const plan::Epilogue& epilogue);
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
+#include "codegen/integers.h"
 #include "codegen/kernel.h"
 #include "codegen/tail.h"
 #include "kernels/abi.h"
@@ -23,11 +24,14 @@ constexpr std::int64_t kMaxGrid = 0x7fffffff;
 constexpr int kWarp = 32;
 constexpr std::int64_t kVectorsForWarp = 4 * kWarp;  // a row this short is a warp's work
 
-// One load or store: where it begins and how it steps along each dim.
+// One load or store: where it begins and how it steps along each dim, and how numbers along one of
+// them are looked up.
 struct Operand {
   char* data = nullptr;
   int element_bytes = 1;
   std::vector<std::int64_t> strides;
+  std::vector<bool> is_looked_up;  // of each dim, one at most
+  abi::Lookup lookup{};
 };
 
 // The tail as loops: sizes outermost first, loads in the order of TailParams, then stores.
@@ -43,11 +47,19 @@ struct Loops {
     sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dim));
     for (Operand& operand : operands) {
       operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(dim));
+      operand.is_looked_up.erase(operand.is_looked_up.begin() + static_cast<std::ptrdiff_t>(dim));
     }
   }
   void insert_front() {
     sizes.insert(sizes.begin(), 1);
-    for (Operand& operand : operands) operand.strides.insert(operand.strides.begin(), 0);
+    for (Operand& operand : operands) {
+      operand.strides.insert(operand.strides.begin(), 0);
+      operand.is_looked_up.insert(operand.is_looked_up.begin(), false);
+    }
+  }
+  bool is_looked_up(std::size_t dim) const {
+    return std::any_of(operands.begin(), operands.end(),
+                       [dim](const Operand& operand) { return operand.is_looked_up[dim]; });
   }
 };
 
@@ -59,6 +71,7 @@ Operand operand_of(const BoundTensor& tensor, DType dtype, const std::vector<std
   operand.element_bytes = static_cast<int>(size_bytes(dtype));
   operand.data = static_cast<char*>(tensor.data) + layout.offset * operand.element_bytes;
   operand.strides.assign(sizes.size(), 0);
+  operand.is_looked_up.assign(sizes.size(), false);
   const std::size_t missing = sizes.size() - layout.shape.size();
   for (std::size_t d = 0; d < layout.shape.size(); ++d) {
     if (layout.shape[d] == 1) continue;
@@ -70,7 +83,42 @@ Operand operand_of(const BoundTensor& tensor, DType dtype, const std::vector<std
   return operand;
 }
 
-Loops loops_of(const plan::Tail& tail, const Bound& bound) {
+void look_up(Operand& operand, std::size_t dim, std::int64_t stride, abi::LookupKind kind,
+             const abi::Integers& integers) {
+  operand.strides[dim] = stride;  // also where the dim has one row only
+  operand.is_looked_up[dim] = true;
+  operand.lookup = {integers, kind, 0};
+}
+
+// The rows of a load that are looked up.
+void look_up(const plan::Plan& plan, const plan::Load& load, const Bound& bound, Operand& operand) {
+  const ir::Graph& graph = plan.graph;
+  const auto lookup = ir::lookup(graph, load.value);
+  EPIFUSE_CHECK(lookup.has_value(), "a tail's rows are looked up along one dim");
+  const ir::Layout& layout = bound.tensors[static_cast<std::size_t>(load.value)].layout;
+  const ir::Node& node = graph[lookup->node];
+  look_up(operand, operand.strides.size() - layout.shape.size() + lookup->dim,
+          layout.strides[lookup->dim],
+          load.by_group ? abi::LookupKind::ends : abi::LookupKind::index,
+          kernel_integers(graph, node, bound));
+}
+
+// The rows of a result that are put where an index says: those of its first dim.
+void put_rows(const plan::Plan& plan, const plan::Store& store, const Bound& bound,
+              Operand& operand) {
+  const ir::Layout& layout = bound.tensors[static_cast<std::size_t>(store.value)].layout;
+  look_up(operand, operand.strides.size() - layout.shape.size(), layout.strides.front(),
+          abi::LookupKind::put_rows, kernel_integers(plan.graph, plan.graph[store.value], bound));
+}
+
+// As a tail has them before its rows are put: of the size of its own first dim.
+BoundTensor rows_to_put(BoundTensor tensor, const std::vector<std::int64_t>& sizes) {
+  const std::size_t rank = tensor.layout.shape.size();
+  tensor.layout.shape.front() = sizes[sizes.size() - rank];
+  return tensor;
+}
+
+Loops loops_of(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound) {
   Loops loops;
   loops.sizes = ir::eval(tail.shape, bound.sizes);
   const auto add = [&](const BoundTensor& tensor, DType dtype) -> Operand& {
@@ -79,10 +127,14 @@ Loops loops_of(const plan::Tail& tail, const Bound& bound) {
   };
   for (int i : tail_load_order(tail.epilogue)) {
     const plan::Load& load = tail.epilogue.loads[static_cast<std::size_t>(i)];
-    add(bound.tensors[static_cast<std::size_t>(load.value)], load.dtype);
+    Operand& operand = add(bound.tensors[static_cast<std::size_t>(load.value)], load.dtype);
+    if (load.lookup >= 0) look_up(plan, load, bound, operand);
   }
   for (const plan::Store& store : tail.epilogue.stores) {
-    Operand& operand = add(stored(bound, store), store.dtype);
+    const bool puts_rows = store.index >= 0;
+    const BoundTensor tensor = stored(bound, store);
+    Operand& operand = add(puts_rows ? rows_to_put(tensor, loops.sizes) : tensor, store.dtype);
+    if (puts_rows) put_rows(plan, store, bound, operand);
     const std::size_t rank = loops.rank();
     if (reduces_rows(store.kind)) operand.strides[rank - 1] = 0;
     if (reduces_columns(store.kind)) operand.strides[rank - 2] = 0;
@@ -97,16 +149,20 @@ void sort_dims(Loops& loops, std::size_t first_store) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return key[a] > key[b]; });
-  const auto permute = [&](std::vector<std::int64_t>& values) {
-    std::vector<std::int64_t> sorted;
+  const auto permute = [&](auto& values) {
+    std::remove_reference_t<decltype(values)> sorted;
     for (std::size_t d : order) sorted.push_back(values[d]);
     values = std::move(sorted);
   };
   permute(loops.sizes);
-  for (Operand& operand : loops.operands) permute(operand.strides);
+  for (Operand& operand : loops.operands) {
+    permute(operand.strides);
+    permute(operand.is_looked_up);
+  }
 }
 
 bool jointly_contiguous(const Loops& loops, std::size_t dim) {
+  if (loops.is_looked_up(dim) || loops.is_looked_up(dim + 1)) return false;
   return std::all_of(loops.operands.begin(), loops.operands.end(), [&](const Operand& operand) {
     return operand.strides[dim] == operand.strides[dim + 1] * loops.sizes[dim + 1];
   });
@@ -116,7 +172,7 @@ bool jointly_contiguous(const Loops& loops, std::size_t dim) {
 // their meaning: the kernel reduces along one of them.
 void merge_dims(Loops& loops, std::size_t fixed) {
   for (std::size_t d = loops.rank() - fixed; d-- > 0;) {
-    if (loops.sizes[d] == 1) loops.erase(d);
+    if (loops.sizes[d] == 1 && !loops.is_looked_up(d)) loops.erase(d);
   }
   for (std::size_t d = loops.rank() - fixed; d-- > 1;) {
     if (!jointly_contiguous(loops, d - 1)) continue;
@@ -132,7 +188,7 @@ void merge_dims(Loops& loops, std::size_t fixed) {
 }
 
 bool moves_in_vectors(const Operand& operand, const std::vector<std::int64_t>& sizes, int vector) {
-  if (operand.strides.back() != 1) return false;
+  if (operand.strides.back() != 1 || operand.is_looked_up.back()) return false;
   const std::int64_t bytes = std::min(16, vector * operand.element_bytes);
   if (reinterpret_cast<std::uintptr_t>(operand.data) % static_cast<std::uintptr_t>(bytes) != 0) {
     return false;
@@ -177,6 +233,12 @@ void copy_operand(abi::Strided& to, const Operand& from) {
   for (std::size_t d = 0; d < from.strides.size(); ++d) to.strides[missing + d] = from.strides[d];
 }
 
+void copy_lookup(abi::Lookup& to, const Operand& from) {
+  to = from.lookup;
+  const auto dim = std::find(from.is_looked_up.begin(), from.is_looked_up.end(), true);
+  to.dim = abi::kMaxRank - static_cast<int>(from.is_looked_up.end() - dim);
+}
+
 // Whether there is anything to write: a reduction along a dim of size 0 still writes its identity.
 bool writes_nothing(const Loops& loops, TailKind kind) {
   for (std::size_t d = 0; d < loops.rank(); ++d) {
@@ -189,15 +251,16 @@ bool writes_nothing(const Loops& loops, TailKind kind) {
 
 }  // namespace
 
-Launch tail_launch(const plan::Plan&, const plan::Tail& tail, const Bound& bound,
+Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound,
                    const DeviceLimits& limits) {
   const TailShape shape = tail_shape(tail.epilogue);
-  Loops loops = loops_of(tail, bound);
+  Loops loops = loops_of(plan, tail, bound);
   Launch launch;
   launch.block = abi::kTailThreads;
   launch.overlaps_previous = true;
   launch.grid = 0;
-  launch.params.resize(sizeof(abi::TailParams));
+  const bool has_lookups = looks_up(tail.epilogue);
+  launch.params.resize(has_lookups ? sizeof(abi::LookupTailParams) : sizeof(abi::TailParams));
   if (writes_nothing(loops, shape.kind)) return launch;
 
   const std::size_t num_stores = tail.epilogue.stores.size();
@@ -208,16 +271,19 @@ Launch tail_launch(const plan::Plan&, const plan::Tail& tail, const Bound& bound
   if (shape.kind == TailKind::elementwise) sort_dims(loops, num_loads);
   merge_dims(loops, fixed);
 
-  abi::TailParams p{};
+  abi::LookupTailParams all{};
+  abi::TailParams& p = all.tail;
   std::fill(std::begin(p.sizes), std::end(p.sizes), 1);
   std::copy(loops.sizes.begin(), loops.sizes.end(), std::end(p.sizes) - loops.rank());
   for (std::size_t i = 0; i < loops.operands.size(); ++i) {
     const bool vector = moves_in_vectors(loops.operands[i], loops.sizes, shape.vector);
     if (i < num_loads) {
       copy_operand(p.loads[i], loops.operands[i]);
+      copy_lookup(all.loads[i], loops.operands[i]);
       p.vector_loads |= static_cast<unsigned>(vector) << i;
     } else {
       copy_operand(p.stores[i - num_loads], loops.operands[i]);
+      copy_lookup(all.stores[i - num_loads], loops.operands[i]);
       p.vector_stores |= static_cast<unsigned>(vector) << (i - num_loads);
     }
   }
@@ -235,7 +301,7 @@ Launch tail_launch(const plan::Plan&, const plan::Tail& tail, const Bound& bound
   share_matrix(p, shape, num_outer, limits);
   launch.grid =
       static_cast<unsigned>(p.inner_blocks * std::min(num_outer, kMaxGrid / p.inner_blocks));
-  std::memcpy(launch.params.data(), &p, sizeof(p));
+  std::memcpy(launch.params.data(), &all, launch.params.size());
   return launch;
 }
 

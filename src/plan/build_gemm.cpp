@@ -77,7 +77,10 @@ FusedGemm build_gemm(const Graph& graph, const StepDraft& draft, Epilogue epilog
   gemm.n = space[space.size() - 1];
   gemm.k = a_shape[a_shape.size() - (node.transpose_a ? 2 : 1)];
   gemm.result = node.type.dtype;
-  if (node.op == ir::Op::grouped_matmul) gemm.groups = ir::index_of(node);
+  if (node.op == ir::Op::grouped_matmul) {
+    gemm.groups = ir::index_of(node);
+    gemm.num_groups = graph[gemm.b.value].type.shape.front();
+  }
   if (draft.gate) {
     gemm.gating = draft.gate->gating;
     gemm.first = draft.gate->first;

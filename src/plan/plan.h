@@ -52,7 +52,9 @@ struct GemmDesc {
   ir::ValueId first = -1, second = -1;  // where gated, what the two give: slices, or matmuls
   Operand second_b{-1};                 // where they are separate
   ir::ValueId groups = -1;              // of a grouped product: the ends or sizes of its groups
+  Dim num_groups;
   bool is_grouped() const { return groups >= 0; }
+  bool is_padded() const { return is_grouped() && !batch.empty(); }
   std::vector<ir::ValueId> operands() const;  // a, b, and where they are separate the second b
   bool operator==(const GemmDesc&) const = default;
 };

@@ -16,6 +16,7 @@ constexpr std::int64_t kRows[] = {64,   128,  256,  512,  1024,  1536, 2048,
                                   3072, 4096, 6144, 8192, 12288, 16384};
 constexpr std::int64_t kWidth = 4096;  // of a layer, where not even that is known
 constexpr std::int64_t kBatch = 16;    // heads
+constexpr std::int64_t kExperts = 8;
 
 void assume(const Dim& dim, std::int64_t value, Sizes& sizes) {
   for (const std::string& symbol : dim.symbols()) sizes.emplace(symbol, value);
@@ -65,6 +66,10 @@ codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const Sizes& sizes) {
   out.m = gemm.m.eval(sizes);
   out.n = gemm.n.eval(sizes);
   out.k = gemm.k.eval(sizes);
+  if (gemm.is_grouped() && !gemm.is_padded()) {
+    out.groups = gemm.num_groups.eval(sizes);
+    if (out.groups == 0) out.batch = 0;
+  }
   return out;
 }
 
@@ -80,6 +85,7 @@ std::vector<codegen::GemmSizes> typical_sizes(const plan::GemmDesc& gemm) {
     assume(gemm.n, kWidth, sizes);
     assume(gemm.k, kWidth, sizes);
     for (const Dim& dim : gemm.batch) assume(dim, kBatch, sizes);
+    assume(gemm.num_groups, kExperts, sizes);
     codegen::GemmSizes size = gemm_sizes(gemm, sizes);
     for (std::int64_t* each : {&size.batch, &size.m, &size.n, &size.k}) {
       *each = std::max<std::int64_t>(*each, 1);  // dims such as M-100

@@ -57,6 +57,7 @@ double limit_us(const codegen::GemmSizes& s) {
 }
 
 bool is_measured_kind(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
+  if (gemm.is_grouped()) return false;
   return (gemm.a.dtype == DType::bf16 || gemm.a.dtype == DType::f16) && sizes.batch == 1 &&
          std::min({sizes.m, sizes.n, sizes.k}) >= 1;
 }

@@ -52,7 +52,6 @@ class Collector {
  private:
   void add_plan(const Plan& plan, const TargetInfo& target) {
     for (const plan::Step& step : plan.steps) {
-      if (codegen::why_no_kernel(plan, step)) continue;
       if (const auto* tail = std::get_if<plan::Tail>(&step)) {
         add_tail(plan, *tail, target);
       } else {

@@ -39,10 +39,10 @@ class ChosenKernels {
 
  private:
   using Key = std::tuple<const StepKernels*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         codegen::DeviceLimits>;
+                         std::int64_t, codegen::DeviceLimits>;
   static Key key(const StepKernels& kernels, const codegen::GemmSizes& sizes,
                  const codegen::DeviceLimits& limits) {
-    return {&kernels, sizes.batch, sizes.m, sizes.n, sizes.k, limits};
+    return {&kernels, sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups, limits};
   }
 
   mutable std::shared_mutex mutex_;

@@ -38,6 +38,17 @@ StepKernels vendor_kernels(std::vector<WhyNot> refusals) {
   return step;
 }
 
+// Of a bare product, which no family takes.
+StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
+                         std::vector<WhyNot> refusals) {
+  if (!gemm.gemm.is_grouped()) return vendor_kernels(std::move(refusals));
+  StepKernels step;
+  step.kind = StepKind::grouped;
+  step.kernels.push_back({{}, codegen::grouped_source(plan, gemm, target), nullptr});
+  step.report = {"grouped kernel on CUDA cores", std::move(refusals)};
+  return step;
+}
+
 Finish finish_kernel(const FusedGemm& gemm, const TargetInfo& target) {
   Finish finish{plan::finish(gemm), {}};
   finish.kernel.source = codegen::tail_source(finish.plan, finish.tail(), target);
@@ -52,7 +63,8 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     return WhyNot{"bare_product",
                   fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
   };
-  if (is_bare(gemm) && !fuses) {
+  const bool has_vendor = is_bare(gemm) && !gemm.gemm.is_grouped();
+  if (has_vendor && !fuses) {
     step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
     return step;
   }
@@ -65,7 +77,7 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.family = &family;
     step.candidates = family.configs(gemm, target);
     step.sizes = tune::typical_sizes(gemm.gemm);
-    if (is_bare(gemm)) {
+    if (has_vendor) {
       std::erase_if(step.sizes, [&](const auto& sizes) {
         return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes));
       });
@@ -95,18 +107,24 @@ class Preparer {
     if (kernels.kind == StepKind::family) {
       push(step, std::move(kernels));
     } else {
-      add_split(gemm, std::move(kernels.report.why_not));
+      add_split(gemm, std::move(kernels.report.why_not), true);
     }
   }
 
-  void add_split(const FusedGemm& gemm, std::vector<WhyNot> refusals) {
+  // `asks_families`: for the products of groups alone, which no vendor multiplies.
+  void add_split(const FusedGemm& gemm, std::vector<WhyNot> refusals, bool asks_families = false) {
     if (is_bare(gemm)) {
-      push(gemm, vendor_kernels(std::move(refusals)));
+      push(gemm, bare_kernels(result_.plan, gemm, target_, std::move(refusals)));
       return;
     }
     plan::Split parts = plan::split(result_.plan, gemm);
     for (FusedGemm& bare : parts.gemms) {
-      push(std::move(bare), vendor_kernels(std::exchange(refusals, {})));
+      StepKernels kernels = bare_kernels(result_.plan, bare, target_, std::exchange(refusals, {}));
+      if (asks_families && bare.gemm.is_grouped()) {
+        StepKernels family = family_kernels(result_.plan, bare, target_, fuses_);
+        if (family.kind == StepKind::family) kernels = std::move(family);
+      }
+      push(std::move(bare), std::move(kernels));
     }
     if (!parts.tail) return;
     StepKernels tail = tail_kernels(result_.plan, *parts.tail, target_);
@@ -169,7 +187,7 @@ class Preparer {
       for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
       for (StepKernels& step : result_.steps) {
         if (step.kind == StepKind::family) drop_bad_candidates(step);
-        if (step.kind == StepKind::tail) check_tail(step.kernels.front());
+        if (step.kind == StepKind::tail || step.kind == StepKind::grouped) check_tail(step.kernels.front());
         if (step.finish) check_tail(step.finish->kernel);
       }
     }
@@ -240,7 +258,7 @@ class Preparer {
                   [](const Kernel& kernel) { return !kernel.binary->problems.empty(); });
   }
 
-  // A tail that spills is slow but right; one that was refused is our bug.
+  // A tail or a grouped kernel that spills is slow but right; one that was refused is our bug.
   static void check_tail(const Kernel& kernel) {
     if (!kernel.binary->cubin.empty()) return;
     throw CompileError(fmt::format("a generated tail kernel does not compile: {}",

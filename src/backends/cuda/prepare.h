@@ -15,6 +15,7 @@ namespace epifuse::cuda {
 enum class StepKind : std::uint8_t {
   family,  // a fused kernel of a GEMM family
   vendor,  // a bare product by cuBLASLt
+  grouped,  // a bare product of groups on CUDA cores
   tail,    // a tail kernel
 };
 
@@ -32,7 +33,7 @@ struct Finish {
   const plan::Tail& tail() const { return std::get<plan::Tail>(plan.steps.front()); }
 };
 
-// What runs one step: kernels of a family, one for a tail, none for the vendor's.
+// What runs one step: kernels of a family, one of groups or of a tail, none for the vendor's.
 struct StepKernels {
   StepKind kind = StepKind::tail;
   const codegen::KernelFamily* family = nullptr;

@@ -73,6 +73,7 @@ class RunBuilder {
                   const codegen::Partials& partials, const Bound& placed);
   void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
                 const Bound& bound);
+  void add_grouped(const plan::Plan& plan, const plan::FusedGemm& step, const Kernel& kernel);
   void add_launch(const Kernel& kernel, codegen::Launch launch);
   void add_product(const plan::FusedGemm& step);
   void add_copy(const BoundTensor& from, DType from_dtype, const BoundTensor& to, DType to_dtype);
@@ -149,6 +150,9 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
   switch (kernels.kind) {
     case StepKind::family: add_family(prepared, index, choice); break;
     case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
+    case StepKind::grouped:
+      add_grouped(prepared.plan, std::get<plan::FusedGemm>(step), kernels.kernels.front());
+      break;
     case StepKind::tail:
       add_tail(prepared.plan, std::get<plan::Tail>(step), kernels, bound_);
       break;
@@ -158,7 +162,7 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
 void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const StepChoice& choice) {
   const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
   const codegen::GemmSizes sizes = tune::gemm_sizes(step.gemm, bound_.sizes);
-  if (sizes.batch * sizes.m * sizes.n == 0) return;
+  if (sizes.is_empty()) return;
   const StepKernels& kernels = *choice.kernels;
   const codegen::GemmConfig& config = choice.kernel->config;
   Bound bound = bound_;
@@ -218,6 +222,12 @@ void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,
                           const StepKernels& kernels, const Bound& bound) {
   if (context_ == nullptr) return;
   add_launch(kernels.kernels.front(), codegen::tail_launch(plan, tail, bound, rules_.limits));
+}
+
+void RunBuilder::add_grouped(const plan::Plan& plan, const plan::FusedGemm& step,
+                             const Kernel& kernel) {
+  if (context_ == nullptr) return;
+  add_launch(kernel, codegen::grouped_launch(plan, step, bound_, rules_.limits));
 }
 
 void RunBuilder::add_launch(const Kernel& kernel, codegen::Launch launch) {

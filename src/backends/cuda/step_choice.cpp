@@ -172,14 +172,14 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   if (choice.why_split) return choice;
 
   codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, bound.sizes);
-  if (sizes.batch * sizes.m * sizes.n == 0) {
+  if (sizes.is_empty()) {
     choice.kernel = &usual.kernels.front();
     return choice;
   }
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
   const codegen::GemmSizes vendor_sizes = sizes;
   if (!variant.is_shifted()) choice.unfused_us = tune::unfused_us(gemm, sizes);
-  const bool is_usual = variant == usual.variant, is_bare = plan::is_bare(gemm);
+  const bool is_usual = variant == usual.variant, is_bare = plan::is_bare(gemm) && !gemm.gemm.is_grouped();
   if (is_bare && !is_usual) {
     leave_to_vendor(choice);
     return choice;

@@ -126,6 +126,7 @@ struct MixedTail {
   using Epilogue = MixedEpilogue;
   static constexpr int kVector = 8, kChunks = 2;
   static constexpr tail::Reduce kReduce[] = {tail::Reduce::none, tail::Reduce::none};
+  static constexpr bool kLooksUp = false;
 };
 
 struct Layouts {
@@ -208,6 +209,7 @@ struct ReduceTail {
   static constexpr int kVector = kDType == DType::f32 ? 4 : 8, kChunks = 2;
   static constexpr tail::Reduce kReduce[] = {tail::Reduce::sum, tail::Reduce::max,
                                              tail::Reduce::none};
+  static constexpr bool kLooksUp = false;
 };
 
 // A value is bit-equal to one of `values`, or both are NaN.
