@@ -84,7 +84,8 @@ struct GemmParams {
   Matrix plain_tiles[kMaxTiles];    // of loads by hand
   Matrix plain_stores[kMaxStores];  // of stores by hand
   Integers groups;                  // of a grouped product
-  Integers rows_of_a;               // of which the rows of A are looked up
+  Matrix gathered_a;                // where its rows are looked up
+  Integers rows_of_a;
   Integers rows_of_cols[kMaxVectors];
   Integers rows_of_tiles[kMaxTiles];
   Integers rows_of_stores[kMaxStores];  // where rows are put

@@ -8,32 +8,51 @@
 
 namespace epifuse::sm90 {
 
+// Where the rows of a chunk go, -1 for nowhere: lane l keeps that of rows l and l + 32.
+struct RowTargets {
+  int kept[2];
+
+  template <bool kIndexed>
+  __device__ __forceinline__ void find(const abi::Integers& index, int first, int row_end,
+                                       int lane) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = first + i * 32 + lane;
+      long long target = row;
+      if (kIndexed && row < row_end) target = named_row(index, row);
+      const bool exists = row < row_end && (!kIndexed || target < index.num_rows);
+      kept[i] = exists ? static_cast<int>(target) : -1;
+    }
+  }
+};
+
 // A slot's columns of one result, those that the chunk's tile and the result have: 8 lanes take 16
 // bytes each of a row. Staging has unit u of row r at place u ^ r % 8.
-template <class Config, class Element, bool kIndexed>
-__device__ __forceinline__ void copy_slot(const abi::Matrix& to, const abi::Integers& index,
+template <class Config, class Element>
+__device__ __forceinline__ void copy_slot(const abi::Matrix& to, const RowTargets& rows,
                                           const unsigned char* slot, const Chunk& chunk, int column,
-                                          int columns, int row_end, int lane) {
+                                          int columns, int lane) {
   using Storage = typename Element::Storage;
   constexpr int kLanes = 8, kRowsAtOnce = 32 / kLanes, kInUnit = 16 / sizeof(Storage);
   const int unit = lane % kLanes;
   const int count = min(columns - unit * kInUnit, kInUnit);
-  if (count <= 0) return;
   auto* first = static_cast<Storage*>(to.data) + column + unit * kInUnit;
   if constexpr (Config::kBatched) first += offset_of(to.batch, chunk.batch);
-#pragma unroll 1
-  for (int row = lane / kLanes; row < min(kBlockRows, row_end - chunk.row); row += kRowsAtOnce) {
-    const auto* from = reinterpret_cast<const Storage*>(slot + row * 128 + (unit ^ (row & 7)) * 16);
-    long long at = chunk.row + row;
-    if constexpr (kIndexed) {
-      at = named_row(index, at);
-      if (at < 0 || at >= index.num_rows) continue;
-    }
-    Storage* target = first + at * to.row_stride;
-    if (count == kInUnit) {
-      *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(from);
-    } else {
-      for (int e = 0; e < count; ++e) target[e] = from[e];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll 4
+    for (int i = 0; i < 32; i += kRowsAtOnce) {
+      const int row = i + lane / kLanes;
+      const long long target = __shfl_sync(0xffffffffu, rows.kept[half], row);
+      if (target < 0) continue;
+      const auto* from = reinterpret_cast<const Storage*>(slot + (half * 32 + row) * 128 +
+                                                          (unit ^ (row & 7)) * 16);
+      Storage* out = first + target * to.row_stride;
+      if (count == kInUnit) {
+        *reinterpret_cast<uint4*>(out) = *reinterpret_cast<const uint4*>(from);
+      } else {
+        for (int e = 0; e < count; ++e) out[e] = from[e];
+      }
     }
   }
 }
@@ -49,18 +68,20 @@ __device__ __forceinline__ void copy_rows(const abi::GemmParams& p, const unsign
     using Element = decltype(type);
     if (Config::kPlainStores >> i & 1) return;
     constexpr int kColumns = 128 / sizeof(typename Element::Storage);
+    const unsigned char* first = slot;
+    slot += kChunkColumns / kColumns * kSlotBytes;
+    if ((which >> i & 1) == 0) return;
+    const int row_end = row_end_of<Config>(p, chunk);
+    RowTargets rows;
+    if (Config::kIndexedStores >> i & 1) {
+      rows.find<true>(p.rows_of_stores[i], chunk.row, row_end, lane);
+    } else {
+      rows.find<false>(p.rows_of_stores[i], chunk.row, row_end, lane);
+    }
 #pragma unroll
-    for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-      if ((which >> i & 1) == 0) continue;
-      const int columns = min(all_columns - c, kColumns);
-      const int row_end = row_end_of<Config>(p, chunk);
-      if (Config::kIndexedStores >> i & 1) {
-        copy_slot<Config, Element, true>(p.plain_stores[i], p.rows_of_stores[i], slot, chunk,
-                                         chunk.col + c, columns, row_end, lane);
-      } else {
-        copy_slot<Config, Element, false>(p.plain_stores[i], p.groups, slot, chunk, chunk.col + c,
-                                          columns, row_end, lane);
-      }
+    for (int c = 0; c < kChunkColumns; c += kColumns) {
+      copy_slot<Config, Element>(p.plain_stores[i], rows, first + c / kColumns * kSlotBytes, chunk,
+                                 chunk.col + c, min(all_columns - c, kColumns), lane);
     }
   });
 }

@@ -19,6 +19,7 @@
 #include "kernels/integers.cuh"
 #include "kernels/sm90_exchange.cuh"
 #include "kernels/sm90_feed.cuh"
+#include "kernels/sm90_gather.cuh"
 #include "kernels/sm90_transfer.cuh"
 
 namespace epifuse::sm90 {
@@ -135,7 +136,7 @@ class Consumer {
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
   // Where the producer's other warps move operands, the first warp of each consumer transfers.
   using Walk = ConsumerWalk<Config>;
-  static constexpr bool kTransfers = Layout::kAnyShifted && Layout::kStagedDepth > 0;
+  static constexpr bool kTransfers = Layout::kMovesRows && Layout::kStagedDepth > 0;
 
   // This warp's i-th chunk of a tile.
   __device__ __forceinline__ Chunk chunk(int i, const TileWalk<Config>& tile) const {
@@ -331,6 +332,8 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
     cutlass::arch::warpgroup_reg_dealloc<Registers<Config, Epilogue>::kToFeed>();
     if (warp == 0) {
       feed<Config, Epilogue>(p);
+    } else if constexpr (Config::kGathersA) {
+      Gatherer<Config, Epilogue>(p, warp - 1).run();
     } else if (kHasTransfers && warp <= kConsumers) {
       ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
     } else {

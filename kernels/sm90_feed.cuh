@@ -72,7 +72,7 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
   const auto b_mask = static_cast<uint16_t>(((1 << kM) - 1) << kM * rank_n);
   const Steps steps = steps_of<Config>(p);
   if (threadIdx.x == 0) {
-    prefetch(p.a);
+    if constexpr (!Config::kGathersA) prefetch(p.a);
     prefetch(p.b);
     if constexpr (Config::kTwoWidths) prefetch(p.b_narrow);
     if constexpr (Config::kGated && !Config::kAdjacentGates) prefetch(p.second_b);
@@ -94,9 +94,12 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       FullBarrier& barrier = Layout::full(ring.stage);
       const bool narrow_box = Config::kTwoWidths && Config::kBIsKMajor && tiles.is_narrow;
-      barrier.arrive_and_expect_tx(p.a_bytes + Layout::kBBytes - (narrow_box ? 8 * 128 : 0));
-      load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
-          p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
+      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : p.a_bytes) + Layout::kBBytes -
+                                   (narrow_box ? 8 * 128 : 0));
+      if constexpr (!Config::kGathersA) {
+        load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
+            p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
+      }
       load_b<Config>(p, barrier, Layout::b(ring.stage), tiles.n, k, tiles.batch, rank_m, b_mask,
                      narrow_box);
       ring.next();

@@ -27,6 +27,8 @@ struct SharedLayout : Config_ {
   static constexpr int kStagedABytes = Config::kShiftedA ? ARows::kBytes : 0;
   static constexpr int kStagedBytes = kStagedABytes + (Config::kShiftedB ? BRows::kBytes : 0);
   static constexpr bool kAnyShifted = Config::kShiftedA || Config::kShiftedB;
+  // By the producer's other warps, so that consumers have their own chunks to transfer.
+  static constexpr bool kMovesRows = kAnyShifted || Config::kGathersA;
   static constexpr int kNumStagings = kAnyShifted ? abi::kStagings : 0;
   static constexpr int kStagedAt = kB + Config::kStages * kBBytes;
   static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
@@ -50,7 +52,7 @@ struct SharedLayout : Config_ {
   static constexpr int kDrainedAt = kLandedAt + kNumStagings * 8;
   static constexpr int kHandedAt = kDrainedAt + kNumStagings * 8;  // the last tile's second part
   // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
-  static constexpr bool kLoadsWait = kLoadDepth > 0 && !kAnyShifted;
+  static constexpr bool kLoadsWait = kLoadDepth > 0 && !kMovesRows;
   static constexpr int kUnderwayAt = kHandedAt + (Config::kSharesLast ? 8 : 0);
   static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
   static constexpr int kBytes = kBarriersEnd + (Config::kGrouped ? kGroupBytes : 0);
@@ -58,7 +60,8 @@ struct SharedLayout : Config_ {
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not.
   static constexpr int kFullArrivals =
-      kAnyShifted ? kMovers + !Config::kShiftedA + !Config::kShiftedB : 1;
+      kAnyShifted ? kMovers + !Config::kShiftedA + !Config::kShiftedB
+                  : (Config::kGathersA ? kMovers + 1 : 1);
 
   // What is exchanged takes the place of the stages (kernels/sm90_exchange.cuh): the last tile's
   // second part, or a tile's partial sums.

@@ -23,6 +23,7 @@ struct UsualConfig {
   static constexpr int kClusterM = 1, kClusterN = 1;
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
   static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
+  static constexpr bool kGathersA = false;  // its rows are looked up
   // Bit i: its rows are looked up, or put where an index says.
   static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
   static constexpr bool kInPlace = false;      // results are staged where full-size loads were

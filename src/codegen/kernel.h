@@ -41,6 +41,7 @@ struct GemmConfig {
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile
   int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
   bool grouped = false;              // rows belong to groups, whose ends are in shared memory
+  bool gathers = false;              // rows of a are looked up
   bool operator==(const GemmConfig&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.

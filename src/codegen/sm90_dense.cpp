@@ -208,6 +208,7 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
       "bits: read element by element");
   add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,
       "bits: written element by element");
+  add(config.gathers, "bool kGathersA", true, "its rows are looked up");
   const IndexedRows indexed = indexed_rows(step.epilogue);
   add(indexed.cols != 0, "unsigned kIndexedCols", indexed.cols, "bits: rows are looked up");
   add(indexed.tiles != 0, "unsigned kIndexedTiles", indexed.tiles, "bits: rows are looked up");

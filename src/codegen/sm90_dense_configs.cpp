@@ -26,6 +26,7 @@ constexpr int kFewestStages = 3;
 constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
 constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
+constexpr int kMostAccumulatorsOfGather = 160;
 
 // The candidates; stages and depths follow from the epilogue.
 struct Shape {
@@ -113,7 +114,7 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   return kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
                        rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
          staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
-         (loads > 0 && !variant.is_shifted() ? kBarrierBytes : 0) +
+         (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0) +
          (config.grouped ? kGroupBytes : 0);
 }
 
@@ -163,6 +164,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   const int slots = p.load_slots + p.store_slots;
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (grouped && p.products > 1 && p.store_slots > 1) return false;
+  if (gemm.a.lookup >= 0 && accumulators(shape) > kMostAccumulatorsOfGather) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape, p.products);
@@ -184,7 +186,11 @@ bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& 
 
 // How many tiles there are is not known when a kernel starts, so none are made to fill whole waves,
 // and no cluster is started for one of them.
-bool suits_groups(const Shape& shape) { return !shape.two_widths && shape.split_k == 1; }
+// Rows that are looked up come to one CTA.
+bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
+  if (gemm.a.lookup >= 0 && shape.cluster_m * shape.cluster_n > 1) return false;
+  return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
+}
 
 bool takes_shifted_rows(const GemmConfig& config) {
   if (cluster_size(config) != 1 || config.two_widths) return false;
@@ -261,6 +267,7 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   config.split_k = shape.split_k;
   config.products = epilogue.num_accumulators;
   config.grouped = step.gemm.is_grouped();
+  config.gathers = step.gemm.a.lookup >= 0;
   if (config.grouped) config.shares_last = false;
   const bool in_ring = loads_in_ring(epilogue, config, {});
   config.in_place = !in_ring && can_stage_in_place(epilogue);
@@ -307,6 +314,7 @@ bool is_single(const GemmConfig& config) { return !config.cooperative && config.
 bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
   const int slots = load_slots(epilogue, variant.plain_loads);
   if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
+  if (config.gathers) return false;
   constexpr int kRowsOfSlot = kSlotBytes / kRowBytes;
   return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
 }
@@ -365,7 +373,7 @@ std::vector<GemmConfig> configs(const FusedGemm& given, const TargetInfo& target
       continue;
     }
     if (!suits_gate(shape, step.gemm, registers)) continue;
-    if (step.gemm.is_grouped() && !suits_groups(shape)) continue;
+    if (!suits_groups(shape, step.gemm)) continue;
     const GemmConfig config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);

@@ -18,6 +18,8 @@ using plan::Access;
 using plan::FusedGemm;
 using plan::WhyNot;
 
+constexpr std::size_t kGatheredBytes = 2;  // an element
+
 bool is_indexed(const plan::Load& load) { return load.lookup >= 0 && !load.by_group; }
 
 // Of a load whose rows are looked up.
@@ -45,8 +47,14 @@ std::optional<WhyNot> why_not_lookup(const plan::Plan& plan, const plan::GemmDes
 std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& step) {
   const plan::GemmDesc& gemm = step.gemm;
   if (gemm.a.lookup >= 0) {
-    return WhyNot{"looked_up_rows", fmt::format("rows of {} are looked up.",
-                                                plan.graph[gemm.a.value].name)};
+    const std::string& name = plan.graph[gemm.a.value].name;
+    const auto found = ir::lookup(plan.graph, gemm.a.value);
+    const bool by_rows = found && found->dim == 0 && gemm.a.major == plan::Major::k;
+    if (!by_rows || size_bytes(gemm.a.dtype) != kGatheredBytes) {
+      return WhyNot{"looked_up_rows",
+                    fmt::format("{} is looked up, which takes rows along K of 16-bit elements.",
+                                name)};
+    }
   }
   for (const plan::Load& load : step.epilogue.loads) {
     if (load.lookup < 0) continue;

@@ -212,7 +212,7 @@ class Binder {
     if (variant_.shifted_a) {
       add_shifted_operand(offsetof(abi::ShiftedGemmParams, a), 0, views_.a, a, config_.tile_m,
                           all_params_.a);
-    } else {
+    } else if (!config_.gathers) {
       add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, rows_of_box(a));
     }
     params_.a_bytes = rows_of_box(a) * config_.cluster_n * kSwizzleBytes;
@@ -316,6 +316,10 @@ class Binder {
       return kernel_integers(plan.graph, plan.graph[node], bound_);
     };
     if (step_.gemm.is_grouped()) params_.groups = integers(step_.gemm.matmul);
+    if (config_.gathers) {
+      params_.gathered_a = plain_matrix(views_.a);
+      params_.rows_of_a = integers(step_.gemm.a.lookup);
+    }
     int cols = 0, tiles = 0, stores = 0;
     for (const plan::Load& load : step_.epilogue.loads) {
       const bool is_indexed = load.lookup >= 0 && !load.by_group;

@@ -60,6 +60,7 @@ std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& confi
       end_of(offsetof(GemmParams, plain_stores),
              variant.plain_stores != 0 || config.grouped ? num_stores : 0, sizeof(abi::Matrix)),
       end_of(offsetof(GemmParams, groups), config.grouped, sizeof(abi::Integers)),
+      end_of(offsetof(GemmParams, rows_of_a), config.gathers, sizeof(abi::Integers)),
       end_of(offsetof(GemmParams, rows_of_cols), reaches(indexed.cols), sizeof(abi::Integers)),
       end_of(offsetof(GemmParams, rows_of_tiles), reaches(indexed.tiles), sizeof(abi::Integers)),
       end_of(offsetof(GemmParams, rows_of_stores), reaches(indexed.stores), sizeof(abi::Integers)),

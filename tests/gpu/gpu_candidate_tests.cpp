@@ -30,17 +30,19 @@ constexpr const char* kGraphs[] = {
     "access_mixed_dtypes",    "access_residuals",     "access_three_dtypes",
     "bmm_per_batch_epilogue", "gated_batched",        "gated_bias_preact",
     "gated_halves_nn",        "gated_interleaved_nn", "gated_oai_preact",
-    "gated_reduced",          "gated_separate",       "matmul_tn_epilogue",
+    "gated_reduced",          "gated_separate",       "grouped_halves",
+    "grouped_moe_up",         "grouped_padded",       "grouped_put",
+    "matmul_tn_epilogue",
     "outputs_mixed_dtypes",   "preact_gelu_erf",      "preact_gelu_tanh_residual",
     "reduce_col_max",         "reduce_residual_rows", "reduce_row_sum",
     "residual_layer_scale",
 };
 // The last one has more tiles of the largest config than there are multiprocessors.
 const Sizes kSizes[] = {
-    {{"M", 1}, {"N", 8}, {"K", 8}, {"B", 1}},
-    {{"M", 130}, {"N", 264}, {"K", 136}, {"B", 3}},
-    {{"M", 515}, {"N", 1160}, {"K", 72}, {"B", 2}},
-    {{"M", 2200}, {"N", 4104}, {"K", 200}, {"B", 1}},
+    {{"M", 1}, {"N", 8}, {"K", 8}, {"B", 1}, {"T", 1}, {"G", 1}, {"S", 1}, {"R", 1}},
+    {{"M", 130}, {"N", 264}, {"K", 136}, {"B", 3}, {"T", 130}, {"G", 3}, {"S", 50}, {"R", 7}},
+    {{"M", 515}, {"N", 1160}, {"K", 72}, {"B", 2}, {"T", 515}, {"G", 40}, {"S", 515}, {"R", 600}},
+    {{"M", 2200}, {"N", 4104}, {"K", 200}, {"B", 1}, {"T", 2200}, {"G", 9}, {"S", 300}, {"R", 300}},
 };
 
 class Candidates {
@@ -138,7 +140,7 @@ TEST_P(GpuCandidates, AreRightAtOddSizes) {
     SCOPED_TRACE(fmt::format("{}x{}x{}", sizes.at("M"), sizes.at("N"), sizes.at("K")));
     num_run += Candidates(graph, sizes, context, target, jit).check_all();
   }
-  EXPECT_GT(num_run, 30);  // of all configs at each of the sizes, those that fit
+  EXPECT_GT(num_run, 20);  // of all configs at each of the sizes, those that fit
   fmt::print("{}: {} runs\n", GetParam(), num_run);
 }
 
