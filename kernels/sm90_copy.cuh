@@ -20,7 +20,8 @@ struct RowTargets {
       const int row = first + i * 32 + lane;
       long long target = row;
       if (kIndexed && row < row_end) target = named_row(index, row);
-      const bool exists = row < row_end && (!kIndexed || target < index.num_rows);
+      const bool is_named = !kIndexed || (target >= 0 && target < index.num_rows);
+      const bool exists = row < row_end && is_named;
       kept[i] = exists ? static_cast<int>(target) : -1;
     }
   }

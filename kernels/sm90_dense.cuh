@@ -207,6 +207,7 @@ class Consumer {
 #pragma unroll 1
     for (int k = 0; k < steps; ++k) {
       Layout::full(ring_.stage).wait(ring_.phase);
+      if constexpr (Config::kGathersA) cutlass::arch::fence_view_async_shared();
       fence(acc);
       cute::warpgroup_arrive();
       const uint64_t a = descriptor<Config::kAIsKMajor>(Layout::a(0)) +

@@ -1,9 +1,7 @@
 // Rows of A that are looked up: no box of a tensor map has them, so the warps beside the producer
-// copy them to the stages, 16 bytes at a time, by cp.async.
-//
-// The copies of some steps are under way at once. Those of a step are known to have landed when as
-// many have been started after them; only then are the consumers told, as wgmma reads through
-// another proxy, which the warp that wrote has to make aware of it.
+// copy them to the stages, 16 bytes at a time, by cp.async. A stage's barrier counts every lane of
+// them, which arrives when its copies have landed. As wgmma reads through another proxy, consumers
+// fence before they multiply: a fence here would wait for all copies under way.
 #pragma once
 
 #include "kernels/integers.cuh"
@@ -13,41 +11,44 @@
 
 namespace epifuse::sm90 {
 
-// `bytes` of 16 from global to shared memory; the rest of the 16 become zeros.
-__device__ __forceinline__ void copy_async(void* shared, const void* global, int bytes) {
+// 16 bytes from global to shared memory; of the first so many, the rest become zeros.
+__device__ __forceinline__ void copy_async(uint32_t shared, const unsigned char* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared), "l"(global) : "memory");
+}
+__device__ __forceinline__ void copy_async(uint32_t shared, const unsigned char* global,
+                                           int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(cute::cast_smem_ptr_to_uint(shared)), "l"(global), "r"(bytes)
+               : "r"(shared), "l"(global), "r"(bytes)
                : "memory");
 }
-__device__ __forceinline__ void end_copies_of_step() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-// Until the copies of all but the last kLeft steps have landed.
-template <int kLeft>
-__device__ __forceinline__ void await_copies() {
-  asm volatile("cp.async.wait_group %0;" : : "n"(kLeft) : "memory");
+// Arrives on a barrier once all copies that this thread has started have landed.
+__device__ __forceinline__ void arrive_after_copies(const FullBarrier& barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"
+               :
+               : "r"(cute::cast_smem_ptr_to_uint(&barrier))
+               : "memory");
 }
 
-// One of kMovers warps; they take turns at four rows of a tile, 8 lanes each. A lane keeps the
-// numbers of a row in 32, and lanes give them to those that copy: all of them, or their addresses,
-// would take more registers than this warp has.
+// One of kMovers warps; they take turns at four rows of a tile, 8 lanes each. A lane keeps where it
+// reads of each of its rows: a turn then is an addition and a copy, and there are 1100 clocks at
+// most for all turns of a step.
 template <class Config, class Epilogue>
 class Gatherer {
   using Layout = SharedLayout<Config, Epilogue>;
-  static constexpr int kUnits = 8, kInUnit = 8, kRowsAtOnce = 32 / kUnits;  // of 16 bytes
-  static constexpr int kTurns = (Config::kTileM / kRowsAtOnce + kMovers - 1) / kMovers;
-  static constexpr int kTurnsOfKept = 32 / kRowsAtOnce;
-  static constexpr int kKept = (kTurns + kTurnsOfKept - 1) / kTurnsOfKept;
-  static constexpr int kUnderway = Config::kStages > 6 ? 4 : Config::kStages - 2;  // steps
-  static_assert(Config::kAIsKMajor && Config::kTileK == kUnits * kInUnit);
+  static constexpr int kUnits = 8, kRowsAtOnce = 32 / kUnits, kUnitBytes = 16;
+  static constexpr int kRowsOfTurn = kRowsAtOnce * kMovers;
+  static constexpr int kTurns = (Config::kTileM + kRowsOfTurn - 1) / kRowsOfTurn;
+  static constexpr int kStepBytes = kUnits * kUnitBytes, kElementBytes = 2;
+  static_assert(Config::kAIsKMajor && Config::kTileK * kElementBytes == kStepBytes);
 
  public:
   __device__ __forceinline__ Gatherer(const abi::GemmParams& p, int mover)
-      : p_(p), mover_(mover), lane_(threadIdx.x & 31) {}
+      : p_(p), row_(mover * kRowsAtOnce + (threadIdx.x & 31) / kUnits), unit_(threadIdx.x % kUnits) {}
 
   __device__ __forceinline__ void run() {
     const int steps = steps_of<Config>(p_).count;
+    const int whole_steps = p_.k / Config::kTileK;
     start<Config>(p_);
     TileWalk<Config> tiles;
 #pragma unroll 1
@@ -55,71 +56,57 @@ class Gatherer {
       find_rows(tiles);
 #pragma unroll 1
       for (int i = 0; i < steps; ++i) {
-        copy(i * Config::kTileK);
-        if (num_untold_ == kUnderway) {
-          await_copies<kUnderway>();
-          tell();
+        Layout::empty(ring_.stage).wait(ring_.phase ^ 1);
+        if (i < whole_steps) {
+          copy<true>(i);
         } else {
-          ++num_untold_;
+          copy<false>(i);
         }
+        arrive_after_copies(Layout::full(ring_.stage));
+        ring_.next();
       }
     }
-    await_copies<0>();
-    for (; num_untold_ > 0; --num_untold_) tell();
   }
 
  private:
-  // Of the tile: the row that the warp's lanes copy in a turn.
-  __device__ __forceinline__ int row_of(int turn, int in_turn) const {
-    return (turn * kMovers + mover_) * kRowsAtOnce + in_turn;
-  }
-
   // Rows behind the group's end are not written: any will do.
   __device__ __forceinline__ void find_rows(const TileWalk<Config>& tiles) {
+    const auto* first = static_cast<const unsigned char*>(p_.gathered_a.data) + unit_ * kUnitBytes;
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      const int turn = i * kTurnsOfKept + lane_ / kRowsAtOnce;
-      const int row = tiles.m + row_of(turn, lane_ % kRowsAtOnce);
-      kept_[i] = static_cast<int>(row_to_read(p_.rows_of_a, min(row, tiles.group.row_end - 1)));
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const int row = min(tiles.m + turn * kRowsOfTurn + row_, tiles.group.row_end - 1);
+      from_[turn] =
+          first + row_to_read(p_.rows_of_a, row) * p_.gathered_a.row_stride * kElementBytes;
     }
   }
 
-  // Columns k and behind, of all rows.
-  __device__ __forceinline__ void copy(int k) {
-    Layout::empty(ring_.stage).wait(ring_.phase ^ 1);
-    const int unit = lane_ % kUnits, column = k + unit * kInUnit;
-    const int bytes = max(min(p_.k - column, kInUnit), 0) * 2;
-    const auto* first = static_cast<const uint16_t*>(p_.gathered_a.data) + (bytes > 0 ? column : 0);
-    unsigned char* stage = Layout::a(ring_.stage);
+  // A step of all rows. Staging has unit u of row r at place u ^ r % 8; rows of a turn and of the
+  // next but one are a multiple of 8 apart.
+  template <bool kWhole>
+  __device__ __forceinline__ void copy(int step) {
+    const uint32_t stage = cute::cast_smem_ptr_to_uint(Layout::a(ring_.stage)) + row_ * kStepBytes;
+    const uint32_t even = stage + (unit_ ^ (row_ & 7)) * kUnitBytes;
+    const uint32_t odd = stage + (unit_ ^ (row_ + kRowsOfTurn & 7)) * kUnitBytes;
+    const int left = p_.k * kElementBytes - step * kStepBytes - unit_ * kUnitBytes;
+    const int bytes = max(min(left, kUnitBytes), 0);
+    const int offset = kWhole || bytes > 0 ? step * kStepBytes : 0;
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-#pragma unroll 4
-      for (int turn = i * kTurnsOfKept; turn < min((i + 1) * kTurnsOfKept, kTurns); ++turn) {
-        const int kept = turn % kTurnsOfKept * kRowsAtOnce + lane_ / kUnits;
-        const long long from = __shfl_sync(0xffffffffu, kept_[i], kept);
-        const int row = row_of(turn, lane_ / kUnits);
-        if (row >= Config::kTileM) continue;
-        copy_async(stage + row * 128 + (unit ^ (row & 7)) * 16,
-                   first + from * p_.gathered_a.row_stride, bytes);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const bool may_be_outside = (turn + 1) * kRowsOfTurn > Config::kTileM;
+      if (may_be_outside && turn * kRowsOfTurn + row_ >= Config::kTileM) continue;
+      const uint32_t to = (turn % 2 == 0 ? even : odd) + turn * kRowsOfTurn * kStepBytes;
+      if constexpr (kWhole) {
+        copy_async(to, from_[turn] + offset);
+      } else {
+        copy_async(to, from_[turn] + offset, bytes);
       }
     }
-    end_copies_of_step();
-    ring_.next();
-  }
-
-  // The consumers, that this warp's part of the oldest stage is there.
-  __device__ __forceinline__ void tell() {
-    cutlass::arch::fence_view_async_shared();
-    __syncwarp();
-    if (lane_ == 0) Layout::full(told_.stage).arrive();
-    told_.next();
   }
 
   const abi::GemmParams& p_;
-  int mover_, lane_;
-  int kept_[kKept];
-  int num_untold_ = 0;  // steps
-  RingPosition<Config::kStages> ring_, told_;
+  int row_, unit_;  // of the tile, in the first turn; of the row
+  const unsigned char* from_[kTurns];
+  RingPosition<Config::kStages> ring_;
 };
 
 }  // namespace epifuse::sm90

@@ -58,10 +58,11 @@ struct SharedLayout : Config_ {
   static constexpr int kBytes = kBarriersEnd + (Config::kGrouped ? kGroupBytes : 0);
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
 
-  // That fill a stage: the producer's for what lands in order, the movers' for what does not.
+  // That fill a stage: the producer's for what lands in order, the movers' for what does not, one
+  // of each lane for what it copies.
   static constexpr int kFullArrivals =
       kAnyShifted ? kMovers + !Config::kShiftedA + !Config::kShiftedB
-                  : (Config::kGathersA ? kMovers + 1 : 1);
+                  : (Config::kGathersA ? kMovers * 32 + 1 : 1);
 
   // What is exchanged takes the place of the stages (kernels/sm90_exchange.cuh): the last tile's
   // second part, or a tile's partial sums.

@@ -40,6 +40,7 @@ plan::FusedGemm paired(plan::FusedGemm step, const GemmVariant& variant);
 plan::FusedGemm as_compiled(plan::FusedGemm step, const GemmVariant& variant);
 // Why the kernel cannot take the groups of a step, or rows that it looks up.
 std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
+std::optional<plan::WhyNot> why_not_groups(std::int64_t num_groups);
 // Bit i: rows of the i-th column load, full-size load or full-size store go by an index.
 struct IndexedRows {
   unsigned cols = 0, tiles = 0, stores = 0;

@@ -56,6 +56,9 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
                                 name)};
     }
   }
+  if (const auto groups = gemm.num_groups.constant(); gemm.is_grouped() && groups) {
+    if (auto no = why_not_groups(*groups)) return no;
+  }
   for (const plan::Load& load : step.epilogue.loads) {
     if (load.lookup < 0) continue;
     if (auto no = why_not_lookup(plan, gemm, load)) return no;
@@ -70,6 +73,12 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
     }
   }
   return std::nullopt;
+}
+
+std::optional<WhyNot> why_not_groups(std::int64_t num_groups) {
+  if (num_groups <= abi::kMaxGroups) return std::nullopt;
+  return WhyNot{"too_many_groups", fmt::format("there are {} groups; kernels keep the ends of {}.",
+                                               num_groups, abi::kMaxGroups)};
 }
 
 FusedGemm as_compiled(FusedGemm step, const GemmVariant& variant) {

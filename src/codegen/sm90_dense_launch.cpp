@@ -385,9 +385,8 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   }
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const plan::GemmDesc& gemm = step.gemm;
-  if (gemm.is_grouped() && views->batch_inner * views->batch_outer > abi::kMaxGroups) {
-    return WhyNot{"too_many_groups", fmt::format("there are {} groups; kernels keep the ends of {}.",
-                                                 views->batch_inner, abi::kMaxGroups)};
+  if (gemm.is_grouped()) {
+    if (auto no = why_not_groups(products)) return no;
   }
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
     if (!is_shifted(operand, view)) return std::optional<WhyNot>();

@@ -5,6 +5,7 @@ import torch
 from close import assert_no_further_than_eager, in_float64
 from test_backend import Mlp, Views, compiled
 from torch import nn
+from torch.nn import functional as F
 
 import epifuse.torch
 from epifuse import _native
@@ -98,3 +99,27 @@ def test_gradients():
     for parameter, want in zip(model.parameters(), exact):
         scale = want.abs().max()
         assert (parameter.grad - want).abs().max() <= 1e-2 * scale
+
+
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this PyTorch has no grouped_mm")
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("kind", ["mixtral", "gpt-oss"])
+def test_experts(kind, mode):
+    from test_experts import WIDTH, Experts, assert_right, swiglu, swiglu_oai
+
+    if kind == "mixtral":
+        model, epilogues = Experts(8, 2, swiglu, False, False), ["swiglu", "col_scale"]
+    else:
+        model = Experts(32, 4, swiglu_oai, True, True)
+        epilogues = ["bias+swiglu_oai", "bias+col_scale"]
+    model = model.cuda().requires_grad_(False)
+
+    def routed(num_tokens):
+        return torch.randn(num_tokens, WIDTH, device="cuda", dtype=torch.bfloat16)
+
+    report = epifuse.torch.explain(model, routed(37))
+    assert [k.epilogue for k in report.kernels if "grouped" in k.graph] == epilogues
+    run = compiled(model, mode=mode)
+    for _ in range(20):  # another routing each time, under one CUDA graph where the mode has them
+        assert_right(model, run, routed(37))
+    assert_right(model, run, routed(37)[:1].expand(37, WIDTH).contiguous())

@@ -61,7 +61,7 @@ class Experts(nn.Module):
         y = self.linear(self.gate(h), self.down, self.down_bias, ends, ids)
         y = y * weights.reshape(-1)[order].unsqueeze(-1)
         place = torch.empty_like(order)
-        place[order] = torch.arange(order.shape[0])
+        place[order] = torch.arange(order.shape[0], device=x.device)
         return y[place].view(x.shape[0], self.top_k, WIDTH).sum(1)
 
     def exactly(self, x):
@@ -71,7 +71,7 @@ class Experts(nn.Module):
                     for w in (self.up, self.down))  # fmt: skip
         rows = []
         for token in range(x.shape[0]):
-            total = torch.zeros(WIDTH, dtype=torch.float64)
+            total = torch.zeros(WIDTH, dtype=torch.float64, device=x.device)
             for weight, expert in zip(weights[token], chosen[token].long()):
                 h = x[token].double() @ up[expert]
                 h = h if self.up_bias is None else h + self.up_bias[expert].double()

@@ -67,9 +67,6 @@ def mm(emit: Emitter, args: Args) -> Operand:
 
 def grouped_mm(emit: Emitter, args: Args) -> Operand:
     """Rows of groups, which end where `offs` says, each group by a matrix of its own."""
-    if emit.tensor(emit.node).device.type == "cuda":
-        raise Refusal("grouped_mm", f"{emit.what} multiplies groups of rows, which kernels of "
-                                    "epifuse do on CPUs alone.")  # fmt: skip
     if args["bias"] is not None or args["offs"] is None:
         raise Refusal("option", f"{emit.what} has a bias, or no ends of groups.")
     x, w = emit.value(args["self"]), emit.value(args["mat2"])

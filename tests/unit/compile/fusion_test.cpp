@@ -109,9 +109,14 @@ TEST(Fusion, ExpertsLookTheirRowsUpThemselves) {
   EXPECT_EQ(found(kExperts, {.whole = {{"xt", "h"}, {"bt", "a"}}, .in_memory = {"y"}}), kernel);
 }
 
-TEST(Fusion, GroupsStayWithTheHostOnGpus) {
+TEST(Fusion, ExpertsAreOneKernelOnGpusWhereAFamilyTakesThem) {
   EXPECT_EQ(found(kExperts, {.in_memory = {"y"}}, kHopper),
-            "h: groups\na: groups\nf: groups\nc: groups\ny: groups\n");
+            "matmul_bias_col_scale(x, rows, w, e, b, p) -> y[T, N]: h a f c y\n");
+  std::string many = kExperts;
+  for (std::size_t at; (at = many.find("[G")) != std::string::npos;) many.replace(at, 2, "[513");
+  EXPECT_EQ(found(many, {.in_memory = {"y"}}, kHopper),
+            "h: too_many_groups\na: too_many_groups\nf: too_many_groups\nc: too_many_groups\n"
+            "y: too_many_groups\n");
 }
 
 TEST(Fusion, PartsOfAnOpGoTogether) {
