@@ -1,4 +1,4 @@
-"""Groups of rows: ours against PyTorch's bare products in one run, into the rows of suite `grouped`.
+"""Groups of rows: ours against PyTorch's bare products in one run; rows of suite `grouped`.
 
     python3 bench/experts.py bench/results/h200.json [--commit HASH] [--filter TEXT]
 
@@ -53,6 +53,7 @@ def tokens_of_experts(seed):
 
 
 EVEN, UNEVEN = [1024] * 8, [1, 0, 4000, 37, 0, 1500, 129, 2525]
+NEARLY_EVEN = [300, 210, 256, 190, 280, 301, 255, 256]
 POINTS = [
     Point("even", EVEN, 2048, 2048, "bias+swiglu_oai", baselines=("bmm", "grouped_mm")),
     Point("even", EVEN, 2048, 2048, "bias+swiglu_oai+preact", baselines=("bmm", "grouped_mm")),
@@ -71,8 +72,8 @@ POINTS = [
           ("copy", "grouped_mm")),
     Point("gpt_oss_experts", tokens_of_experts(2), 2880, 2880, "gather+bias+swiglu_oai+preact",
           "kn", ("copy", "grouped_mm")),
-    Point("mixtral_experts", [300, 210, 256, 190, 280, 301, 255, 256], 14336, 4096, "gather+swiglu"),
-    Point("mixtral_experts", [300, 210, 256, 190, 280, 301, 255, 256], 4096, 14336, "put"),
+    Point("mixtral_experts", NEARLY_EVEN, 14336, 4096, "gather+swiglu"),
+    Point("mixtral_experts", NEARLY_EVEN, 4096, 14336, "put"),
 ]  # fmt: skip
 
 
@@ -103,7 +104,8 @@ def graph_of(point):
     else:
         lines += [f"y = put_rows h0, place [T, {n}]"]
     body = "\n".join("  " + line for line in lines)
-    return f"graph experts({', '.join(inputs)}) {{\n{body}\n  return {', '.join([*results, 'y'])}\n}}\n"
+    returned = ", ".join([*results, "y"])
+    return f"graph experts({', '.join(inputs)}) {{\n{body}\n  return {returned}\n}}\n"
 
 
 def tensors_of(point):
@@ -137,7 +139,8 @@ def ours(point, tensors, outputs):
     kernel = _native.kernel(graph_of(point), options)
 
     def described(values):
-        described = [_native.Tensor.of(t.data_ptr(), NAMES[t.dtype], t.shape, t.stride()) for t in values]
+        described = [_native.Tensor.of(t.data_ptr(), NAMES[t.dtype], t.shape, t.stride())
+                     for t in values]  # fmt: skip
         return (_native.Tensor * len(described))(*described), described
 
     inputs, kept = described(tensors.values())

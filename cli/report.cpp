@@ -132,6 +132,29 @@ std::string models_section(const json& rows) {
          rule(4) + lines;
 }
 
+// Groups of rows, over PyTorch's bare products of the same groups.
+std::string grouped_section(const json& rows) {
+  std::string lines;
+  for (const json& row : rows) {
+    if (row.at("suite") != "grouped") continue;
+    const auto number = [&](const char* key) { return row.at(key).get<std::int64_t>(); };
+    const auto word = [&](const char* key) { return row.at(key).get<std::string>(); };
+    lines +=
+        fmt::format("| {} | {} of {}x{}x{} | {} | {:.1f} us | {} | {} |\n", word("workload"),
+                    number("groups"), number("m"), number("n"), number("k"), word("epilogue"),
+                    row.at("us").get<double>(), word("baseline"),
+                    cell({row.at("ratio").get<double>(), row.at("ratio_sustained").get<double>()}));
+  }
+  if (lines.empty()) return "";
+  return "\n## Groups of rows (`grouped`)\n\nMixtures of experts: rows of all groups x columns of "
+         "the result x K. `gather` reads rows of A by an index, `put`\nwrites rows where an index "
+         "says, `nn` has weights as [groups, K, N]. Over `torch.bmm`, `torch._grouped_mm`, both "
+         "bare, and a\ncopy of the weights on the device, which reads and writes what the kernel "
+         "has to read.\n\n| workload | groups of m x n x k | epilogue | epifuse | over | time / "
+         "that |\n" +
+         rule(6) + lines;
+}
+
 // What stands alone: times of the host.
 std::string host_section(const json& rows) {
   std::string lines;
@@ -181,7 +204,7 @@ std::string report_markdown(const json& rows, const std::string& rows_link,
       rows_link);
   try {
     for (const ReportTable& table : report_tables(rows)) out += suite_section(table, plot_link);
-    return out + models_section(rows) + host_section(rows) + sources(rows);
+    return out + grouped_section(rows) + models_section(rows) + host_section(rows) + sources(rows);
   } catch (const json::exception& error) {
     throw ArgumentError(fmt::format("expected a list of result rows: {}", error.what()));
   }

@@ -11,7 +11,6 @@ constexpr int kMaxScalars = 8;  // scalar loads, and as many parameters
 constexpr int kMaxTailLoads = 12;
 constexpr int kMaxTailStores = 4;
 constexpr int kMaxRank = 6;
-constexpr int kMaxGroups = 512;  // of rows, of a grouped product
 
 // Integers in memory: data[i * stride]. An index names rows of the `num_rows` there are; of groups
 // of rows, of which there are `num_rows`, they are the ends, or how many rows each has.

@@ -1,5 +1,5 @@
-// Results that no box of a tensor map fits: rows of a chunk that has rows of another group, or none,
-// and rows that are put where an index says. A warp copies them from staging by hand.
+// Results that no box of a tensor map fits: rows of a chunk that has rows of another group, or
+// none, and rows that are put where an index says. A warp copies them from staging by hand.
 #pragma once
 
 #include "kernels/integers.cuh"

@@ -44,7 +44,9 @@ class Gatherer {
 
  public:
   __device__ __forceinline__ Gatherer(const abi::GemmParams& p, int mover)
-      : p_(p), row_(mover * kRowsAtOnce + (threadIdx.x & 31) / kUnits), unit_(threadIdx.x % kUnits) {}
+      : p_(p),
+        row_(mover * kRowsAtOnce + (threadIdx.x & 31) / kUnits),
+        unit_(threadIdx.x % kUnits) {}
 
   __device__ __forceinline__ void run() {
     const int steps = steps_of<Config>(p_).count;

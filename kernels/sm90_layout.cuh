@@ -11,7 +11,7 @@ constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
 
 // In this order: stages of A, stages of B, staging of shifted operands, of stores and of loads
-// (kStoresAt, kLoadsAt), row vectors, barriers, ends of groups.
+// (kStoresAt, kLoadsAt), row vectors, barriers.
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
@@ -54,15 +54,14 @@ struct SharedLayout : Config_ {
   // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
   static constexpr bool kLoadsWait = kLoadDepth > 0 && !kMovesRows;
   static constexpr int kUnderwayAt = kHandedAt + (Config::kSharesLast ? 8 : 0);
-  static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
-  static constexpr int kBytes = kBarriersEnd + (Config::kGrouped ? kGroupBytes : 0);
+  static constexpr int kBytes = kUnderwayAt + (kLoadsWait ? 8 : 0);
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not, one
   // of each lane for what it copies.
-  static constexpr int kFullArrivals =
-      kAnyShifted ? kMovers + !Config::kShiftedA + !Config::kShiftedB
-                  : (Config::kGathersA ? kMovers * 32 + 1 : 1);
+  static constexpr int kFullArrivals = kAnyShifted
+                                           ? kMovers + !Config::kShiftedA + !Config::kShiftedB
+                                           : (Config::kGathersA ? kMovers * 32 + 1 : 1);
 
   // What is exchanged takes the place of the stages (kernels/sm90_exchange.cuh): the last tile's
   // second part, or a tile's partial sums.

@@ -2,7 +2,6 @@
 // tile, so that it can ask for operands as soon as all have met.
 #pragma once
 
-#include "kernels/integers.cuh"
 #include "kernels/sm90_layout.cuh"
 #include "kernels/sm90_walk.cuh"
 
@@ -38,7 +37,7 @@ __device__ __forceinline__ void init_barriers(int first) {
 template <class Config, class Epilogue>
 __device__ __forceinline__ void prepare(int warp) {
   using Layout = SharedLayout<Config, Epilogue>;
-  constexpr int kBarriers = (Layout::kBarriersEnd - Layout::kFullAt) / 8;
+  constexpr int kBarriers = (Layout::kBytes - Layout::kFullAt) / 8;
   constexpr int kEach = (kBarriers + kPreparers - 1) / kPreparers;
   const int first = (warp - 1) * kEach;
   if (warp > 0 && (threadIdx.x & 31) == 0) {
@@ -55,16 +54,6 @@ __device__ __forceinline__ void prepare(int warp) {
   }
 }
 
-// By all threads of the CTA. Ends outside of the rows there are must not lead out of memory.
-template <class Config>
-__device__ __forceinline__ void read_groups(const abi::GemmParams& p) {
-  for (int i = static_cast<int>(threadIdx.x); i < p.groups.num_rows; i += static_cast<int>(blockDim.x)) {
-    const long long end = integer_at(p.groups, i);
-    group_ends<Config>()[i] = end < 0 ? 0 : end < p.m ? static_cast<int>(end) : p.m;
-  }
-  __syncthreads();
-}
-
 // After `prepare`. From here on barriers may be used, and what earlier kernels wrote may be read.
 template <class Config>
 __device__ __forceinline__ void start(const abi::GemmParams& p) {
@@ -75,7 +64,6 @@ __device__ __forceinline__ void start(const abi::GemmParams& p) {
   }
   if (p.lets_next_start) allow_next_kernel();
   await_previous_kernel();
-  if constexpr (Config::kGrouped) read_groups<Config>(p);
 }
 
 }  // namespace epifuse::sm90

@@ -23,7 +23,7 @@ struct UsualConfig {
   static constexpr int kClusterM = 1, kClusterN = 1;
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
   static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
-  static constexpr bool kGathersA = false;  // its rows are looked up
+  static constexpr bool kGathersA = false;                      // its rows are looked up
   // Bit i: its rows are looked up, or put where an index says.
   static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
   static constexpr bool kInPlace = false;      // results are staged where full-size loads were
@@ -172,8 +172,8 @@ struct ConsumerWalk : TileWalk<Config> {
   Part part = Part::whole;
 
   // False when there is nothing to do.
-  __device__ __forceinline__ bool begin(const abi::GemmParams& p, int group) {
-    number = this->first() + (Config::kCooperative ? 0 : group * this->step());
+  __device__ __forceinline__ bool begin(const abi::GemmParams& p, int consumer) {
+    number = this->first() + (Config::kCooperative ? 0 : consumer * this->step());
     return enter(p);
   }
   __device__ __forceinline__ bool next(const abi::GemmParams& p) {
@@ -183,7 +183,18 @@ struct ConsumerWalk : TileWalk<Config> {
 
  private:
   __device__ __forceinline__ bool enter(const abi::GemmParams& p) {
-    if constexpr (Config::kSharesLast) {
+    if constexpr (Config::kSharesLast && Config::kGrouped) {
+      // How many tiles there are shows where one is missing.
+      TileWalk<Config> ahead = *this;
+      if (ahead.go(p, number)) {
+        static_cast<TileWalk<Config>&>(*this) = ahead;
+        part = ahead.go(p, number + this->step()) ? Part::whole : Part::first;
+        return true;
+      }
+      number -= this->step();
+      part = Part::second;
+      if (number < 0) return false;  // this CTA has no tile
+    } else if constexpr (Config::kSharesLast) {
       const int count = this->count(p);
       part = number + this->step() >= count ? Part::first : Part::whole;
       if (number >= count) {
@@ -208,8 +219,11 @@ __device__ __forceinline__ Chunk chunk_of(const TileWalk<Config>& tile, int grou
   const bool has_cut = Config::kTwoWidths ? tile.is_narrow : kHasCuts<Config>;
   return {tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
               i / kAcross * kBlockRows,
-          tile.n + across * kChunkColumns, column * kAcross + across, tile.batch,
-          has_cut && across == kAcross - 1, tile.group.row_end};
+          tile.n + across * kChunkColumns,
+          column * kAcross + across,
+          tile.batch,
+          has_cut && across == kAcross - 1,
+          tile.group.row_end};
 }
 
 // Position in the ring of stages.

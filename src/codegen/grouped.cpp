@@ -15,7 +15,7 @@ namespace {
 
 using plan::FusedGemm;
 
-constexpr std::int64_t kTile = 64;      // of kernels/grouped.cuh
+constexpr std::int64_t kTile = 64;  // of kernels/grouped.cuh
 constexpr std::int64_t kBlocksPerSm = 4;
 
 // The last two dims as rows and columns, the one before, if any, as that of groups.
@@ -53,8 +53,8 @@ KernelSource grouped_source(const plan::Plan& plan, const FusedGemm& step,
       "  using namespace epifuse;\n"
       "  grouped::product<{}, {}, {}>(p);  // of a, b and the result\n"
       "}}\n",
-      comment(fmt::format("Groups of rows of {} times a matrix each.",
-                          plan.graph[gemm.a.value].name)),
+      comment(
+          fmt::format("Groups of rows of {} times a matrix each.", plan.graph[gemm.a.value].name)),
       source.entry, element_cuda(gemm.a.dtype), element_cuda(gemm.b.dtype),
       element_cuda(store.dtype));
   return source;

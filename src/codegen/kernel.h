@@ -40,7 +40,7 @@ struct GemmConfig {
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile
   int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
-  bool grouped = false;              // rows belong to groups, whose ends are in shared memory
+  bool grouped = false;              // rows belong to groups
   bool gathers = false;              // rows of a are looked up
   bool operator==(const GemmConfig&) const = default;
 };

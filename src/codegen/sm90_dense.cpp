@@ -122,12 +122,11 @@ std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const 
       "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
       plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
       plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
-      gemm.is_grouped()     ? "groups of "
+      gemm.is_grouped()    ? "groups of "
       : gemm.batch.empty() ? ""
                            : "batches of ",
-      epifuse::name(gemm.a.dtype),
-      epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics), print(config),
-      how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
+      epifuse::name(gemm.a.dtype), epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics),
+      print(config), how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
 }
 
 std::string wgmma(const plan::GemmDesc& gemm, int columns) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/kernel.h"
+#include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90_dense {
 
@@ -28,6 +29,10 @@ inline int result_columns(const GemmConfig& config) { return config.tile_n / con
 inline bool is_batched(const plan::GemmDesc& gemm) {
   return !gemm.batch.empty() || gemm.is_grouped();
 }
+// Whether the rows of all groups lie one behind the other, each group's where the one before ends.
+inline bool has_rows_of_groups(const plan::GemmDesc& gemm) {
+  return gemm.is_grouped() && !gemm.is_padded();
+}
 // Whether a gated product reads both of its operands as one, whose columns go to them by turns.
 bool has_adjacent_gates(const plan::GemmDesc& gemm);
 
@@ -40,12 +45,14 @@ plan::FusedGemm paired(plan::FusedGemm step, const GemmVariant& variant);
 plan::FusedGemm as_compiled(plan::FusedGemm step, const GemmVariant& variant);
 // Why the kernel cannot take the groups of a step, or rows that it looks up.
 std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
-std::optional<plan::WhyNot> why_not_groups(std::int64_t num_groups);
 // Bit i: rows of the i-th column load, full-size load or full-size store go by an index.
 struct IndexedRows {
   unsigned cols = 0, tiles = 0, stores = 0;
 };
 IndexedRows indexed_rows(const plan::Epilogue& epilogue);
+// Where a kernel finds the integers that rows and groups go by.
+void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound,
+                   abi::GemmParams& params);
 // Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 

@@ -19,7 +19,6 @@ constexpr int kSlotBytes = 8192;
 constexpr int kChunkColumns = 64;
 constexpr int kConsumers = 2;
 constexpr int kBarrierBytes = 8;
-constexpr int kGroupBytes = abi::kMaxGroups * 4;
 
 constexpr int kMostStages = 16;
 constexpr int kFewestStages = 3;
@@ -114,8 +113,7 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   return kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
                        rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
          staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
-         (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0) +
-         (config.grouped ? kGroupBytes : 0);
+         (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0);
 }
 
 // Of one consumer thread.
@@ -268,7 +266,7 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   config.products = epilogue.num_accumulators;
   config.grouped = step.gemm.is_grouped();
   config.gathers = step.gemm.a.lookup >= 0;
-  if (config.grouped) config.shares_last = false;
+  if (config.gathers) config.shares_last = false;
   const bool in_ring = loads_in_ring(epilogue, config, {});
   config.in_place = !in_ring && can_stage_in_place(epilogue);
   if (config.in_place) {

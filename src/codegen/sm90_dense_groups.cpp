@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "codegen/epilogue_cuda.h"
+#include "codegen/integers.h"
 #include "codegen/sm90_dense.h"
 #include "ir/views.h"
-#include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90_dense {
 namespace {
@@ -51,13 +51,10 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
     const auto found = ir::lookup(plan.graph, gemm.a.value);
     const bool by_rows = found && found->dim == 0 && gemm.a.major == plan::Major::k;
     if (!by_rows || size_bytes(gemm.a.dtype) != kGatheredBytes) {
-      return WhyNot{"looked_up_rows",
-                    fmt::format("{} is looked up, which takes rows along K of 16-bit elements.",
-                                name)};
+      return WhyNot{
+          "looked_up_rows",
+          fmt::format("{} is looked up, which takes rows along K of 16-bit elements.", name)};
     }
-  }
-  if (const auto groups = gemm.num_groups.constant(); gemm.is_grouped() && groups) {
-    if (auto no = why_not_groups(*groups)) return no;
   }
   for (const plan::Load& load : step.epilogue.loads) {
     if (load.lookup < 0) continue;
@@ -75,17 +72,11 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
   return std::nullopt;
 }
 
-std::optional<WhyNot> why_not_groups(std::int64_t num_groups) {
-  if (num_groups <= abi::kMaxGroups) return std::nullopt;
-  return WhyNot{"too_many_groups", fmt::format("there are {} groups; kernels keep the ends of {}.",
-                                               num_groups, abi::kMaxGroups)};
-}
-
 FusedGemm as_compiled(FusedGemm step, const GemmVariant& variant) {
   for (plan::Load& load : step.epilogue.loads) {
     if (!load.by_group) continue;
-    load.access = load.access == Access::tile || load.access == Access::row ? Access::row
-                                                                           : Access::scalar;
+    load.access =
+        load.access == Access::tile || load.access == Access::row ? Access::row : Access::scalar;
     load.batched = true;
   }
   return paired(std::move(step), variant);
@@ -110,6 +101,30 @@ IndexedRows indexed_rows(const plan::Epilogue& epilogue) {
     out.stores |= static_cast<unsigned>(store.index >= 0) << i++;
   }
   return out;
+}
+
+void bind_integers(const plan::Plan& plan, const FusedGemm& step, const Bound& bound,
+                   abi::GemmParams& params) {
+  const auto integers = [&](ir::ValueId node) {
+    return kernel_integers(plan.graph, plan.graph[node], bound);
+  };
+  if (step.gemm.is_grouped()) params.groups = integers(step.gemm.matmul);
+  if (step.gemm.a.lookup >= 0) params.rows_of_a = integers(step.gemm.a.lookup);
+  int cols = 0, tiles = 0, stores = 0;
+  for (const plan::Load& load : step.epilogue.loads) {
+    if (load.access == Access::col) {
+      if (is_indexed(load)) params.rows_of_cols[cols] = integers(load.lookup);
+      ++cols;
+    } else if (load.access == Access::tile) {
+      if (is_indexed(load)) params.rows_of_tiles[tiles] = integers(load.lookup);
+      ++tiles;
+    }
+  }
+  for (const plan::Store& store : step.epilogue.stores) {
+    if (store.kind != plan::StoreKind::tile) continue;
+    if (store.index >= 0) params.rows_of_stores[stores] = integers(store.value);
+    ++stores;
+  }
 }
 
 }  // namespace epifuse::codegen::sm90_dense

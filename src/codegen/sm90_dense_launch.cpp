@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
-#include "codegen/integers.h"
 #include "codegen/matrix_view.h"
 #include "codegen/sm90_dense.h"
 #include "kernels/abi.h"
@@ -141,7 +140,8 @@ class Binder {
     bind_full_size();
     bind_vectors();
     bind_partials();
-    bind_integers(plan);
+    if (config_.gathers) params_.gathered_a = plain_matrix(views_.a);
+    bind_integers(plan, step_, bound_, params_);
     set_grid(m, n, k, limits);
     out_.params.resize(params_bytes(step_.epilogue, config_, variant_));
     std::memcpy(out_.params.data(), &all_params_, out_.params.size());
@@ -311,37 +311,9 @@ class Binder {
     }
   }
 
-  void bind_integers(const plan::Plan& plan) {
-    const auto integers = [&](ir::ValueId node) {
-      return kernel_integers(plan.graph, plan.graph[node], bound_);
-    };
-    if (step_.gemm.is_grouped()) params_.groups = integers(step_.gemm.matmul);
-    if (config_.gathers) {
-      params_.gathered_a = plain_matrix(views_.a);
-      params_.rows_of_a = integers(step_.gemm.a.lookup);
-    }
-    int cols = 0, tiles = 0, stores = 0;
-    for (const plan::Load& load : step_.epilogue.loads) {
-      const bool is_indexed = load.lookup >= 0 && !load.by_group;
-      if (load.access == Access::col) {
-        if (is_indexed) params_.rows_of_cols[cols] = integers(load.lookup);
-        ++cols;
-      } else if (load.access == Access::tile) {
-        if (is_indexed) params_.rows_of_tiles[tiles] = integers(load.lookup);
-        ++tiles;
-      }
-    }
-    for (const plan::Store& store : step_.epilogue.stores) {
-      if (store.kind != plan::StoreKind::tile) continue;
-      if (store.index >= 0) params_.rows_of_stores[stores] = integers(store.value);
-      ++stores;
-    }
-  }
-
   void set_grid(std::int64_t m, std::int64_t n, std::int64_t k, const DeviceLimits& limits) {
-    const bool one_by_one = step_.gemm.is_grouped() && !step_.gemm.is_padded();
-    const GemmSizes sizes = one_by_one ? GemmSizes{1, m, n, k, params_.groups.num_rows}
-                                       : GemmSizes{params_.batch, m, n, k};
+    const std::int64_t groups = has_rows_of_groups(step_.gemm) ? params_.groups.num_rows : 0;
+    const GemmSizes sizes{groups > 0 ? 1 : params_.batch, m, n, k, groups};
     const Tiling tiling = tile(config_, sizes, limits);
     params_.raster = tiling.raster;
     params_.columns = static_cast<int>(tiling.columns);
@@ -372,10 +344,10 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   if (!views) return why;
   constexpr std::int64_t kMostTiles = 1 << 21;  // what the kernel's float division can number
   const std::int64_t products = views->batch_inner * views->batch_outer;
-  const bool one_by_one = step.gemm.is_grouped() && !step.gemm.is_padded();
-  const std::int64_t rows_of_tiles =
-      one_by_one ? views->a.rows / kSmallestTile + std::min(products, views->a.rows)
-                 : products * round_up_div(views->a.rows, kSmallestTile);
+  const std::int64_t rows = views->a.rows;
+  const std::int64_t rows_of_tiles = has_rows_of_groups(step.gemm)
+                                         ? rows / kSmallestTile + std::min(products, rows)
+                                         : products * round_up_div(rows, kSmallestTile);
   const std::int64_t tiles = rows_of_tiles * round_up_div(views->b.rows, kSmallestTile);
   if (tiles >= kMostTiles) {
     return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
@@ -385,16 +357,10 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   }
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const plan::GemmDesc& gemm = step.gemm;
-  if (gemm.is_grouped()) {
-    if (auto no = why_not_groups(products)) return no;
-  }
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
     if (!is_shifted(operand, view)) return std::optional<WhyNot>();
-    if (gemm.is_grouped()) {
-      return why_not_tma(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
-    }
-    return why_not_row_classes(rows_of(operand, view), operand.dtype,
-                               plan.graph[operand.value].name);
+    const auto why_not = gemm.is_grouped() ? why_not_tma : why_not_row_classes;
+    return why_not(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(gemm.a, views->a)) return no;
   for (const MatrixView& view : views_of_b(gemm, *views)) {
@@ -420,8 +386,7 @@ GemmVariant variant(const plan::Plan& plan, const FusedGemm& given, const Bound&
   const plan::GemmDesc& gemm = step.gemm;
   out.shifted_a = !is_grouped && is_shifted(out.swapped ? gemm.b : gemm.a, views.a);
   out.shifted_b = !is_gated && !is_grouped && is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
-  out.plain_loads =
-      plain_bits(full.loads, full.load_dtypes) | indexed_rows(step.epilogue).tiles;
+  out.plain_loads = plain_bits(full.loads, full.load_dtypes) | indexed_rows(step.epilogue).tiles;
   out.plain_stores = plain_bits(full.stores, full.store_dtypes);
   return out;
 }

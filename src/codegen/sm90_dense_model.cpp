@@ -39,6 +39,9 @@ constexpr double kStepClocks = 32;
 constexpr double kCooperativeStepClocks = 22;
 constexpr double kRowClocks = 0.143;     // of moving a row or column of a step
 constexpr double kLatencyClocks = 1470;  // from asking for a stage to having it
+// Of a row that is looked up: beside the products, and where nothing else takes longer (14 configs
+// at one point, 2026-11-23).
+constexpr double kGatherClocks = 0.5, kGatherFloor = 9.2;
 constexpr double kChunkClocks = 532, kOperationClocks = 87;
 constexpr double kLoadClocks = 581, kStoreClocks = 50;  // of a full operand, a further result
 constexpr double kRingLoadClocks = 150;                 // estimated: of one through the stages
@@ -116,7 +119,9 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
   const double move = kRowClocks * (rows_of_a / config.cluster_n + columns / config.cluster_m);
   const double beside =
       is_single(config) ? 0 : kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
-  const double step = std::max(busy + move + beside, kLatencyClocks / config.stages);
+  const double gather = config.gathers ? kGatherClocks * config.tile_m : 0;
+  const double step = std::max(
+      {busy + move + beside + gather, kLatencyClocks / config.stages, kGatherFloor * gather});
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   const bool is_slowed = config.split_k > 1 && !is_single(config);
   return static_cast<double>(steps) * step * (is_slowed ? kSplitSlows : 1) +

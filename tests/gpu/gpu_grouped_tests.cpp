@@ -7,6 +7,7 @@
 
 #include "backends/bind.h"
 #include "backends/cuda/device.h"
+#include "backends/cuda/memory.h"
 #include "base/float_types.h"
 #include "cli/tensors.h"
 #include "epifuse/epifuse.h"
@@ -60,9 +61,9 @@ class GpuGrouped : public ::testing::Test {
     ASSERT_EQ(static_cast<std::int64_t>(integers.size()), view.num_elements());
     std::memcpy(view.data, integers.data(), integers.size() * sizeof(T));
     const auto target = reinterpret_cast<jit::CuDevicePtr>(on_device(name).data);
-    device_->check(device_->api().memcpy_host_to_device(target, integers.data(),
-                                                        integers.size() * sizeof(T)),
-                   "cuMemcpyHtoD");
+    device_->check(
+        device_->api().memcpy_host_to_device(target, integers.data(), integers.size() * sizeof(T)),
+        "cuMemcpyHtoD");
   }
 
   // Routing number `seed`: which token each row has, where it goes, and where groups end. The first
@@ -89,6 +90,11 @@ class GpuGrouped : public ::testing::Test {
     set("ends", ends);
   }
 
+  void poison() {
+    target_.poison_outputs();
+    cuda::synchronize(*device_);  // with streams that do not wait for each other
+  }
+
   void expect_right() {
     target_.fetch_outputs();
     for (const reference::Verdict& verdict :
@@ -100,9 +106,9 @@ class GpuGrouped : public ::testing::Test {
       const TensorView& view = host_.view(name);
       const std::int64_t first = num_rows_ * view.shape[1];
       const auto* bits = static_cast<const std::uint16_t*>(view.data);
-      EXPECT_TRUE(std::all_of(bits + first, bits + view.num_elements(),
-                              [](std::uint16_t each) { return each == 0xffff; }))
-          << name;
+      EXPECT_TRUE(std::all_of(bits + first, bits + view.num_elements(), [](std::uint16_t each) {
+        return each == 0xffff;
+      })) << name;
     }
     const auto* placed = static_cast<const float*>(host_.view("z").data);
     const auto* place = static_cast<const std::int64_t*>(host_.view("place").data);
@@ -139,7 +145,7 @@ TEST_F(GpuGrouped, OneCaptureReplaysWithOtherRoutings) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     route(seed);
-    target_.poison_outputs();
+    poison();
     device_->check(api.graph_launch(executable, stream), "cuGraphLaunch");
     expect_right();
   }
@@ -160,7 +166,7 @@ TEST_F(GpuGrouped, WrongIntegersLeadNowhere) {
   far[1] = -(std::int64_t{1} << 40);
   set("token", far);
   set("place", far);
-  target_.poison_outputs();
+  poison();
   program_.run(target_.bindings());
   target_.fetch_outputs();  // throws where the device met an illegal address
   const auto* z = static_cast<const float*>(host_.view("z").data);

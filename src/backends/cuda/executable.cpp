@@ -140,7 +140,8 @@ std::vector<std::pair<std::string, std::string>> CudaExecutable::sources() const
     for (const Kernel& kernel : step.kernels) {
       add(kernel, step.kind == StepKind::family
                       ? fmt::format("{}_{}", step.family->name, file_part(kernel.config))
-                      : step.kind == StepKind::grouped ? "grouped" : "tail");
+                  : step.kind == StepKind::grouped ? "grouped"
+                                                   : "tail");
     }
     if (step.finish) add(step.finish->kernel, "finish");
   }

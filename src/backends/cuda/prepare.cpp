@@ -187,7 +187,8 @@ class Preparer {
       for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
       for (StepKernels& step : result_.steps) {
         if (step.kind == StepKind::family) drop_bad_candidates(step);
-        if (step.kind == StepKind::tail || step.kind == StepKind::grouped) check_tail(step.kernels.front());
+        if (step.kind == StepKind::tail || step.kind == StepKind::grouped)
+          check_tail(step.kernels.front());
         if (step.finish) check_tail(step.finish->kernel);
       }
     }

@@ -13,10 +13,10 @@
 namespace epifuse::cuda {
 
 enum class StepKind : std::uint8_t {
-  family,  // a fused kernel of a GEMM family
-  vendor,  // a bare product by cuBLASLt
+  family,   // a fused kernel of a GEMM family
+  vendor,   // a bare product by cuBLASLt
   grouped,  // a bare product of groups on CUDA cores
-  tail,    // a tail kernel
+  tail,     // a tail kernel
 };
 
 struct Kernel {

@@ -179,7 +179,8 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
   const codegen::GemmSizes vendor_sizes = sizes;
   if (!variant.is_shifted()) choice.unfused_us = tune::unfused_us(gemm, sizes);
-  const bool is_usual = variant == usual.variant, is_bare = plan::is_bare(gemm) && !gemm.gemm.is_grouped();
+  const bool is_usual = variant == usual.variant,
+             is_bare = plan::is_bare(gemm) && !gemm.gemm.is_grouped();
   if (is_bare && !is_usual) {
     leave_to_vendor(choice);
     return choice;

@@ -17,11 +17,6 @@ inline unsigned block_rank_in_cluster() { return epifuse::device_on_host::cluste
 
 namespace epifuse::sm90 {
 
-inline unsigned char* shared_memory() {
-  alignas(8) static thread_local unsigned char bytes[abi::kMaxGroups * 4];
-  return bytes;
-}
-
 using std::max, std::min;  // rather than those of the public API, on graph values
 
 inline int fast_divide(int x, float y) {

@@ -1,0 +1,171 @@
+// Runs the walks over tiles of groups of rows (kernels/sm90_walk.cuh) on the host, for all CTAs.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "codegen/sm90_dense.h"
+#include "cuda_on_host.h"
+#include "kernels/sm90_walk.cuh"
+
+namespace epifuse::sm90 {
+namespace {
+
+template <int kM, int kN, bool kShares, bool kPadded = false, int kCluster = 1>
+struct Tiles : UsualConfig {
+  static constexpr int kTileM = kM, kTileN = kN;
+  static constexpr bool kBatched = true, kGrouped = true;
+  static constexpr bool kPaddedGroups = kPadded, kSharesLast = kShares;
+  static constexpr int kClusterM = kCluster;
+};
+
+// Ends, or counts of padded groups, of uneven groups: some empty, one of all that is left.
+struct Routing {
+  std::vector<int> integers;
+  int num_rows;  // that there are, of a padded group
+  bool is_padded;
+
+  int first(std::size_t group) const { return is_padded || group == 0 ? 0 : integers[group - 1]; }
+};
+
+Routing routing(std::mt19937& random, int num_groups, int num_rows, bool is_padded) {
+  Routing out{{}, num_rows, is_padded};
+  for (int g = 0; g < num_groups; ++g) {
+    out.integers.push_back(random() % 3 == 0 ? 0 : static_cast<int>(random() % (num_rows + 1u)));
+  }
+  if (!is_padded) std::sort(out.integers.begin(), out.integers.end());
+  return out;
+}
+
+template <class Config>
+abi::GemmParams params_of(const Routing& routing, int n, int* num_ctas) {
+  codegen::GemmConfig config;
+  config.tile_m = Config::kTileM;
+  config.tile_n = Config::kTileN;
+  config.cluster_m = Config::kClusterM;
+  const auto groups = static_cast<std::int64_t>(routing.integers.size());
+  const codegen::GemmSizes sizes = routing.is_padded
+                                       ? codegen::GemmSizes{groups, routing.num_rows, n, 64}
+                                       : codegen::GemmSizes{1, routing.num_rows, n, 64, groups};
+  const codegen::sm90_dense::Tiling tiling = codegen::sm90_dense::tile(config, sizes, {});
+  abi::GemmParams p{};
+  p.m = routing.num_rows;
+  p.n = n;
+  p.raster = tiling.raster;
+  p.groups = {routing.integers.data(), 1, static_cast<int>(groups), 0};
+  *num_ctas = static_cast<int>(tiling.num_ctas);
+  return p;
+}
+
+using Place = std::tuple<int, int, int>;  // group, row, column
+
+Place place_of(const Routing& routing, const auto& walk) {
+  const int group = walk.group.group;
+  EXPECT_EQ(walk.batch.inner, group);
+  EXPECT_EQ(walk.group.row_end, routing.integers[static_cast<std::size_t>(group)]);
+  return {group, walk.m, walk.n};
+}
+
+// What the producer loads, tile by tile, and what the consumers do with it: in ping-pong they take
+// turns, and both write the last tile where they share it.
+template <class Config>
+void walk_cta(const abi::GemmParams& p, const Routing& routing, std::map<Place, int>& written) {
+  std::vector<Place> loaded, multiplied[2];
+  TileWalk<Config> producer;
+  for (int tile = producer.first(); producer.go(p, tile); tile += producer.step()) {
+    loaded.push_back(place_of(routing, producer));
+  }
+  for (int consumer = 0; consumer < 2; ++consumer) {
+    ConsumerWalk<Config> walk;
+    for (bool more = walk.begin(p, consumer); more; more = walk.next(p)) {
+      const Place place = place_of(routing, walk);
+      written[place] += walk.part == Part::whole ? 2 : 1;
+      if (walk.part != Part::second) multiplied[consumer].push_back(place);
+    }
+  }
+  ASSERT_EQ(multiplied[0].size() + multiplied[1].size(), loaded.size());
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    ASSERT_LT(i / 2, multiplied[i % 2].size());
+    EXPECT_EQ(multiplied[i % 2][i / 2], loaded[i]);
+  }
+}
+
+template <class Config>
+void expect_covered(const Routing& routing, int n) {
+  SCOPED_TRACE(fmt::format("{} groups of {} rows, {} columns", routing.integers.size(),
+                           routing.num_rows, n));
+  int num_ctas = 0;
+  const abi::GemmParams p = params_of<Config>(routing, n, &num_ctas);
+  gridDim.x = static_cast<unsigned>(num_ctas);
+  std::map<Place, int> written;
+  for (int cta = 0; cta < num_ctas; ++cta) {
+    blockIdx.x = static_cast<unsigned>(cta);
+    device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::kClusterM);
+    walk_cta<Config>(p, routing, written);
+  }
+  std::size_t num_tiles = 0;
+  constexpr int kRows = Config::kTileM * Config::kClusterM;
+  for (std::size_t g = 0; g < routing.integers.size(); ++g) {
+    const int first = routing.first(g), end = routing.integers[g];
+    const int rows = (end - first + kRows - 1) / kRows * Config::kClusterM;
+    for (int row = 0; row < rows; ++row) {
+      for (int column = 0; column < n; column += Config::kTileN, ++num_tiles) {
+        const Place place{static_cast<int>(g), first + row * Config::kTileM, column};
+        EXPECT_EQ(written[place], 2) << fmt::format("group {}, tile {}, {}", g, row, column);
+      }
+    }
+  }
+  EXPECT_EQ(written.size(), num_tiles);
+}
+
+template <bool kPadded>
+void expect_all_covered() {
+  std::mt19937 random(7);
+  for (const int num_groups : {1, 2, 8, 40, 512}) {
+    for (const int num_rows : {1, 130, 2000}) {
+      const Routing each = routing(random, num_groups, num_rows, kPadded);
+      for (const int n : {1, 384, 1000}) {
+        expect_covered<Tiles<128, 128, false, kPadded>>(each, n);
+        expect_covered<Tiles<128, 128, true, kPadded>>(each, n);
+        expect_covered<Tiles<64, 96, true, kPadded>>(each, n);
+        expect_covered<Tiles<192, 128, true, kPadded>>(each, n);
+        expect_covered<Tiles<128, 192, false, kPadded, 2>>(each, n);
+      }
+    }
+  }
+}
+
+TEST(Sm90Groups, TilesCoverTheRowsOfEachGroupOnce) { expect_all_covered<false>(); }
+TEST(Sm90Groups, TilesCoverTheRowsOfPaddedGroupsOnce) { expect_all_covered<true>(); }
+
+TEST(Sm90Groups, NoGroupsAndNoRowsHaveNoTiles) {
+  for (const Routing& none : {Routing{{}, 100, false}, Routing{{0, 0, 0}, 100, false}}) {
+    expect_covered<Tiles<128, 128, true>>(none, 256);
+  }
+}
+
+// What lies outside of the rows there are is not walked, whatever the integers say.
+TEST(Sm90Groups, WrongEndsStayWithinTheRows) {
+  const std::vector<int> ends{-5, 300, 20, 1 << 30, -1};
+  abi::GemmParams p{};
+  p.m = 200;
+  p.n = 128;
+  p.raster = 16;
+  p.groups = {ends.data(), 1, static_cast<int>(ends.size()), 0};
+  gridDim.x = 1;
+  blockIdx.x = 0;
+  TileWalk<Tiles<128, 128, false>> walk;
+  int num_tiles = 0;
+  for (; walk.go(p, num_tiles); ++num_tiles) {
+    EXPECT_GE(walk.m, 0);
+    EXPECT_LE(walk.group.row_end, p.m);
+  }
+  EXPECT_EQ(num_tiles, 2);
+}
+
+}  // namespace
+}  // namespace epifuse::sm90
