@@ -80,6 +80,9 @@ class Collector {
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
     const plan::Split parts = split(plan, step);
     if (parts.tail) add_tail(plan, *parts.tail, target);
+    for (const plan::FusedGemm& bare : parts.gemms) {
+      if (bare.gemm.is_grouped()) add("grouped", grouped_source(plan, bare, target));
+    }
     ++turn_;
   }
 
