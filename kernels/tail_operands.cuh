@@ -67,8 +67,10 @@ __device__ __forceinline__ Matrix matrix(const abi::TailParams& p, const abi::St
   for (int d = kRowDim - 1; d >= 0; --d) {
     if (p.sizes[d] == 1 && lookup == nullptr) continue;
     long long i = outer % p.sizes[d];
-    if (lookup != nullptr) i = looked_up(*lookup, d, i);
-    if (i < 0) return {nullptr, 0, 0, false};
+    if (lookup != nullptr) {
+      i = looked_up(*lookup, d, i);
+      if (i < 0) return {nullptr, 0, 0, false};  // a row that is put nowhere
+    }
     offset += i * operand.strides[d];
     outer /= p.sizes[d];
   }

@@ -63,10 +63,10 @@ struct GemmVariant {
 };
 std::string print(const GemmVariant& variant);  // "" for the usual one
 
-// The sizes of one run of a product. Where m rows belong to groups, of sizes that are not known:
+// The sizes of one run of a product.
 struct GemmSizes {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  std::int64_t groups = 0;
+  std::int64_t groups = 0;  // that the m rows belong to, nobody knows how many to which; 0: none
   bool is_empty() const { return batch == 0 || m == 0 || n == 0; }
 };
 

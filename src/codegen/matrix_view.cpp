@@ -167,8 +167,9 @@ std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTen
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     auto view = as_matrix(tensors.tensors[i], tensors.dtypes[i]);
     const bool is_b = i > 0 && i < step.gemm.operands().size();
-    if (is_b && step.gemm.is_grouped())
+    if (is_b && step.gemm.is_grouped()) {
       view = matrix_of_group(tensors.tensors[i], tensors.dtypes[i]);
+    }
     if (!view) {
       *why = uneven_rows(tensors.names[i]);
       return std::nullopt;

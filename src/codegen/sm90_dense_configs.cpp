@@ -183,8 +183,7 @@ bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& 
 }
 
 // How many tiles there are is not known when a kernel starts, so none are made to fill whole waves,
-// and no cluster is started for one of them.
-// Rows that are looked up come to one CTA.
+// and no cluster is started for one of them. Rows that are looked up come to one CTA.
 bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
   if (gemm.a.lookup >= 0 && shape.cluster_m * shape.cluster_n > 1) return false;
   return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
@@ -231,7 +230,7 @@ int stages_that_fit(const Epilogue& epilogue, const GemmConfig& config, const Ta
 // Stages that keep enough bytes of operands on their way from L2, beside those being multiplied.
 int enough_stages(const GemmConfig& config) {
   constexpr int kBytesUnderway = 96 << 10, kFewest = 4;  // 64 bytes a clock for 1500 clocks
-  // Gates of groups take 3 % less with one more, which both results leave no room for two deep.
+  // Gates of groups take up to 3 % less with one more stage than with results two deep.
   constexpr int kBytesOfGroups = 128 << 10;
   const int bytes = stage_bytes(config);
   const int underway = config.grouped && config.products > 1 ? kBytesOfGroups : kBytesUnderway;

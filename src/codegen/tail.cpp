@@ -56,7 +56,8 @@ std::string_view function_cuda(TailKind kind) {
 // multiprocessor.
 std::string_view launch_bounds(TailKind kind, const Epilogue& epilogue) {
   constexpr std::size_t kMany = 5;
-  const bool is_light = moved_bytes(epilogue, false).size() < kMany && !looks_up(epilogue);
+  if (looks_up(epilogue)) return "epifuse::abi::kTailThreads, 1";
+  const bool is_light = moved_bytes(epilogue, false).size() < kMany;
   return kind == TailKind::elementwise && is_light ? "epifuse::abi::kTailThreads"
                                                    : "epifuse::abi::kTailThreads, 2";
 }

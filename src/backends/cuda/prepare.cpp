@@ -187,9 +187,9 @@ class Preparer {
       for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
       for (StepKernels& step : result_.steps) {
         if (step.kind == StepKind::family) drop_bad_candidates(step);
-        if (step.kind == StepKind::tail || step.kind == StepKind::grouped)
-          check_tail(step.kernels.front());
-        if (step.finish) check_tail(step.finish->kernel);
+        const bool is_alone = step.kind == StepKind::tail || step.kind == StepKind::grouped;
+        if (is_alone) check_alone(step.kernels.front());
+        if (step.finish) check_alone(step.finish->kernel);
       }
     }
     for (StepKernels& step : result_.steps) describe(step);
@@ -260,9 +260,9 @@ class Preparer {
   }
 
   // A tail or a grouped kernel that spills is slow but right; one that was refused is our bug.
-  static void check_tail(const Kernel& kernel) {
+  static void check_alone(const Kernel& kernel) {
     if (!kernel.binary->cubin.empty()) return;
-    throw CompileError(fmt::format("a generated tail kernel does not compile: {}",
+    throw CompileError(fmt::format("a generated kernel does not compile: {}",
                                    fmt::join(kernel.binary->problems, "; ")),
                        kernel.source.text, kernel.binary->log);
   }
