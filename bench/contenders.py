@@ -19,7 +19,8 @@ import time
 import torch
 import torch.nn.functional as F
 
-KEYS = ("suite", "workload", "m", "n", "k", "groups", "dtype", "epilogue", "numerics", "contender")
+KEYS = ("suite", "workload", "m", "n", "k", "groups", "dtype", "epilogue", "numerics", "contender",
+        "baseline")
 
 ACTIVATIONS = {
     "silu": F.silu,

@@ -5,8 +5,9 @@
 Needs a PyTorch of CUDA, and EPIFUSE_LIBRARY_PATH. A point is a graph of `.epi` text with tensors of
 random numbers. `grouped_mm` is `torch._grouped_mm` bare on the same groups, `bmm` is `torch.bmm`
 bare where all groups are equal, `copy` a copy of the weights on the device: its time stands for
-that of reading and writing them, so half of it for reading them alone. Ratios are to the first of
-these that a point names; launches alternate with the L2 flushed, then blocks run back to back.
+that of reading and writing them, so half of it for reading them alone. A point has a row
+for each of these that it names; launches alternate with the L2 flushed, then blocks run back to
+back.
 Our results are compared with float64, some rows of each group, before they are timed.
 """
 
@@ -18,11 +19,11 @@ import random
 from dataclasses import dataclass, field
 
 import torch
-from contenders import interleaved, sustained, write
-from epifuse import _native
+from contenders import add, interleaved, sustained, write
 
-KEYS = ("suite", "workload", "m", "n", "k", "groups", "dtype", "epilogue", "contender", "baseline")
-NAMES = {torch.bfloat16: "bf16", torch.float32: "f32", torch.int32: "i32", torch.int64: "i64"}
+from epifuse import _native
+from epifuse.torch.dtypes import ALL
+
 ROWS_CHECKED = 8  # of each group
 LIMIT = 0.01  # of the relative error of bf16 results
 
@@ -139,7 +140,7 @@ def ours(point, tensors, outputs):
     kernel = _native.kernel(graph_of(point), options)
 
     def described(values):
-        described = [_native.Tensor.of(t.data_ptr(), NAMES[t.dtype], t.shape, t.stride())
+        described = [_native.Tensor.of(t.data_ptr(), ALL[t.dtype], t.shape, t.stride())
                      for t in values]  # fmt: skip
         return (_native.Tensor * len(described))(*described), described
 
@@ -225,14 +226,6 @@ def rows_of(point, us, us_sustained, error, shared):
             rel_error=error, config="")  # fmt: skip
 
 
-def add(rows, row):
-    same = [i for i, old in enumerate(rows) if all(old.get(key) == row[key] for key in KEYS)]
-    if same:
-        rows[same[0]] = row
-    else:
-        rows.append(row)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -241,9 +234,8 @@ def main():
     parser.add_argument("--filter", default="", help="only points whose text has this")
     options = parser.parse_args()
     rows = json.loads(options.file.read_text()) if options.file.exists() else []
-    driver = next((row["driver"] for row in rows if "H200" in row["device"]), "")
-    shared = {"device": torch.cuda.get_device_name(), "driver": driver, "commit": options.commit,
-              "command": f"python3 bench/experts.py {options.file.name}",
+    shared = {"device": torch.cuda.get_device_name(), "driver": str(torch.version.cuda),
+              "commit": options.commit, "command": f"python3 bench/experts.py {options.file.name}",
               "date": datetime.date.today().isoformat()}  # fmt: skip
     for point in POINTS:
         text = f"{point.workload} {sum(point.counts)}x{point.n}x{point.k} {point.epilogue}"

@@ -17,10 +17,6 @@ using ir::Graph;
 using ir::Node;
 using ir::Op;
 
-std::int64_t first_size(const Graph& graph, const Node& node, const codegen::Bound& bound) {
-  return ir::eval({graph[node.args[0]].type.shape[0]}, bound.sizes).front();
-}
-
 [[noreturn]] void fail(const Graph& graph, const Node& node, std::size_t place, std::int64_t got,
                        std::string_view expected) {
   throw ArgumentError(fmt::format("{} '{}' expects {}, got {} at place {} of '{}'", name(node.op),
@@ -97,7 +93,7 @@ std::vector<std::int64_t> looked_up_rows(const Graph& graph, const Node& node,
     return repeated_rows(rows, num_results);
   }
   const bool puts = node.op == Op::put_rows;
-  const std::int64_t num_rows = puts ? num_results : first_size(graph, node, bound);
+  const std::int64_t num_rows = codegen::num_named_rows(graph, node, bound);
   for (std::int64_t& row : rows) {
     if (row < 0 && row >= -num_rows) row += num_rows;
   }

@@ -6,17 +6,7 @@
 #include "epifuse/error.h"
 
 namespace epifuse::codegen {
-namespace {
-
 using ir::Op;
-
-// What an index names: rows of the table, or of the result they are put in.
-std::int64_t num_named_rows(const ir::Graph& graph, const ir::Node& node, const Bound& bound) {
-  const ir::TensorType& type = node.op == Op::put_rows ? node.type : graph[node.args[0]].type;
-  return ir::eval({type.shape[0]}, bound.sizes).front();
-}
-
-}  // namespace
 
 BoundTensor bound_integers(const ir::Graph& graph, const ir::Node& node, const Bound& bound) {
   const ir::ValueId index = ir::index_of(node);
@@ -31,6 +21,11 @@ BoundTensor bound_integers(const ir::Graph& graph, const ir::Node& node, const B
   }
   EPIFUSE_CHECK(layout->shape.size() == 1, "integers that rows go by have one dim");
   return {memory.data, *std::move(layout)};
+}
+
+std::int64_t num_named_rows(const ir::Graph& graph, const ir::Node& node, const Bound& bound) {
+  const ir::TensorType& type = node.op == Op::put_rows ? node.type : graph[node.args[0]].type;
+  return ir::eval({type.shape[0]}, bound.sizes).front();
 }
 
 abi::Integers kernel_integers(const ir::Graph& graph, const ir::Node& node, const Bound& bound) {

@@ -10,8 +10,11 @@ namespace epifuse::codegen {
 // memory. Throws ArgumentError where a view of them needs a copy.
 BoundTensor bound_integers(const ir::Graph& graph, const ir::Node& node, const Bound& bound);
 
-// The same for kernels. Ends and counts come with how many there are; an index with the number of
-// rows it names rows of. Throws ArgumentError where rows are to be read of none, too.
+// What an index names: rows of the table, or of the result they are put in.
+std::int64_t num_named_rows(const ir::Graph& graph, const ir::Node& node, const Bound& bound);
+
+// The integers for kernels. Ends and counts come with how many there are; an index with the number
+// of rows it names rows of. Throws ArgumentError where rows are to be read of none, too.
 abi::Integers kernel_integers(const ir::Graph& graph, const ir::Node& node, const Bound& bound);
 
 }  // namespace epifuse::codegen

@@ -13,6 +13,7 @@
 #include "epifuse/epifuse.h"
 #include "ir/text.h"
 #include "program_state.h"
+#include "tests/gpu/captured_run.h"
 #include "verify_program.h"
 
 namespace epifuse {
@@ -132,26 +133,15 @@ TEST_F(GpuGrouped, ABlockOfExpertsIsTwoKernels) {
 }
 
 TEST_F(GpuGrouped, OneCaptureReplaysWithOtherRoutings) {
-  const jit::DriverApi& api = device_->api();
-  jit::CuStream stream = nullptr;
-  device_->check(api.stream_create(&stream, 1), "cuStreamCreate");
-  // A call that waits for the device fails while its stream is captured.
-  device_->check(api.stream_begin_capture(stream, jit::CuStreamCaptureMode::global), "begin");
-  program_.run(target_.bindings(), stream);
-  jit::CuGraph graph = nullptr;
-  device_->check(api.stream_end_capture(stream, &graph), "cuStreamEndCapture");
-  jit::CuGraphExec executable = nullptr;
-  device_->check(api.graph_instantiate(&executable, graph, 0), "cuGraphInstantiate");
+  const CapturedRun graph(device_,
+                          [&](Stream stream) { program_.run(target_.bindings(), stream); });
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     route(seed);
     poison();
-    device_->check(api.graph_launch(executable, stream), "cuGraphLaunch");
+    graph.replay();
     expect_right();
   }
-  api.graph_exec_destroy(executable);
-  api.graph_destroy(graph);
-  api.stream_destroy(stream);
 }
 
 // Groups whose ends fall or lie past the rows there are, and rows that are not there, are the

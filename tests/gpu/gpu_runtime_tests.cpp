@@ -12,6 +12,7 @@
 #include "backends/cuda/memory.h"
 #include "epifuse/epifuse.h"
 #include "program_state.h"
+#include "tests/gpu/captured_run.h"
 #include "tests/unit/jit/environment.h"
 
 namespace epifuse {
@@ -86,7 +87,6 @@ struct Call {
 class GpuRuntime : public ::testing::Test {
  protected:
   std::shared_ptr<const cuda::Device> device = cuda::Device::require();
-  const jit::DriverApi& api = device->api();
 
   std::vector<std::uint16_t> run(const Program& program, Call& call, Stream stream = nullptr) {
     call.y.fill(0xff);
@@ -98,26 +98,16 @@ class GpuRuntime : public ::testing::Test {
 
   // Captures one run of a program that never ran before, then replays it on new numbers.
   void expect_capture_replays(const Program& captured, const Program& plain, Call& call) {
-    jit::CuStream stream = nullptr;
-    device->check(api.stream_create(&stream, 1), "cuStreamCreate");
-    device->check(api.stream_begin_capture(stream, jit::CuStreamCaptureMode::global), "begin");
-    captured.run(call.bindings(), stream);
-    jit::CuGraph graph = nullptr;
-    device->check(api.stream_end_capture(stream, &graph), "cuStreamEndCapture");
-    jit::CuGraphExec executable = nullptr;
-    device->check(api.graph_instantiate(&executable, graph, 0), "cuGraphInstantiate");
+    const CapturedRun graph(device, [&](Stream stream) { captured.run(call.bindings(), stream); });
     for (unsigned seed : {7u, 8u, 9u}) {
       Call::fill(call.x, seed);
       const auto expected = run(plain, call);
       call.y.fill(0xff);
       cuda::synchronize(*device);
-      device->check(api.graph_launch(executable, stream), "cuGraphLaunch");
+      graph.replay();
       cuda::synchronize(*device);
       EXPECT_EQ(call.result(), expected) << "seed " << seed;
     }
-    api.graph_exec_destroy(executable);
-    api.graph_destroy(graph);
-    api.stream_destroy(stream);
   }
 };
 
