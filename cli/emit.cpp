@@ -14,6 +14,7 @@ namespace {
 struct Options {
   GraphOptions graph;
   bool json = false;
+  bool problems = false;
 };
 
 int run(const Options& options) {
@@ -23,8 +24,10 @@ int run(const Options& options) {
   for (const std::string& file : options.graph.files()) {
     const Program program =
         compile(load_graph(file), Target::parse(target), options.graph.compile_options());
-    const auto sources = program.sources();
-    if (sources.empty() && !options.json) {
+    const auto sources = options.problems ? program.problem_sources() : program.sources();
+    if (sources.empty() && options.problems && !options.json) {
+      fmt::print("// {}: {}\n", file, program.explain_problems());
+    } else if (sources.empty() && !options.json) {
       fmt::print("// {}: target {} runs it without generated code\n", file, program.target().arch);
     }
     for (const auto& [name, text] : sources) {
@@ -42,6 +45,8 @@ std::function<int()> define_emit(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->graph.add_to(app);
   app.add_flag("--json", options->json, "Print JSON: file, kernel, source");
+  app.add_flag("--problems", options->problems,
+               "Print the kernels of many problems, each of its own sizes (Program::run_problems)");
   app.footer("Example: epifuse emit examples/ffn_down.epi --target sm_90a > ffn_down.cu");
   return [options] { return run(*options); };
 }

@@ -131,6 +131,64 @@ struct TailParams {
   int lanes;               // of a reduction: threads side by side along the last dim
 };
 
+constexpr int kMaxProblemTensors = 24;  // inputs and outputs of a graph of many problems
+constexpr int kMaxProblemSizes = 16;    // and its size symbols
+constexpr int kDescribeThreads = 32;    // of every block of kernels/problems.cuh
+constexpr int kByHandThreads = 256;     // of every block of kernels/problems_by_hand.cuh
+
+// A problem as kernels/problems_by_hand.cuh takes it: a[m, k], b[n, k] and the full-size operands,
+// at any strides; vectors and scalars are those of the problem's GemmParams.
+struct ByHand {
+  long long m, n, k;
+  Matrix a, b, second_b;
+  Matrix tiles[kMaxTiles];
+  Matrix stores[kMaxStores];
+};
+
+// One of many problems, each with sizes and tensors of its own: written by kernels/problems.cuh.
+struct Problem {
+  GemmParams gemm;
+  ByHand by_hand;
+};
+
+// How a problem is done: by tiles of the Hopper GEMM, or by hand. Beside the descriptions, as all
+// CTAs go through these.
+struct ProblemTiles {
+  int tiles, is_by_hand;
+};
+
+// Of the Hopper GEMM on many problems: what is the same for all, and where each is described.
+struct ProblemsGemmParams {
+  GemmParams usual;
+  const Problem* problems;
+  const ProblemTiles* tiles;
+  int count;
+};
+
+// Where a tensor of every problem is, and how far apart its rows are; null: dense.
+struct ProblemTensor {
+  const void* const* data;
+  const long long* row_strides;
+};
+
+// What kernels/problems.cuh makes the descriptions of; `usual` has the maps' boxes.
+struct DescribeParams {
+  GemmParams usual;
+  Problem* problems;
+  ProblemTiles* tiles;
+  int tile_rows, tile_columns;  // of results
+  const long long* sizes;  // a problem's side by side, in columns that the caller has in any order
+  int num_sizes, size_columns[kMaxProblemSizes];
+  ProblemTensor tensors[kMaxProblemTensors];
+};
+
+struct ByHandParams {
+  const Problem* problems;
+  const ProblemTiles* tiles;
+  int count;
+  float parameters[kMaxScalars];
+};
+
 constexpr int kGroupedThreads = 256;  // of every block of kernels/grouped.cuh
 
 // d[g, m, n] = sum over k of a[g, m, k] * b[g, k, n], group g being the inner batch dim. Rows m are

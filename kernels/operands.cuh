@@ -12,7 +12,7 @@ struct Types {
 
   // Calls f(T{}, i) for each type in order; unrolled, so that `i` indexes registers.
   template <class F>
-  static __device__ __forceinline__ void for_each(F f) {
+  static __device__ __forceinline__ void for_each([[maybe_unused]] F f) {
     [[maybe_unused]] int i = 0;
     (f(T{}, i++), ...);
   }

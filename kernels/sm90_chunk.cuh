@@ -29,14 +29,23 @@ struct Chunk {
   int row, col;  // in the result; a warp's chunk starts at its own row
   int part;      // its number among the chunks of a row of tiles
   Batch batch;
-  bool is_cut = false;  // only the first kCutColumns are this tile's
-  int row_end = 0;      // where grouped: behind the last row of the group
+  bool is_cut = false;                      // only the first kCutColumns are this tile's
+  int row_end = 0;                          // where grouped: behind the last row of the group
+  const abi::GemmParams* params = nullptr;  // of its problem, where there are many
 };
+
+// Of the chunk's problem; those of all of them where there is one.
+template <class Config>
+__device__ __forceinline__ const abi::GemmParams& params_of(const abi::GemmParams& all,
+                                                            const Chunk& chunk) {
+  if constexpr (Config::kProblems) return *chunk.params;
+  return all;
+}
 
 // Behind the last row of the result, or of the chunk's group.
 template <class Config>
 __device__ __forceinline__ int row_end_of(const abi::GemmParams& p, const Chunk& chunk) {
-  return Config::kGrouped ? chunk.row_end : p.m;
+  return Config::kGrouped ? chunk.row_end : params_of<Config>(p, chunk).m;
 }
 
 // Of the last chunk of a row of chunks, where the tile is narrower than these.

@@ -25,13 +25,14 @@
 namespace epifuse::sm90 {
 
 // Registers of a thread: the producer's warpgroup has what the accumulators leave. Two widths,
-// clusters, batches and full-size loads take more of it.
+// clusters, many products and full-size loads take more of it.
 template <class Config, class Epilogue>
 struct Registers {
   static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
-  static constexpr bool kSimple = !Config::kTwoWidths && !Config::kBatched &&
+  static constexpr bool kManyProducts = Config::kBatched || Config::kProblems;
+  static constexpr bool kSimple = !Config::kTwoWidths && !kManyProducts &&
                                   kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0;
-  static constexpr bool kLeavesRoom = !kMostAccumulators || Config::kBatched;
+  static constexpr bool kLeavesRoom = !kMostAccumulators || kManyProducts;
   static constexpr uint32_t kToFeed = kSimple ? 24 : kLeavesRoom ? 56 : 40;
   static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;
 };
@@ -63,14 +64,14 @@ class Consumer {
         transfers_(p, group) {}
 
   __device__ __forceinline__ void run() {
-    const int steps = steps_of<Config>(p_).count;
+    int steps = steps_of<Config>(p_).count;
     start<Config>(p_);
     bool more = tiles_.begin(p_, group_);
     if (kPingPong && group_ == 1) {
-      ring_.skip(steps);
+      ring_.skip(Config::kProblems ? tiles_.steps_between : steps);
       NamedBarrier::arrive(256, kTurnBarrier);
     }
-    if constexpr (!Config::kBatched) epilogue_.load_scalars({});
+    if constexpr (!kManyProducts) epilogue_.load_scalars(p_, {});
     if (more) {
       fetch();
       if (kTransfers && warp_ == 0) transfers_.begin(tiles_);
@@ -78,6 +79,7 @@ class Consumer {
 #pragma unroll 1
     while (more) {
       const Walk done = tiles_;
+      if constexpr (Config::kProblems) steps = steps_of<Config>(params_of<Config>(p_, done)).count;
       const bool multiplies = !Config::kSharesLast || done.part != Part::second;
       Accumulators acc;
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
@@ -93,7 +95,7 @@ class Consumer {
       cute::warpgroup_wait<0>();
       fence(acc);
       if (multiplies) release(last);
-      if constexpr (kPingPong) ring_.skip(steps);
+      if constexpr (kPingPong) ring_.skip(Config::kProblems ? tiles_.steps_between : steps);
       if constexpr (Config::kSharesLast) share(acc, done.part);
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       write_tile(acc, done, more);
@@ -107,7 +109,7 @@ class Consumer {
     const int rank = cluster_rank<Config>();
     start<Config>(p_);
     tiles_.go(p_, tiles_.first());
-    if constexpr (!Config::kBatched) epilogue_.load_scalars({});
+    if constexpr (!Config::kBatched) epilogue_.load_scalars(p_, {});
     fetch();
     Accumulators acc;
     multiply_all(acc, steps_of<Config>(p_).count, false);
@@ -117,7 +119,7 @@ class Consumer {
     NamedBarrier::sync(kConsumersOfTile<Config> * 128, kPartialsBarrier);
     exchange_.stash(acc, rank);
     cute::cluster_sync();
-    if constexpr (Config::kBatched) epilogue_.load_scalars(tiles_.batch);
+    if constexpr (Config::kBatched) epilogue_.load_scalars(p_, tiles_.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % Config::kSplitK != rank) continue;
@@ -134,6 +136,7 @@ class Consumer {
 
  private:
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
+  static constexpr bool kManyProducts = Config::kBatched || Config::kProblems;
   // Where the producer's other warps move operands, the first warp of each consumer transfers.
   using Walk = ConsumerWalk<Config>;
   static constexpr bool kTransfers = Layout::kMovesRows && Layout::kStagedDepth > 0;
@@ -147,13 +150,13 @@ class Consumer {
 
   // Row and column values of the tile the walk is at, as raw bits into registers.
   __device__ __forceinline__ void fetch() {
+    const abi::GemmParams& p = params_of<Config>(p_, tiles_);
     Epilogue::Rows::for_each([&](auto type, int i) {
 #pragma unroll
       for (int f = 0; f < kRowFetches; ++f) {
         const int column = tiles_.n + f * 128 + thread_;
-        raw_rows_[f][i] = column < p_.n
-                              ? fetch_bits<Config, decltype(type)>(p_.rows[i], column, tiles_.batch)
-                              : 0u;
+        raw_rows_[f][i] =
+            column < p.n ? fetch_bits<Config, decltype(type)>(p.rows[i], column, tiles_.batch) : 0u;
       }
     });
     Epilogue::Cols::for_each([&](auto type, int i) {
@@ -163,10 +166,10 @@ class Consumer {
         int row = first.row + (lane_ >> 2) + b % 2 * 8;
         const bool exists = row < row_end_of<Config>(p_, first);
         if (exists && (Config::kIndexedCols >> i & 1)) {
-          row = static_cast<int>(row_to_read(p_.rows_of_cols[i], row));
+          row = static_cast<int>(row_to_read(p.rows_of_cols[i], row));
         }
         raw_cols_[b][i] =
-            exists ? fetch_bits<Config, decltype(type)>(p_.cols[i], row, tiles_.batch) : 0u;
+            exists ? fetch_bits<Config, decltype(type)>(p.cols[i], row, tiles_.batch) : 0u;
       }
     });
   }
@@ -235,7 +238,7 @@ class Consumer {
 
   __device__ __forceinline__ void write_tile(const Accumulators& acc, const Walk& done, bool more) {
     constexpr int kFirst = kChunksOfFirst<Config>;
-    if constexpr (Config::kBatched) epilogue_.load_scalars(done.batch);
+    if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
     if (Config::kSharesLast && done.part == Part::second) {
       epilogue_.read_rows(rows(), kFirst);
     } else {

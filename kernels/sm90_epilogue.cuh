@@ -46,10 +46,10 @@ class WarpEpilogue {
   }
 
   // The values x[] of a product.
-  __device__ __forceinline__ void load_scalars(Batch batch) {
+  __device__ __forceinline__ void load_scalars(const abi::GemmParams& p, Batch batch) {
     Epilogue::Scalars::for_each([&](auto type, int i) {
       using T = decltype(type);
-      x_.scalar[i] = decode_bits<T>(fetch_bits<Config, T>(p_.scalars[i], 0, batch));
+      x_.scalar[i] = decode_bits<T>(fetch_bits<Config, T>(p.scalars[i], 0, batch));
     });
   }
 

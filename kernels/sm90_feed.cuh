@@ -61,32 +61,44 @@ __device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& ba
   }
 }
 
+// Of a problem that the producer comes to.
+template <class Config>
+__device__ __forceinline__ void acquire_operands(const abi::GemmParams& p) {
+  acquire(p.a);
+  acquire(p.b);
+  if constexpr (Config::kGated && !Config::kAdjacentGates) acquire(p.second_b);
+}
+
+template <class Config>
+__device__ __forceinline__ void prefetch_operands(const abi::GemmParams& p) {
+  if constexpr (!Config::kGathersA) prefetch(p.a);
+  prefetch(p.b);
+  if constexpr (Config::kTwoWidths) prefetch(p.b_narrow);
+  if constexpr (Config::kGated && !Config::kAdjacentGates) prefetch(p.second_b);
+}
+
 // A warp, of which one thread does the work.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void feed(const abi::GemmParams& p) {
+__device__ __forceinline__ void feed(const abi::GemmParams& all) {
   using Layout = SharedLayout<Config, Epilogue>;
   constexpr int kM = Config::kClusterM, kN = Config::kClusterN;
   const int rank = Config::kSplitK > 1 ? 0 : cluster_rank<Config>();
   const int rank_m = rank % kM, rank_n = rank / kM;
   const auto a_mask = static_cast<uint16_t>(((1 << kM * kN) - 1) / ((1 << kM) - 1) << rank_m);
   const auto b_mask = static_cast<uint16_t>(((1 << kM) - 1) << kM * rank_n);
-  const Steps steps = steps_of<Config>(p);
-  if (threadIdx.x == 0) {
-    if constexpr (!Config::kGathersA) prefetch(p.a);
-    prefetch(p.b);
-    if constexpr (Config::kTwoWidths) prefetch(p.b_narrow);
-    if constexpr (Config::kGated && !Config::kAdjacentGates) prefetch(p.second_b);
-  }
+  const Steps steps = steps_of<Config>(all);
+  constexpr bool kReadsToFindTiles = Config::kGrouped || Config::kProblems;
+  if (threadIdx.x == 0 && !Config::kProblems) prefetch_operands<Config>(all);
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
   int tile = tiles.first();
-  bool more = !Config::kGrouped && tiles.template go<true>(p, tile);
-  start<Config>(p);
-  if constexpr (Config::kGrouped) more = tiles.go(p, tile);
+  bool more = !kReadsToFindTiles && tiles.template go<true>(all, tile);
+  start<Config>(all);
+  if constexpr (kReadsToFindTiles) more = tiles.go(all, tile);
   if (threadIdx.x != 0) return;
-  int before_underway = min(steps.count, Config::kStages + 1);
-#pragma unroll 1
-  for (; more; more = tiles.go(p, tile += tiles.step())) {
+  int before_underway = Config::kProblems ? 1 : min(steps.count, Config::kStages + 1);
+  const abi::GemmParams* acquired = nullptr;  // of problems, whose maps are
+  const auto feed_tile = [&](const abi::GemmParams& p, const Steps& steps) {
     const Batch a_batch = batch_of(p, 0, tiles.batch);
 #pragma unroll 1
     for (int i = 0; i < steps.count; ++i) {
@@ -112,6 +124,17 @@ __device__ __forceinline__ void feed(const abi::GemmParams& p) {
         RingLoads<Layout>::template load<Epilogue>(p, tiles, ring.stage, s);
         ring.next();
       }
+    }
+  };
+#pragma unroll 1
+  for (; more; more = tiles.go(all, tile += tiles.step())) {
+    if constexpr (Config::kProblems) {
+      const abi::GemmParams& p = *tiles.problem.params;
+      if (acquired != &p) acquire_operands<Config>(p);
+      acquired = &p;
+      feed_tile(p, steps_of<Config>(p));
+    } else {
+      feed_tile(all, steps);
     }
   }
   if constexpr (kM * kN > 1) {  // peers may still arrive on our barriers

@@ -98,6 +98,11 @@ __device__ __forceinline__ void prefetch(const abi::TensorMap& map) {
   cute::prefetch_tma_descriptor(reinterpret_cast<const cute::TmaDescriptor*>(&map));
 }
 
+// What the device wrote into a tensor map is seen by the copies that this thread starts with it.
+__device__ __forceinline__ void acquire(const abi::TensorMap& map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" : : "l"(&map) : "memory");
+}
+
 // An operand in shared memory, in rows of 128 bytes, 128-byte swizzle. K-major: a row of the tile
 // is a row, 64 rows are a block. Else: blocks of 64 rows of K, each a row of 64 elements of M or N.
 constexpr int kBlockBytes = 64 * 128;

@@ -27,7 +27,7 @@ class ChunkTransfers {
   // All transfers of a consumer.
   __device__ __forceinline__ void run() {
     start<Config>(p_);
-    if (lane_ == 0) prefetch_maps();
+    if (lane_ == 0 && !Config::kProblems) prefetch_maps();
     Walk tiles;
     bool more = tiles.begin(p_, group_);
     if (Layout::kLoadsWait && more) Layout::underway().wait(0);
@@ -52,6 +52,7 @@ class ChunkTransfers {
 
   // Before the first tile.
   __device__ __forceinline__ void begin(const Walk& tiles) {
+    acquire_maps(tiles);
 #pragma unroll 1
     for (int i = 0; i < Config::kLoadDepth; ++i) {
       request(first_chunk<Config>() + i * kStride, tiles, tiles, false);
@@ -62,6 +63,7 @@ class ChunkTransfers {
   // those to come. `next` is the tile after it, if there are `more`.
   __device__ __forceinline__ void pass_on(int i, const Walk& done, const Walk& next, bool more) {
     Layout::staged(group_, ring_.stage).wait(ring_.phase);
+    if (i == first_chunk<Config>() && more) acquire_maps(next);  // without loads the tile itself
     if constexpr (!kInPlace) request(i + Config::kLoadDepth * kStride, done, next, more);
     if constexpr (Layout::kStoreSlots > 0) {
       send(ring_.stage, chunk(i, done));
@@ -92,6 +94,19 @@ class ChunkTransfers {
     Epilogue::Stores::for_each([&](auto, int i) {
       if (!(Config::kPlainStores >> i & 1)) prefetch(p_.full[i].store);
     });
+  }
+
+  // Of many problems: before the first copies with the maps of a tile's.
+  __device__ __forceinline__ void acquire_maps(const Walk& tile) {
+    if constexpr (Config::kProblems) {
+      if (lane_ != 0 || acquired_ == tile.problem.params) return;
+      acquired_ = tile.problem.params;
+      Epilogue::Tiles::for_each([&](auto, int i) { acquire(acquired_->full[i].load); });
+      Epilogue::Stores::for_each([&](auto, int i) {
+        acquire(acquired_->full[i].store);
+        if constexpr (kHasCuts<Config>) acquire(acquired_->full[i].cut_store);
+      });
+    }
   }
 
   // Starts the loads of the i-th chunk counted from tile `done` on.
@@ -142,7 +157,8 @@ class ChunkTransfers {
 #pragma unroll
         for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
           if (c >= columns) continue;
-          const auto& map = c + kColumns > columns ? p_.full[i].cut_store : p_.full[i].store;
+          const abi::FullSizeMaps& full = params_of<Config>(p_, chunk).full[i];
+          const auto& map = c + kColumns > columns ? full.cut_store : full.store;
           store_box<Config::kBatched>(map, slot, chunk.row, chunk.col + c, batch);
         }
       });
@@ -170,6 +186,7 @@ class ChunkTransfers {
   int group_, lane_;
   RingPosition<Layout::kStagedDepth> ring_;
   int num_unread_ = 0;
+  const abi::GemmParams* acquired_ = nullptr;  // the problem whose maps are
 };
 
 }  // namespace epifuse::sm90

@@ -4,6 +4,7 @@
 #include "kernels/reduce.cuh"
 #include "kernels/sm90_groups.cuh"
 #include "kernels/sm90_primitives.cuh"
+#include "kernels/sm90_problems.cuh"
 
 namespace epifuse::sm90 {
 
@@ -17,6 +18,7 @@ struct UsualConfig {
   static constexpr bool kAdjacentGates = false;  // or every other column of it
   static constexpr bool kGrouped = false;        // each group of rows has a B: an inner batch dim
   static constexpr bool kPaddedGroups = false;   // and so are the rows of A and of the result
+  static constexpr bool kProblems = false;       // many, of all sizes, each described in memory
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
   static constexpr bool kShiftedA = false, kShiftedB = false;  // rows off 16-byte boundaries
   static constexpr int kTileK = 64;                            // 128 bytes: one swizzled row
@@ -48,7 +50,7 @@ __device__ __forceinline__ int cluster_rank() {
 // Two widths even out the last wave: the host cuts n into p.columns columns such that tiles fill
 // whole waves; some are 8 narrower, side by side, and others from one band of rows to the next, so
 // that every CTA gets its share of both.
-template <class Config>
+template <class Config, bool = Config::kProblems>
 struct TileWalk {
   int m = 0, n = 0;     // first row and column of the current tile
   int tile_column = 0;  // its number, where tiles have two widths
@@ -137,6 +139,47 @@ struct TileWalk {
   }
 };
 
+// Of many problems: those of one, then of the next.
+template <class Config>
+struct TileWalk<Config, true> : TileWalk<Config, false> {
+  ProblemWalk problem;
+
+  template <bool kSoon = false>
+  __device__ __forceinline__ bool go(const abi::GemmParams& all, int tile) {
+    if (!problem.find(all, tile)) return false;
+    return TileWalk<Config, false>::go(*problem.params, tile - problem.first_tile);
+  }
+};
+
+// Of the problem that a walk is at; those of all of them where there is one.
+template <class Config>
+__device__ __forceinline__ const abi::GemmParams& params_of(const abi::GemmParams& all,
+                                                            const TileWalk<Config>& walk) {
+  if constexpr (Config::kProblems) {
+    return *walk.problem.params;
+  } else {
+    return all;
+  }
+}
+
+// The steps of K that this CTA multiplies of a tile: at least one, past the end if need be, where
+// TMA reads zeros.
+struct Steps {
+  int first, count;
+};
+
+template <class Config>
+__device__ __forceinline__ Steps steps_of(const abi::GemmParams& p) {
+  const int all = (p.k + Config::kTileK - 1) / Config::kTileK;
+  if constexpr (Config::kSplitK == 1) {
+    return {0, max(all, 1)};
+  } else {
+    const int each = (all + Config::kSplitK - 1) / Config::kSplitK;
+    const int first = cluster_rank<Config>() * each;
+    return {first, max(min(all - first, each), 1)};
+  }
+}
+
 // The chunks of a consumer's part of a tile: those of a block of 64 rows, then of the next. Where a
 // cluster splits K, its CTAs take turns at them.
 template <class Config>
@@ -170,18 +213,28 @@ template <class Config>
 struct ConsumerWalk : TileWalk<Config> {
   int number = 0;  // of the tile
   Part part = Part::whole;
+  int steps_between = 0;  // of problems: those of the other consumer's tile before this one
 
   // False when there is nothing to do.
   __device__ __forceinline__ bool begin(const abi::GemmParams& p, int consumer) {
     number = this->first() + (Config::kCooperative ? 0 : consumer * this->step());
+    if (consumer > 0) pass_over(p);
     return enter(p);
   }
   __device__ __forceinline__ bool next(const abi::GemmParams& p) {
     number += (Config::kCooperative ? 1 : 2) * this->step();
+    pass_over(p);
     return enter(p);
   }
 
  private:
+  // Looks at the tile before, of the other one of ping-pong consumers, for how long it takes.
+  __device__ __forceinline__ void pass_over(const abi::GemmParams& p) {
+    if constexpr (Config::kProblems && !Config::kCooperative) {
+      const bool exists = this->go(p, number - this->step());
+      steps_between = exists ? steps_of<Config>(params_of<Config>(p, *this)).count : 0;
+    }
+  }
   __device__ __forceinline__ bool enter(const abi::GemmParams& p) {
     if constexpr (Config::kSharesLast && Config::kGrouped) {
       // How many tiles there are shows where one is missing.
@@ -217,13 +270,15 @@ __device__ __forceinline__ Chunk chunk_of(const TileWalk<Config>& tile, int grou
   const int across = i % kAcross;
   const int column = Config::kTwoWidths ? tile.tile_column : tile.n / kResultColumns<Config>;
   const bool has_cut = Config::kTwoWidths ? tile.is_narrow : kHasCuts<Config>;
-  return {tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
-              i / kAcross * kBlockRows,
-          tile.n + across * kChunkColumns,
-          column * kAcross + across,
-          tile.batch,
-          has_cut && across == kAcross - 1,
-          tile.group.row_end};
+  Chunk chunk{tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
+                  i / kAcross * kBlockRows,
+              tile.n + across * kChunkColumns,
+              column * kAcross + across,
+              tile.batch,
+              has_cut && across == kAcross - 1,
+              tile.group.row_end};
+  if constexpr (Config::kProblems) chunk.params = tile.problem.params;
+  return chunk;
 }
 
 // Position in the ring of stages.
@@ -243,23 +298,5 @@ struct RingPosition {
     stage %= kStages;
   }
 };
-
-// The steps of K that this CTA multiplies of a tile: at least one, past the end if need be, where
-// TMA reads zeros.
-struct Steps {
-  int first, count;
-};
-
-template <class Config>
-__device__ __forceinline__ Steps steps_of(const abi::GemmParams& p) {
-  const int all = (p.k + Config::kTileK - 1) / Config::kTileK;
-  if constexpr (Config::kSplitK == 1) {
-    return {0, max(all, 1)};
-  } else {
-    const int each = (all + Config::kSplitK - 1) / Config::kSplitK;
-    const int first = cluster_rank<Config>() * each;
-    return {first, max(min(all - first, each), 1)};
-  }
-}
 
 }  // namespace epifuse::sm90

@@ -319,7 +319,7 @@ void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
   }
   if (std::ranges::all_of(outputs, is_empty)) return;
   Call call = call_on(inputs, outputs);
-  for (Binding& tensor : call.tensors) tensor.view.data = stand_in_address();
+  for (Binding& tensor : call.tensors) tensor.view.data = backends::stand_in_address();
   find_or_compile(call.layouts).prepare(call.tensors);
 }
 

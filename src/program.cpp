@@ -5,6 +5,7 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
+#include "backends/problems.h"
 #include "base/hash.h"
 #include "epifuse/error.h"
 #include "explain.h"
@@ -35,41 +36,13 @@ bool same(const Binding& a, const Binding& b) {
          a.name == b.name;
 }
 
-// A dense, aligned tensor of this type, at no real address.
-TensorView stand_in(const ir::TensorType& type, const Sizes& sizes, DeviceKind device) {
-  TensorView view;
-  view.data = stand_in_address();
-  view.dtype = type.dtype;
-  view.shape = ir::eval(type.shape, sizes);
-  if (!type.strides.empty()) view.strides = ir::eval(type.strides, sizes);
-  view.device = device;
-  return view;
-}
-
 // The plan as it would run on dense tensors of these sizes; symbols without one are 4096, as in
 // explain_text. Empty when the sizes fit no tensors, or what they need cannot be compiled here.
 backends::RunPlan run_plan_at(const Program::State& state, Sizes sizes) {
-  constexpr std::int64_t kDefaultSize = 4096;
-  const plan::Plan& plan = state.executable->plan();
-  std::vector<Binding> tensors;
   try {
-    for (const ir::Node& node : plan.graph.nodes) {
-      if (node.op == ir::Op::scalar) tensors.emplace_back(node.name, 0.0);
-      if (node.op != ir::Op::input) continue;
-      for (const ir::Shape* dims : {&node.type.shape, &node.type.strides}) {
-        for (const Dim& dim : *dims) {
-          for (const std::string& symbol : dim.symbols()) sizes.emplace(symbol, kDefaultSize);
-        }
-      }
-      tensors.emplace_back(node.name, stand_in(node.type, sizes, state.target.kind));
-    }
-    for (const ir::Output& output : plan.graph.outputs) {
-      ir::TensorType type = plan.graph[output.value].type;
-      type.strides.clear();
-      tensors.emplace_back(output.name, stand_in(type, sizes, state.target.kind));
-    }
-    const codegen::Bound bound = backends::bind(plan, tensors, state.target.kind);
-    return state.executable->plan_for(bound);
+    const plan::Plan& plan = state.executable->plan();
+    return state.executable->plan_for(
+        backends::bind_stand_ins(plan, std::move(sizes), state.target.kind));
   } catch (const ArgumentError&) {
   } catch (const UnavailableError&) {
   }
@@ -114,6 +87,13 @@ void Program::prepare(std::span<const Binding> tensors) const {
       backends::bind(state_->executable->plan(), tensors, state_->target.kind));
 }
 
+void Program::run_problems(const Problems& problems, Stream stream) const {
+  const backends::Executable& executable = *state_->executable;
+  executable.run_problems(backends::match_problems(executable.plan(), problems), stream);
+}
+
+std::string Program::explain_problems() const { return state_->executable->explain_problems(); }
+
 std::vector<std::string> Program::tune(std::span<const Binding> tensors) const {
   const auto bound =
       state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);
@@ -153,6 +133,10 @@ std::string Program::explain_json(const Sizes& sizes, std::string_view machine) 
 
 std::vector<std::pair<std::string, std::string>> Program::sources() const {
   return state_->executable->sources();
+}
+
+std::vector<std::pair<std::string, std::string>> Program::problem_sources() const {
+  return state_->executable->problem_sources();
 }
 
 int Program::num_kernels() const {

@@ -31,12 +31,6 @@ class RecentBindings {
   std::unordered_map<std::uint64_t, Entry> entries_;  // by hash
 };
 
-// The address of tensors that are not there: aligned, and never read.
-inline void* stand_in_address() {
-  constexpr std::uintptr_t kAddress = 4096;
-  return reinterpret_cast<void*>(kAddress);
-}
-
 struct Program::State {
   Target target;
   CompileOptions options;

@@ -99,6 +99,16 @@ std::vector<reference::Verdict> verify_program(const Program& program,
   return reference::verify(graph, tensors, options);
 }
 
+std::vector<reference::Verdict> verify_problem(const Program& program,
+                                               std::span<const Binding> tensors,
+                                               std::span<const Binding> placed) {
+  const Program::State& state = program.state();
+  const backends::Executable& executable = *state.executable;
+  if (executable.problem_sources().empty()) return verify_program(program, tensors, placed);
+  const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
+  return reference::verify(graph, tensors, reference_options(graph, executable.plan()));
+}
+
 std::optional<std::string> passes_error(const Program& program, std::span<const Binding> tensors) {
   const Program::State& state = program.state();
   const ir::Graph& source = state.source_graph;

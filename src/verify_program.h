@@ -26,6 +26,11 @@ std::vector<reference::Verdict> verify_program(const Program& program,
                                                std::int64_t max_elements = std::int64_t{1} << 22,
                                                std::uint64_t seed = 0);
 
+// The same of one of many problems, as Program::run_problems runs it.
+std::vector<reference::Verdict> verify_problem(const Program& program,
+                                               std::span<const Binding> tensors,
+                                               std::span<const Binding> placed);
+
 // Whether the passes kept the meaning of the program's graph on these inputs: every float64 value
 // must lie within the bounds of the graph as it was given. The first one that does not, as text.
 std::optional<std::string> passes_error(const Program& program, std::span<const Binding> tensors);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/kernel.h"
+#include "codegen/problems.h"
 #include "plan/plan.h"
 
 namespace epifuse::backends {
@@ -49,6 +50,11 @@ class Executable {
   // here. `bound` may be reused by later calls with the same tensors: the executable may keep what
   // it prepared for it alive as long as it lives.
   virtual void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const = 0;
+  // Runs on many problems, which match the plan (backends::match_problems).
+  virtual void run_problems(const codegen::ProblemArrays& problems, Stream stream) const = 0;
+  // How it does: one sentence.
+  virtual std::string explain_problems() const = 0;
+  virtual std::vector<std::pair<std::string, std::string>> problem_sources() const { return {}; }
   // Measures the ways to run each step on these tensors and takes the best from now on, on this
   // machine also in later programs: a line for each step that has a choice. Overwrites outputs.
   virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }
@@ -65,6 +71,12 @@ struct Backend {
   std::string (*detect)();
 };
 std::span<const Backend> all_backends();
+
+// The address of tensors that are not there: aligned, and never read.
+inline void* stand_in_address() {
+  constexpr std::uintptr_t kAddress = 4096;
+  return reinterpret_cast<void*>(kAddress);
+}
 
 // Checks tensors against the graph's inputs and outputs, reads the sizes off them, and resolves the
 // views. Throws ArgumentError: what the graph declares, what came. `device` is where data must be.

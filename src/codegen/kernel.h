@@ -42,6 +42,7 @@ struct GemmConfig {
   int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
   bool grouped = false;              // rows belong to groups
   bool gathers = false;              // rows of a are looked up
+  bool problems = false;             // many products, each of its own sizes
   bool operator==(const GemmConfig&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.

@@ -171,6 +171,7 @@ std::string reductions_text(const Epilogue& epilogue) {
 std::string params_text(const Epilogue& epilogue, const GemmConfig& config,
                         const GemmVariant& variant) {
   if (variant.is_shifted()) return "abi::ShiftedGemmParams";
+  if (config.problems) return "abi::ProblemsGemmParams";
   return fmt::format("sm90::LeadingParams<{}>", params_bytes(epilogue, config, variant));
 }
 
@@ -194,6 +195,7 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
   add(is_batched(gemm), "bool kBatched", true, "one product after another");
   add(gemm.is_grouped(), "bool kGrouped", true, "one for each group of rows");
   add(gemm.is_padded(), "bool kPaddedGroups", true, "of each group so many of its rows");
+  add(config.problems, "bool kProblems", true, "many, each of its own sizes");
   add(config.products > 1, "bool kGated", true, "a tile of b holds columns of two products");
   add(has_adjacent_gates(gemm), "bool kAdjacentGates", true, "by turns");
   add(config.cluster_m > 1, "int kClusterM", config.cluster_m, "CTAs that share tiles of B");
@@ -289,7 +291,9 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::arg("includes", includes), fmt::arg("entry", out.entry),
       fmt::arg("template", variant.is_shifted() ? "sm90_shifted" : "sm90_dense"),
       fmt::arg("params", params_text(unswapped.epilogue, config, variant)),
-      fmt::arg("p", variant.is_shifted() ? "p" : "p.params()"),
+      fmt::arg("p", variant.is_shifted() ? "p"
+                    : config.problems    ? "p.usual"
+                                         : "p.params()"),
       fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
       fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),

@@ -35,6 +35,7 @@ std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& confi
   using abi::FullSizeMaps;
   using abi::GemmParams;
   if (variant.is_shifted()) return sizeof(abi::ShiftedGemmParams);
+  if (config.problems) return sizeof(GemmParams);  // each problem has one
   const auto num = [&](Access access) { return loads_of(epilogue, access).size(); };
   const std::size_t num_rows = num(variant.swapped ? Access::col : Access::row);
   const std::size_t num_cols = num(variant.swapped ? Access::row : Access::col);

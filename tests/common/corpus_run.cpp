@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "program_state.h"
+#include "tests/common/corpus_problems.h"
 #include "verify_program.h"
 
 namespace epifuse::testing {
@@ -87,6 +88,19 @@ void record(CorpusRow& row, const std::string& what, const std::string& failure)
   if (row.first_failure.empty()) row.first_failure = what + ": " + failure;
 }
 
+// Sizes once more as problems of one call. On CPUs, where that is one run after another, few.
+void run_problems(const CorpusCase& which, const Program& program, Memory& memory, bool quick,
+                  CorpusRow& row) {
+  constexpr std::size_t kFew = 2, kMany = 12;
+  const bool is_cpu = program.target().kind == DeviceKind::cpu;
+  std::vector<Sizes> all = which.sizes;
+  if (all.size() > (is_cpu || quick ? kFew : kMany)) all.resize(is_cpu || quick ? kFew : kMany);
+  if (!which.empty_sizes.empty()) all.push_back(which.empty_sizes.front());
+  for (const ProblemOutcome& each : run_as_problems(which, all, program, memory)) {
+    record(row, "as a problem, " + text_of(each.sizes), each.failure);
+  }
+}
+
 }  // namespace
 
 CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numerics, Memory& memory,
@@ -108,6 +122,7 @@ CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numer
       }
       record(row, what, failure);
     }
+    if (numerics == Numerics::fast) run_problems(which, program, memory, quick, row);
   } catch (const std::exception& error) {
     record(row, "compile", error.what());
   }

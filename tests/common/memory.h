@@ -10,6 +10,8 @@ class Memory {
   virtual ~Memory() = default;
   // The tensor as the program's device sees it, with the bytes it has now.
   virtual TensorView place(HostTensor& tensor) = 0;
+  // Bytes as the program's device reads them.
+  virtual const void* place_bytes(const void* bytes, std::size_t size) = 0;
   // Brings back what the device wrote; waits for it.
   virtual void fetch(HostTensor& tensor, const TensorView& placed) = 0;
   // Frees everything that was placed.
@@ -19,6 +21,7 @@ class Memory {
 class HostMemory : public Memory {
  public:
   TensorView place(HostTensor& tensor) override { return tensor.view(); }
+  const void* place_bytes(const void* bytes, std::size_t) override { return bytes; }
   void fetch(HostTensor&, const TensorView&) override {}
   void clear() override {}
 };

@@ -13,13 +13,19 @@ namespace epifuse {
 class CapturedRun {
  public:
   // Captures what `run` queues on the stream it is given. A call in it that waits for the device
-  // fails.
+  // fails; what `run` throws ends the capture.
   CapturedRun(std::shared_ptr<const cuda::Device> device, const std::function<void(Stream)>& run)
       : device_(std::move(device)) {
     const jit::DriverApi& api = device_->api();
     device_->check(api.stream_create(&stream_, 1), "cuStreamCreate");
     device_->check(api.stream_begin_capture(stream_, jit::CuStreamCaptureMode::global), "begin");
-    run(stream_);
+    try {
+      run(stream_);
+    } catch (...) {
+      api.stream_end_capture(stream_, &graph_);
+      api.stream_destroy(stream_);
+      throw;
+    }
     device_->check(api.stream_end_capture(stream_, &graph_), "cuStreamEndCapture");
     device_->check(api.graph_instantiate(&executable_, graph_, 0), "cuGraphInstantiate");
   }

@@ -1,44 +1,8 @@
 // The corpus on the CUDA backend, against the float64 reference.
 #include <cstdio>
-#include <vector>
 
-#include "backends/cuda/memory.h"
 #include "tests/common/corpus_run.h"
-
-namespace epifuse::testing {
-namespace {
-
-// Copies of the host tensors in device memory, gaps between their rows included.
-class DeviceMemory : public Memory {
- public:
-  explicit DeviceMemory(std::shared_ptr<const cuda::Device> device) : device_(std::move(device)) {}
-
-  TensorView place(HostTensor& tensor) override {
-    const std::size_t size = tensor.bytes().size();
-    cuda::DeviceBuffer& buffer = buffers_.emplace_back(device_, size);
-    if (size > 0) buffer.copy_from_host(tensor.bytes().data(), size);
-    char* first = static_cast<char*>(buffer.data()) + (size > 0 ? tensor.margin_bytes() : 0);
-    return {first, tensor.dtype(), tensor.shape(), tensor.strides(), DeviceKind::cuda};
-  }
-
-  void fetch(HostTensor& tensor, const TensorView& placed) override {
-    cuda::synchronize(*device_);
-    for (const cuda::DeviceBuffer& buffer : buffers_) {
-      const char* first = static_cast<const char*>(buffer.data()) + tensor.margin_bytes();
-      if (first != placed.data || buffer.size_bytes() == 0) continue;
-      buffer.copy_to_host(tensor.bytes().data(), buffer.size_bytes());
-    }
-  }
-
-  void clear() override { buffers_.clear(); }
-
- private:
-  std::shared_ptr<const cuda::Device> device_;
-  std::vector<cuda::DeviceBuffer> buffers_;
-};
-
-}  // namespace
-}  // namespace epifuse::testing
+#include "tests/gpu/device_memory.h"
 
 int main(int argc, char** argv) {
   std::string why;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "codegen/problems.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -72,6 +73,9 @@ class Collector {
       if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
         add_shifted(plan, step, family, configs, target);
       }
+      if (plan.numerics == Numerics::fast && turn_ % 9 == 0) {
+        add_problems(plan, step, family, configs, target);
+      }
     }
     if (step.epilogue.reduces()) {
       const Plan finish = plan::finish(step);
@@ -96,7 +100,7 @@ class Collector {
   // others, by turns. The levels of numerics that compute more take fewer. A graph's turns are its
   // own, so that one more graph moves those of no other.
   bool is_turn_of(std::size_t config, Numerics numerics) const {
-    const std::size_t turns = numerics == Numerics::fast ? 131 : 393;
+    const std::size_t turns = numerics == Numerics::fast ? 199 : 597;
     return (config + turn_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 
@@ -116,6 +120,20 @@ class Collector {
     const codegen::GemmConfig& config = fitted[turn / 3 % fitted.size()];
     add(fmt::format("{} {}; {}", family.name, print(config), print(variant)),
         family.source(plan, step, config, variant, target));
+  }
+
+  // The kernels of many problems, by turns one of the configs; of every ninth product.
+  void add_problems(const Plan& plan, const plan::FusedGemm& step,
+                    const codegen::KernelFamily& family,
+                    const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
+    if (codegen::why_not_problems(plan)) return;
+    const std::vector<codegen::GemmConfig> taken = codegen::problem_configs(configs);
+    if (taken.empty()) return;
+    const codegen::GemmConfig& config = taken[turn_ / 9 % taken.size()];
+    add(fmt::format("{} {}; problems", family.name, print(config)),
+        family.source(plan, step, config, {}, target));
+    add("problems described", codegen::describe_source(plan, config, target));
+    add("problems by hand", codegen::by_hand_source(plan, target));
   }
 
   void add(std::string kind, codegen::KernelSource source) {

@@ -10,6 +10,7 @@
 #include "backends/cpu/gemm_step.h"
 #include "backends/cpu/strips.h"
 #include "backends/cpu/tail_step.h"
+#include "backends/problems.h"
 #include "ir/views.h"
 
 namespace epifuse::cpu {
@@ -56,6 +57,13 @@ class CpuExecutable : public backends::Executable {
     }
     backends::resolve_views(plan_, complete);
     run_steps(complete);
+  }
+
+  void run_problems(const codegen::ProblemArrays& problems, Stream stream) const override {
+    backends::run_one_by_one(*this, problems, DeviceKind::cpu, stream);
+  }
+  std::string explain_problems() const override {
+    return "One problem after another, each on all cores.";
   }
 
  private:

@@ -8,8 +8,10 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "backends/cuda/problems.h"
 #include "backends/cuda/run_builder.h"
 #include "backends/cuda/tuner.h"
+#include "backends/problems.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 
@@ -75,6 +77,7 @@ class CudaExecutable : public backends::Executable {
       : target_(target),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
         prepared_(prepare_steps(plan, target, *jit_, options.fuse)),
+        problems_(prepared_, target, jit_),
         late_(target, jit_, options.compile_late) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
@@ -84,6 +87,11 @@ class CudaExecutable : public backends::Executable {
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
   void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;
+  void run_problems(const codegen::ProblemArrays& problems, Stream stream) const override;
+  std::string explain_problems() const override;
+  std::vector<std::pair<std::string, std::string>> problem_sources() const override {
+    return problems_.sources();
+  }
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
   std::int64_t num_compiled() const override { return jit_->num_compiled(); }
 
@@ -103,6 +111,7 @@ class CudaExecutable : public backends::Executable {
   const codegen::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
   const Prepared prepared_;
+  const ProblemRunner problems_;
   mutable LateKernels late_;
   mutable std::once_flag driver_once_;
   mutable std::shared_ptr<const jit::Driver> driver_;
@@ -242,6 +251,27 @@ bool CudaExecutable::try_run(const std::shared_ptr<const codegen::Bound>& bound,
   }
   for (const Action& action : run->actions) cuda::run(run->context->device(), action, stream);
   return true;
+}
+
+void CudaExecutable::run_problems(const codegen::ProblemArrays& problems, Stream stream) const {
+  if (problems.count == 0) return;
+  const auto queue = static_cast<jit::CuStream>(stream);
+  const std::shared_ptr<Context> here = context();
+  if (!problems_.why_not()) {
+    const RelaxedCapture relaxed(here->device().api());  // modules may be loaded
+    return problems_.run(*here, problems, queue);
+  }
+  const HostProblems on_host(here->device(), problems, queue);
+  backends::run_one_by_one(*this, on_host.arrays(), DeviceKind::cuda, stream);
+}
+
+std::string CudaExecutable::explain_problems() const {
+  const std::optional<plan::WhyNot>& why = problems_.why_not();
+  if (why) return fmt::format("One problem after another: {} ({})", why->sentence, why->code);
+  return fmt::format(
+      "All problems in one launch of {}, beside one that describes them and one for "
+      "those that it cannot address.",
+      prepared_.steps.front().family->name);
 }
 
 std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const {

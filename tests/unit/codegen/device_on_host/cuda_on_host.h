@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <bit>
 #include <cstdint>
@@ -32,6 +33,7 @@ struct Block {
   std::barrier<> all;
   std::vector<std::unique_ptr<std::barrier<>>> warps;
   std::vector<float> exchange;
+  std::atomic<int> any = 0;  // of __syncthreads_or
 };
 
 inline thread_local Block* block = nullptr;
@@ -41,6 +43,16 @@ inline thread_local Block* block = nullptr;
 inline thread_local epifuse::device_on_host::Index threadIdx, blockIdx, gridDim;
 
 inline void __syncthreads() { epifuse::device_on_host::block->all.arrive_and_wait(); }
+inline int __syncthreads_or(int x) {
+  epifuse::device_on_host::Block& block = *epifuse::device_on_host::block;
+  if (x != 0) block.any = 1;
+  block.all.arrive_and_wait();
+  const int any = block.any;
+  block.all.arrive_and_wait();
+  block.any = 0;
+  block.all.arrive_and_wait();
+  return any;
+}
 inline float __shfl_xor_sync(unsigned, float value, int distance) {
   epifuse::device_on_host::Block& block = *epifuse::device_on_host::block;
   std::barrier<>& warp = *block.warps[threadIdx.x / 32];
