@@ -21,7 +21,9 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 constexpr int kStageBytes = 128;  // of K, as kernels/sm90_dense.cuh takes it
-constexpr int kBlocksPerSm = 4;   // of kernels/problems_by_hand.cuh
+// Finding a problem takes registers that the largest tiles do not have (spills, 2026-11-23).
+constexpr int kMostAccumulators = 128, kFewestMathColumns = 16;
+constexpr int kBlocksPerSm = 4;  // of kernels/problems_by_hand.cuh
 constexpr std::size_t kAlignment = 128;
 
 const FusedGemm& only_step(const plan::Plan& plan) {
@@ -50,8 +52,7 @@ class DescribeText {
     text_ += "    " + fmt::format(format, std::forward<T>(parts)...) + "\n";
   }
   // Names a view.
-  std::string view(const ViewText& view) {
-    std::string name = fmt::format("view{}", num_views_++);
+  std::string view(std::string name, const ViewText& view) {
     line("const problems::View {} = tensors[{}].{}<{}>(", name, view.tensor,
          view.is_paired ? "pairs" : "view", element_cuda(view.dtype));
     line("    {}, {}, {}, {}, {});  // {}", view.offset, view.rows, view.cols, view.row_stride,
@@ -64,7 +65,6 @@ class DescribeText {
  private:
   const plan::Plan& plan_;
   ProblemViews views_;
-  int num_views_ = 0;
   std::string text_;
 };
 
@@ -78,17 +78,17 @@ void add_operand_map(DescribeText& out, std::string_view field, const plan::Oper
 
 void add_operands(DescribeText& out, const FusedGemm& step, const ProductViews& views) {
   const plan::GemmDesc& gemm = step.gemm;
-  const std::string a = out.view(views.a), b = out.view(views.b);
+  const std::string a = out.view("a", views.a), b = out.view("b", views.b);
   add_operand_map(out, "a", gemm.a, a);
   if (sm90_dense::has_adjacent_gates(gemm)) {
-    add_operand_map(out, "b", gemm.b, out.view(views.all_b));
+    add_operand_map(out, "b", gemm.b, out.view("all_b", views.all_b));
   } else {
     add_operand_map(out, "b", gemm.b, b);
   }
   out.line("out.by_hand().a = problems::matrix({});", a);
   out.line("out.by_hand().b = problems::matrix({});", b);
   if (gemm.gating == plan::Gating::none) return;
-  const std::string second = out.view(views.second_b);
+  const std::string second = out.view("second_b", views.second_b);
   if (!sm90_dense::has_adjacent_gates(gemm)) add_operand_map(out, "second_b", gemm.b, second);
   out.line("out.by_hand().second_b = problems::matrix({});", second);
 }
@@ -98,7 +98,7 @@ void add_loads(DescribeText& out, const plan::Epilogue& epilogue, const ProductV
   for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
     const plan::Load& load = epilogue.loads[i];
     if (load.access == Access::parameter) continue;
-    const std::string view = out.view(views.loads[i]);
+    const std::string view = out.view(fmt::format("load{}", i), views.loads[i]);
     switch (load.access) {
       case Access::row: out.line("out.gemm().rows[{}] = problems::row({});", rows++, view); break;
       case Access::col:
@@ -125,13 +125,14 @@ void add_stores(DescribeText& out, const plan::Plan& plan, const GemmConfig& con
   const int cut = sm90_dense::cut_columns(config);
   for (std::size_t i = 0; i < views.stores.size(); ++i) {
     const auto bytes = static_cast<int>(size_bytes(views.stores[i].dtype));
-    const std::string view = out.view(views.stores[i]);
+    const std::string view = out.view(fmt::format("store{}", i), views.stores[i]);
     out.line("out.full_size_map<{}>(&abi::FullSizeMaps::store, {}, {});", bytes, i, view);
     if (cut % (kStageBytes / bytes) == 0) continue;
     out.line("out.full_size_map<{}>(&abi::FullSizeMaps::cut_store, {}, {});", bytes, i, view);
   }
   for (std::size_t i = 0; i < by_hand.stores.size(); ++i) {
-    out.line("out.by_hand().stores[{}] = problems::matrix({});", i, out.view(by_hand.stores[i]));
+    const std::string view = out.view(fmt::format("by_hand{}", i), by_hand.stores[i]);
+    out.line("out.by_hand().stores[{}] = problems::matrix({});", i, view);
   }
 }
 
@@ -213,6 +214,8 @@ std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs) {
     if (sm90_dense::cluster_size(config) > 1 || config.two_widths) continue;
     config.shares_last = false;
     config.problems = true;
+    const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
+    if (accumulators > kMostAccumulators) config.math_columns = kFewestMathColumns;
     out.push_back(config);
   }
   return out;

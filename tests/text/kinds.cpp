@@ -7,6 +7,7 @@
 
 #include "cli/report.h"
 #include "codegen/kernel.h"
+#include "codegen/problems.h"
 #include "epifuse/error.h"
 #include "explain.h"
 #include "ir/graph.h"
@@ -84,8 +85,26 @@ std::string run_explain(const Case& test) {
   return explain_text(plan, {}, target, {}, "");
 }
 
-// The sources of the tail kernels for sm_90a, emit/split/ with every product apart.
+// The kernels beside the product's where a plan runs on many problems.
+std::string problems_text(const plan::Plan& plan) {
+  if (const auto no = codegen::why_not_problems(plan)) {
+    return fmt::format("{}: {}\n", no->code, no->sentence);
+  }
+  const codegen::TargetInfo& target = *codegen::find_target("sm_90a");
+  const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
+  const auto configs =
+      codegen::problem_configs(codegen::all_families().front().configs(step, target));
+  return codegen::describe_source(plan, configs.front(), target).text +
+         codegen::by_hand_source(plan, target).text;
+}
+
+// The sources of the tail kernels for sm_90a, emit/split/ with every product apart, emit/problems/
+// of many problems.
 std::string run_emit(const Case& test) {
+  if (test.subfolder == "problems") {
+    return problems_text(
+        plan::make_plan(passes::run_all(parse_verified(test), Numerics::fast), {}));
+  }
   const plan::Plan fused = plan::make_plan(parse_verified(test), {});
   const plan::Plan plan = test.subfolder == "split" ? epifuse::test::split_products(fused) : fused;
   std::string text;
