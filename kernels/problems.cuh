@@ -84,11 +84,13 @@ class Describer {
                                                 const View& x) {
     write<kBytes>(out_.gemm.full[i].*field, usual_.full[i].*field, x);
   }
-  // An operand of no products: of a map of one element only what lies outside is read.
+  // An operand of no products: of a map of one element only what lies outside is read. The element
+  // is in memory all the same: TMA meets an illegal address otherwise.
   template <int kBytes>
   __device__ __forceinline__ void operand(abi::TensorMap abi::GemmParams::*field, const View& x) {
     if (x.rows > 0 && x.cols > 0) return map<kBytes>(field, x);
-    replace(usual_.*field, out_.gemm.*field, nullptr, 1, 1, kAlignment);
+    replace(usual_.*field, out_.gemm.*field, reinterpret_cast<const char*>(&out_), 1, 1,
+            kAlignment);
   }
 
   __device__ __forceinline__ abi::GemmParams& gemm() { return out_.gemm; }
@@ -127,12 +129,12 @@ class Describer {
     replace(usual, out, x.data, x.rows, x.cols, x.rows > 1 ? x.row_stride * kBytes : legal);
   }
 
-  // The usual map with another address (null: the same), sizes, and bytes from row to row.
+  // The usual map with another address, sizes, and bytes from row to row.
   __device__ __forceinline__ void replace(const abi::TensorMap& usual, abi::TensorMap& out,
                                           const char* data, long long rows, long long cols,
                                           long long row_bytes) {
     map_ = usual;
-    if (data != nullptr) replace_address(map_, data);
+    replace_address(map_, data);
     replace_sizes(map_, static_cast<unsigned>(rows), static_cast<unsigned>(cols), row_bytes);
     out = map_;
   }
