@@ -30,8 +30,8 @@ def tokens(*shape, dtype=torch.bfloat16):
 @pytest.mark.parametrize("rows", [1, 17, 127, 2048])
 def test_mlp(dtype, rows):
     model, x = mlp(dtype), tokens(2, rows, dtype=dtype)
-    assert [k.epilogue for k in epifuse.torch.explain(model, x).kernels] == [
-        "bias+gelu_erf", "bias+residual"]
+    report = epifuse.torch.explain(model, x)
+    assert [k.epilogue for k in report.kernels] == ["bias+gelu_erf", "bias+residual"], str(report)
     assert_no_further_than_eager(model, compiled(model), (x,))
 
 
