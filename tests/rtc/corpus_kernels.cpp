@@ -100,7 +100,7 @@ class Collector {
   // others, by turns. The levels of numerics that compute more take fewer. A graph's turns are its
   // own, so that one more graph moves those of no other.
   bool is_turn_of(std::size_t config, Numerics numerics) const {
-    const std::size_t turns = numerics == Numerics::fast ? 199 : 597;
+    const std::size_t turns = numerics == Numerics::fast ? 251 : 753;
     return (config + turn_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 
