@@ -81,18 +81,19 @@ class Collector {
       const Plan finish = plan::finish(step);
       add_tail(finish, std::get<plan::Tail>(finish.steps.front()), target);
     }
-    // Tensors that the family cannot address send the step to the vendor's GEMM and this tail.
+    // Tensors that the family cannot address send the step to the vendor's GEMM and this tail: of
+    // every second product.
     const plan::Split parts = split(plan, step);
-    if (parts.tail) add_tail(plan, *parts.tail, target);
+    if (parts.tail && turn_ % 2 == 0) add_tail(plan, *parts.tail, target);
     for (const plan::FusedGemm& bare : parts.gemms) {
       if (bare.gemm.is_grouped()) add("grouped", grouped_source(plan, bare, target));
     }
     ++turn_;
   }
 
-  // All of the level `fast`, of the others those of every third graph.
+  // All of the level `fast`, of the others those of every sixth graph.
   void add_tail(const Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
-    if (plan.numerics != Numerics::fast && turn_ % 3 != 0) return;
+    if (plan.numerics != Numerics::fast && turn_ % 6 != 0) return;
     add("tail", tail_source(plan, tail, target));
   }
 
