@@ -10,6 +10,19 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
+// One instruction each, where a comparison and a choice would be three. NaN if either is NaN; of
+// two zeros the smaller is -0.
+__device__ __forceinline__ float minimum(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+__device__ __forceinline__ float maximum(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+
 // 1 / x, 1 ulp.
 __device__ __forceinline__ float reciprocal(float x) {
   float y;

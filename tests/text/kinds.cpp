@@ -1,6 +1,8 @@
 // What each kind of golden test does with its input.
 #include "kinds.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
