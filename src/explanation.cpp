@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/check.h"
 #include "ir/op.h"
@@ -116,13 +115,7 @@ std::string sentence(const Plan&, const Tail& step) {
 
 // Every symbol of the graph has a size afterwards.
 void assume_sizes(Explanation& explanation) {
-  std::set<std::string> symbols;
-  for (const ir::Node& node : explanation.plan.graph.nodes) {
-    for (const Dim& dim : node.type.shape) {
-      for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
-    }
-  }
-  for (const std::string& symbol : symbols) {
+  for (const std::string& symbol : ir::size_symbols(explanation.plan.graph)) {
     if (explanation.sizes.emplace(symbol, kAssumedSize).second) {
       explanation.assumed.push_back(symbol);
     }

@@ -82,13 +82,9 @@ TensorView view_of(const EpifuseTensor& tensor, std::vector<std::int64_t> stride
 
 // Symbols of sizes, and names of values for good measure.
 std::set<std::string> names_of(const ir::Graph& graph) {
-  std::set<std::string> names;
-  for (const ir::Node& node : graph.nodes) {
-    names.insert(node.name);
-    for (const Dim& dim : node.type.shape) {
-      for (std::string& symbol : dim.symbols()) names.insert(std::move(symbol));
-    }
-  }
+  const std::vector<std::string> symbols = ir::size_symbols(graph);
+  std::set<std::string> names(symbols.begin(), symbols.end());
+  for (const ir::Node& node : graph.nodes) names.insert(node.name);
   return names;
 }
 

@@ -240,6 +240,14 @@ std::vector<double> run_time_constants(const Epilogue& epilogue) {
   return constants;
 }
 
+void set_parameters(const Epilogue& epilogue, const std::vector<double>& scalars, float* out) {
+  for (int i : loads_of(epilogue, Access::parameter)) {
+    const ir::ValueId value = epilogue.loads[static_cast<std::size_t>(i)].value;
+    *out++ = static_cast<float>(scalars[static_cast<std::size_t>(value)]);
+  }
+  for (const double constant : run_time_constants(epilogue)) *out++ = static_cast<float>(constant);
+}
+
 std::vector<int> loads_of(const Epilogue& epilogue, Access access) {
   std::vector<int> indices;
   for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
@@ -88,8 +87,7 @@ Launch grouped_launch(const plan::Plan& plan, const FusedGemm& step, const Bound
   launch.grid = static_cast<unsigned>(std::min(tiles, limits.num_sms * kBlocksPerSm));
   launch.block = abi::kGroupedThreads;
   launch.overlaps_previous = true;
-  launch.params.resize(sizeof p);
-  std::memcpy(launch.params.data(), &p, sizeof p);
+  set_params(launch, &p, sizeof p);
   return launch;
 }
 

@@ -118,6 +118,9 @@ struct Launch {
   bool overlaps_previous = false;  // waits for the kernel before it itself (programmatic launch)
 };
 
+// The block of a kernel's parameters, `bytes` of it.
+void set_params(Launch& launch, const void* block, std::size_t bytes);
+
 struct DeviceLimits {
   int num_sms = 132;
   // Clusters of 2, 3, 4 and 8 CTAs that run at once, each CTA with an SM of its own (of an H200;

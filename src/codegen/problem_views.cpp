@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 #include <utility>
 
 #include "ir/views.h"
@@ -69,22 +68,9 @@ std::vector<ir::ValueId> problem_tensors(const ir::Graph& graph) {
   return tensors;
 }
 
-std::vector<std::string> problem_symbols(const ir::Graph& graph) {
-  std::set<std::string> symbols;
-  for (const ir::Node& node : graph.nodes) {
-    if (node.op != ir::Op::input) continue;
-    for (const ir::Shape* dims : {&node.type.shape, &node.type.strides}) {
-      for (const Dim& dim : *dims) {
-        for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
-      }
-    }
-  }
-  return {symbols.begin(), symbols.end()};
-}
-
 ProblemViews::ProblemViews(const ir::Graph& graph)
     : graph_(graph), tensors_(problem_tensors(graph)) {
-  const std::vector<std::string> symbols = problem_symbols(graph);
+  const std::vector<std::string> symbols = ir::size_symbols(graph);
   for (std::size_t i = 0; i < symbols.size(); ++i) names_[symbols[i]] = fmt::format("size{}", i);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     std::string symbol = fmt::format("row_stride_{}", i);

@@ -23,8 +23,6 @@ struct ViewText {
 
 // What a problem's tensors are called: inputs, then values that are outputs.
 std::vector<ir::ValueId> problem_tensors(const ir::Graph& graph);
-// The size symbols of the inputs, sorted.
-std::vector<std::string> problem_symbols(const ir::Graph& graph);
 
 class ProblemViews {
  public:

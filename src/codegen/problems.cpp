@@ -33,37 +33,34 @@ const FusedGemm& only_step(const plan::Plan& plan) {
 // One constant a line.
 class DescribeText {
  public:
-  explicit DescribeText(const plan::Plan& plan) : plan_(plan), views_(plan.graph) {
-    const std::vector<std::string> symbols = problem_symbols(plan.graph);
+  explicit DescribeText(const ir::Graph& graph) : views_(graph) {
+    const std::vector<std::string> symbols = ir::size_symbols(graph);
     for (std::size_t i = 0; i < symbols.size(); ++i) {
-      line("const long long size{} = sizes[{}];  // {}", i, i, symbols[i]);
+      line(fmt::format("const long long size{} = sizes[{}];  // {}", i, i, symbols[i]));
     }
-    const std::vector<ir::ValueId> tensors = problem_tensors(plan.graph);
+    const std::vector<ir::ValueId> tensors = problem_tensors(graph);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const auto dense = views_.dense_row_stride(static_cast<int>(i));
       if (!dense) continue;
-      line("[[maybe_unused]] const long long stride{} = tensors[{}].row_stride({});  // {}", i, i,
-           *dense, plan.graph[tensors[i]].name);
+      line(fmt::format(
+          "[[maybe_unused]] const long long stride{} = tensors[{}].row_stride({});  // {}", i, i,
+          *dense, graph[tensors[i]].name));
     }
   }
 
-  template <class... T>
-  void line(fmt::format_string<T...> format, T&&... parts) {
-    text_ += "    " + fmt::format(format, std::forward<T>(parts)...) + "\n";
-  }
+  void line(const std::string& line) { text_ += "    " + line + "\n"; }
   // Names a view.
   std::string view(std::string name, const ViewText& view) {
-    line("const problems::View {} = tensors[{}].{}<{}>(", name, view.tensor,
-         view.is_paired ? "pairs" : "view", element_cuda(view.dtype));
-    line("    {}, {}, {}, {}, {});  // {}", view.offset, view.rows, view.cols, view.row_stride,
-         view.col_stride, view.name);
+    line(fmt::format("const problems::View {} = tensors[{}].{}<{}>(", name, view.tensor,
+                     view.is_paired ? "pairs" : "view", element_cuda(view.dtype)));
+    line(fmt::format("    {}, {}, {}, {}, {});  // {}", view.offset, view.rows, view.cols,
+                     view.row_stride, view.col_stride, view.name));
     return name;
   }
   std::string size(const Dim& dim) const { return views_.text(dim); }
   const std::string& text() const { return text_; }
 
  private:
-  const plan::Plan& plan_;
   ProblemViews views_;
   std::string text_;
 };
@@ -72,8 +69,8 @@ class DescribeText {
 void add_operand_map(DescribeText& out, std::string_view field, const plan::Operand& operand,
                      const std::string& view) {
   const bool is_k_major = operand.major == plan::Major::k;
-  out.line("out.operand<{}>(&abi::GemmParams::{}, {});", size_bytes(operand.dtype), field,
-           is_k_major ? view : fmt::format("problems::transposed({})", view));
+  out.line(fmt::format("out.operand<{}>(&abi::GemmParams::{}, {});", size_bytes(operand.dtype),
+                       field, is_k_major ? view : fmt::format("problems::transposed({})", view)));
 }
 
 void add_operands(DescribeText& out, const FusedGemm& step, const ProductViews& views) {
@@ -85,12 +82,12 @@ void add_operands(DescribeText& out, const FusedGemm& step, const ProductViews& 
   } else {
     add_operand_map(out, "b", gemm.b, b);
   }
-  out.line("out.by_hand().a = problems::matrix({});", a);
-  out.line("out.by_hand().b = problems::matrix({});", b);
+  out.line(fmt::format("out.by_hand().a = problems::matrix({});", a));
+  out.line(fmt::format("out.by_hand().b = problems::matrix({});", b));
   if (gemm.gating == plan::Gating::none) return;
   const std::string second = out.view("second_b", views.second_b);
   if (!sm90_dense::has_adjacent_gates(gemm)) add_operand_map(out, "second_b", gemm.b, second);
-  out.line("out.by_hand().second_b = problems::matrix({});", second);
+  out.line(fmt::format("out.by_hand().second_b = problems::matrix({});", second));
 }
 
 void add_loads(DescribeText& out, const plan::Epilogue& epilogue, const ProductViews& views) {
@@ -100,39 +97,46 @@ void add_loads(DescribeText& out, const plan::Epilogue& epilogue, const ProductV
     if (load.access == Access::parameter) continue;
     const std::string view = out.view(fmt::format("load{}", i), views.loads[i]);
     switch (load.access) {
-      case Access::row: out.line("out.gemm().rows[{}] = problems::row({});", rows++, view); break;
+      case Access::row:
+        out.line(fmt::format("out.gemm().rows[{}] = problems::row({});", rows++, view));
+        break;
       case Access::col:
-        out.line("out.gemm().cols[{}] = problems::column({});", cols++, view);
+        out.line(fmt::format("out.gemm().cols[{}] = problems::column({});", cols++, view));
         break;
       case Access::scalar:
-        out.line("out.gemm().scalars[{}] = problems::row({});", scalars++, view);
+        out.line(fmt::format("out.gemm().scalars[{}] = problems::row({});", scalars++, view));
         break;
       case Access::tile:
-        out.line("out.full_size_map<{}>(&abi::FullSizeMaps::load, {}, {});", size_bytes(load.dtype),
-                 tiles, view);
-        out.line("out.by_hand().tiles[{}] = problems::matrix({});", tiles++, view);
+        out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::load, {}, {});",
+                             size_bytes(load.dtype), tiles, view));
+        out.line(fmt::format("out.by_hand().tiles[{}] = problems::matrix({});", tiles++, view));
         break;
       case Access::parameter: break;
     }
   }
 }
 
-// As the Hopper GEMM writes results, and as they are written by hand: each column of pairs alone.
-void add_stores(DescribeText& out, const plan::Plan& plan, const GemmConfig& config) {
-  const FusedGemm paired = sm90_dense::as_compiled(only_step(plan), {});
-  const FusedGemm apart = sm90_dense::as_compiled(only_step(plan), {.unpaired = true});
-  const ProductViews views = *product_views(plan, paired), by_hand = *product_views(plan, apart);
+// As the Hopper GEMM writes results.
+void add_stores(DescribeText& out, const ProductViews& views, const GemmConfig& config) {
   const int cut = sm90_dense::cut_columns(config);
   for (std::size_t i = 0; i < views.stores.size(); ++i) {
     const auto bytes = static_cast<int>(size_bytes(views.stores[i].dtype));
     const std::string view = out.view(fmt::format("store{}", i), views.stores[i]);
-    out.line("out.full_size_map<{}>(&abi::FullSizeMaps::store, {}, {});", bytes, i, view);
+    out.line(
+        fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::store, {}, {});", bytes, i, view));
     if (cut % (kStageBytes / bytes) == 0) continue;
-    out.line("out.full_size_map<{}>(&abi::FullSizeMaps::cut_store, {}, {});", bytes, i, view);
+    out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::cut_store, {}, {});", bytes, i,
+                         view));
   }
-  for (std::size_t i = 0; i < by_hand.stores.size(); ++i) {
-    const std::string view = out.view(fmt::format("by_hand{}", i), by_hand.stores[i]);
-    out.line("out.by_hand().stores[{}] = problems::matrix({});", i, view);
+}
+
+// As they are written by hand: each column of pairs alone.
+void add_stores_by_hand(DescribeText& out, const plan::Plan& plan) {
+  const FusedGemm apart = sm90_dense::as_compiled(only_step(plan), {.unpaired = true});
+  const ProductViews views = *product_views(plan, apart);
+  for (std::size_t i = 0; i < views.stores.size(); ++i) {
+    const std::string view = out.view(fmt::format("by_hand{}", i), views.stores[i]);
+    out.line(fmt::format("out.by_hand().stores[{}] = problems::matrix({});", i, view));
   }
 }
 
@@ -143,12 +147,6 @@ std::size_t bytes_of_problems(std::int64_t count) {
   return rounded_up(static_cast<std::size_t>(count) * sizeof(abi::Problem));
 }
 
-template <class Params>
-void set_params(Launch& launch, const Params& params) {
-  launch.params.resize(sizeof params);
-  std::memcpy(launch.params.data(), &params, sizeof params);
-}
-
 abi::DescribeParams describe_params(const plan::Plan& plan, const GemmConfig& config,
                                     const ProblemArrays& problems) {
   abi::DescribeParams out{};
@@ -156,7 +154,7 @@ abi::DescribeParams describe_params(const plan::Plan& plan, const GemmConfig& co
   out.tile_columns = sm90_dense::result_columns(config);
   out.sizes = reinterpret_cast<const long long*>(problems.sizes);
   out.num_sizes = static_cast<int>(problems.symbols.size());
-  const std::vector<std::string> symbols = problem_symbols(plan.graph);
+  const std::vector<std::string> symbols = ir::size_symbols(plan.graph);
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const auto column = std::ranges::find(problems.symbols, symbols[i]) - problems.symbols.begin();
     out.size_columns[i] = static_cast<int>(column);
@@ -167,19 +165,6 @@ abi::DescribeParams describe_params(const plan::Plan& plan, const GemmConfig& co
     out.tensors[i] = {from.data, reinterpret_cast<const long long*>(from.row_strides)};
   }
   return out;
-}
-
-// Run-time scalars in the order of the loads, then the constants that are passed.
-void set_parameters(const plan::Epilogue& epilogue, const ProblemArrays& problems,
-                    float (&out)[abi::kMaxScalars]) {
-  std::size_t next = 0;
-  for (const plan::Load& load : epilogue.loads) {
-    if (load.access != Access::parameter) continue;
-    out[next++] = static_cast<float>(problems.scalars[static_cast<std::size_t>(load.value)]);
-  }
-  for (const double constant : run_time_constants(epilogue)) {
-    out[next++] = static_cast<float>(constant);
-  }
 }
 
 }  // namespace
@@ -200,7 +185,7 @@ std::optional<WhyNot> why_not_problems(const plan::Plan& plan) {
   if (!product_views(plan, step)) {
     return WhyNot{"problem_views", "an operand is looked up, reshaped, or of more than two dims."};
   }
-  if (problem_symbols(plan.graph).size() > abi::kMaxProblemSizes ||
+  if (ir::size_symbols(plan.graph).size() > abi::kMaxProblemSizes ||
       problem_tensors(plan.graph).size() > abi::kMaxProblemTensors) {
     return WhyNot{"too_many", fmt::format("it has more than {} sizes or {} tensors.",
                                           abi::kMaxProblemSizes, abi::kMaxProblemTensors)};
@@ -214,8 +199,8 @@ std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs) {
     if (sm90_dense::cluster_size(config) > 1 || config.two_widths) continue;
     config.shares_last = false;
     config.problems = true;
-    const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
-    if (accumulators > kMostAccumulators) config.math_columns = kFewestMathColumns;
+    if (sm90_dense::accumulators(config) > kMostAccumulators)
+      config.math_columns = kFewestMathColumns;
     out.push_back(config);
   }
   return out;
@@ -224,12 +209,15 @@ std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs) {
 KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
                              const TargetInfo& target) {
   const FusedGemm step = sm90_dense::as_compiled(only_step(plan), {});
-  DescribeText body(plan);
-  add_operands(body, step, *product_views(plan, step));
-  add_loads(body, step.epilogue, *product_views(plan, step));
-  add_stores(body, plan, config);
-  body.line("out.finish({}, {}, {}, {});", body.size(step.gemm.m), body.size(step.gemm.n),
-            body.size(step.gemm.k), kStageBytes / static_cast<int>(size_bytes(step.gemm.a.dtype)));
+  DescribeText body(plan.graph);
+  const ProductViews views = *product_views(plan, step);
+  add_operands(body, step, views);
+  add_loads(body, step.epilogue, views);
+  add_stores(body, views, config);
+  add_stores_by_hand(body, plan);
+  body.line(fmt::format("out.finish({}, {}, {}, {});", body.size(step.gemm.m),
+                        body.size(step.gemm.n), body.size(step.gemm.k),
+                        kStageBytes / static_cast<int>(size_bytes(step.gemm.a.dtype))));
   KernelSource out;
   out.entry = "epifuse_describe_problems";
   out.arch = target.name;
@@ -246,7 +234,7 @@ KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
       "  epifuse::problems::describe<epifuse::generated::Problem>(p);\n}}\n",
       comment(fmt::format("{}: where the tensors of each problem are, and tensor maps of them",
                           plan.graph.name)),
-      problem_symbols(plan.graph).size(), problem_tensors(plan.graph).size(), body.text(),
+      ir::size_symbols(plan.graph).size(), problem_tensors(plan.graph).size(), body.text(),
       out.entry);
   return out;
 }
@@ -282,13 +270,12 @@ std::size_t problem_bytes(std::int64_t count) {
 ProblemLaunches problem_launches(const plan::Plan& plan, const GemmConfig& config,
                                  const Launch& usual, const ProblemArrays& problems,
                                  const DeviceLimits& limits, char* workspace) {
-  const plan::Epilogue& epilogue = only_step(plan).epilogue;
   auto* described = reinterpret_cast<abi::Problem*>(workspace);
   auto* tiles = reinterpret_cast<abi::ProblemTiles*>(workspace + bytes_of_problems(problems.count));
   abi::GemmParams block{};
   EPIFUSE_CHECK(usual.params.size() == sizeof block, "the whole block");
   std::memcpy(&block, usual.params.data(), sizeof block);
-  set_parameters(epilogue, problems, block.parameters);
+  set_parameters(only_step(plan).epilogue, problems.scalars, block.parameters);
   block.lets_next_start = false;
 
   ProblemLaunches out;
@@ -296,7 +283,7 @@ ProblemLaunches problem_launches(const plan::Plan& plan, const GemmConfig& confi
   describe.usual = block;
   describe.problems = described;
   describe.tiles = tiles;
-  set_params(out.describe, describe);
+  set_params(out.describe, &describe, sizeof describe);
   out.describe.maps = usual.maps;  // the block comes first
   out.describe.grid = static_cast<unsigned>(problems.count);
   out.describe.block = abi::kDescribeThreads;
@@ -304,12 +291,13 @@ ProblemLaunches problem_launches(const plan::Plan& plan, const GemmConfig& confi
   const int count = static_cast<int>(problems.count);
   out.product = usual;
   out.product.maps.clear();
-  set_params(out.product, abi::ProblemsGemmParams{block, described, tiles, count});
+  const abi::ProblemsGemmParams product{block, described, tiles, count};
+  set_params(out.product, &product, sizeof product);
   out.product.grid = static_cast<unsigned>(limits.num_sms);
 
   abi::ByHandParams by_hand{described, tiles, count, {}};
   std::copy(std::begin(block.parameters), std::end(block.parameters), by_hand.parameters);
-  set_params(out.by_hand, by_hand);
+  set_params(out.by_hand, &by_hand, sizeof by_hand);
   out.by_hand.grid = static_cast<unsigned>(limits.num_sms * kBlocksPerSm);
   out.by_hand.block = abi::kByHandThreads;
   out.by_hand.overlaps_previous = true;

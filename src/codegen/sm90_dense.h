@@ -25,6 +25,10 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmCon
 
 // Columns of a tile's results.
 inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
+// Of a thread of a consumer, in registers.
+inline int accumulators(const GemmConfig& config) {
+  return config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
+}
 // Whether a kernel multiplies one product after another: of a batch, or of groups.
 inline bool is_batched(const plan::GemmDesc& gemm) {
   return !gemm.batch.empty() || gemm.is_grouped();

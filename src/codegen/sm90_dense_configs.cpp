@@ -117,7 +117,7 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
 }
 
 // Of one consumer thread.
-int accumulators(const Shape& shape) {
+int accumulators_of(const Shape& shape) {
   return shape.m * shape.n / 128 / (shape.cooperative ? 2 : 1);
 }
 
@@ -140,9 +140,9 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
   const bool batched = is_batched(gemm), gated = p.products > 1;
   const int slots = p.load_slots + p.store_slots;
   if (gated && (slots > 2 || p.many_vectors)) return 16;
-  if (accumulators(shape) <= kMostAccumulatorsOfAll) {
+  if (accumulators_of(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
-    const bool is_cut = accumulators(shape) > 96 && shape.n % kChunkColumns != 0;
+    const bool is_cut = accumulators_of(shape) > 96 && shape.n % kChunkColumns != 0;
     if (is_cut) return p.cost > 9 ? 16 : 32;
     const bool has_vectors = batched ? p.vectors : p.many_vectors;
     const bool is_tight =
@@ -162,7 +162,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   const int slots = p.load_slots + p.store_slots;
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (grouped && slots > 1 && (p.products > 1 || p.vectors)) return false;
-  if (gemm.a.lookup >= 0 && accumulators(shape) > kMostAccumulatorsOfGather) return false;
+  if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape, p.products);
@@ -193,8 +193,7 @@ bool takes_shifted_rows(const GemmConfig& config) {
   if (cluster_size(config) != 1 || config.two_widths) return false;
   if (config.tile_n % kChunkColumns != 0) return false;
   // The movers' registers are the consumers'.
-  const int accumulators = config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
-  return accumulators <= kMostAccumulatorsOfAll;
+  return accumulators(config) <= kMostAccumulatorsOfAll;
 }
 
 // An operand that is contiguous along M or N comes in whole blocks of 64 from each CTA of a
@@ -368,7 +367,7 @@ std::vector<GemmConfig> configs(const FusedGemm& given, const TargetInfo& target
   const Pressure registers = pressure(step.epilogue);
   std::vector<GemmConfig> out;
   for (const Shape& shape : kShapes) {
-    if (accumulators(shape) > kMostAccumulatorsOfAll &&
+    if (accumulators_of(shape) > kMostAccumulatorsOfAll &&
         !takes_most_accumulators(registers, shape, step.gemm)) {
       continue;
     }

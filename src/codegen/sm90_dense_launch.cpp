@@ -143,8 +143,7 @@ class Binder {
     if (config_.gathers) params_.gathered_a = plain_matrix(views_.a);
     bind_integers(plan, step_, bound_, params_);
     set_grid(m, n, k, limits);
-    out_.params.resize(params_bytes(step_.epilogue, config_, variant_));
-    std::memcpy(out_.params.data(), &all_params_, out_.params.size());
+    set_params(out_, &all_params_, params_bytes(step_.epilogue, config_, variant_));
     return std::move(out_);
   }
 
@@ -267,7 +266,7 @@ class Binder {
   }
 
   void bind_vectors() {
-    int rows = 0, cols = 0, scalars = 0, parameters = 0;
+    int rows = 0, cols = 0, scalars = 0;
     for (std::size_t i = 0; i < step_.epilogue.loads.size(); ++i) {
       const plan::Load& load = step_.epilogue.loads[i];
       const MatrixView& view = views_.loads[i];
@@ -278,10 +277,6 @@ class Binder {
         access = Access::row;
       }
       switch (access) {
-        case Access::parameter:
-          params_.parameters[parameters++] =
-              static_cast<float>(bound_.scalars[static_cast<std::size_t>(load.value)]);
-          break;
         case Access::scalar:
           params_.scalars[scalars++] = {view.data, 0, batch_strides(view)};
           break;
@@ -291,12 +286,11 @@ class Binder {
         case Access::col:
           params_.cols[cols++] = {view.data, view.row_stride, batch_strides(view)};
           break;
+        case Access::parameter:
         case Access::tile: break;
       }
     }
-    for (const double constant : run_time_constants(step_.epilogue)) {
-      params_.parameters[parameters++] = static_cast<float>(constant);
-    }
+    set_parameters(step_.epilogue, bound_.scalars, params_.parameters);
   }
 
   // The kernel's own orientation: whichever role a and b have.

@@ -287,15 +287,7 @@ Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& 
       p.vector_stores |= static_cast<unsigned>(vector) << (i - num_loads);
     }
   }
-  std::size_t num_parameters = 0;
-  for (int i : loads_of(tail.epilogue, Access::parameter)) {
-    const ir::ValueId value = tail.epilogue.loads[static_cast<std::size_t>(i)].value;
-    p.parameters[num_parameters++] =
-        static_cast<float>(bound.scalars[static_cast<std::size_t>(value)]);
-  }
-  for (const double constant : run_time_constants(tail.epilogue)) {
-    p.parameters[num_parameters++] = static_cast<float>(constant);
-  }
+  set_parameters(tail.epilogue, bound.scalars, p.parameters);
   std::int64_t num_outer = 1;
   for (int d = 0; d < abi::kMaxRank - 2; ++d) num_outer *= p.sizes[d];
   share_matrix(p, shape, num_outer, limits);

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "epifuse/error.h"
 #include "ir/text.h"
@@ -31,6 +33,18 @@ ValueId append(Graph& graph, Node node) {
   node.name = unique_name(graph, node.name.empty() ? fmt::format("t{}", id) : sanitize(node.name));
   graph.nodes.push_back(std::move(node));
   return id;
+}
+
+std::vector<std::string> size_symbols(const Graph& graph) {
+  std::set<std::string> symbols;
+  for (const Node& node : graph.nodes) {
+    for (const Shape* dims : {&node.type.shape, &node.type.strides}) {
+      for (const Dim& dim : *dims) {
+        for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
+      }
+    }
+  }
+  return {symbols.begin(), symbols.end()};
 }
 
 std::vector<std::vector<ValueId>> users(const Graph& graph) {

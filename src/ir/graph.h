@@ -85,6 +85,9 @@ ValueId append(Graph& graph, Node node);
 // Throws InternalError when an invariant of this header does not hold.
 void verify(const Graph& graph);
 
+// The symbols of all sizes and declared strides, sorted.
+std::vector<std::string> size_symbols(const Graph& graph);
+
 // Ids of the nodes that use each value, in order.
 std::vector<std::vector<ValueId>> users(const Graph& graph);
 

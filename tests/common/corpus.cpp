@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -47,16 +46,6 @@ std::optional<std::string> directive(const std::string& text, const std::string&
   return std::nullopt;
 }
 
-std::set<std::string> symbols_of(const ir::Graph& graph) {
-  std::set<std::string> symbols;
-  for (const ir::Node& node : graph.nodes) {
-    for (const Dim& dim : node.type.shape) {
-      for (const std::string& symbol : dim.symbols()) symbols.insert(symbol);
-    }
-  }
-  return symbols;
-}
-
 struct DefaultSizes {
   std::vector<Sizes> all, empty;
 };
@@ -74,8 +63,8 @@ DefaultSizes read_default_sizes(const std::filesystem::path& path) {
 
 // The rows restricted to the graph's symbols, each once. A row that is not empty for this graph is
 // no empty row.
-std::vector<Sizes> restrict_to(const std::set<std::string>& symbols, const std::vector<Sizes>& rows,
-                               bool only_empty) {
+std::vector<Sizes> restrict_to(const std::vector<std::string>& symbols,
+                               const std::vector<Sizes>& rows, bool only_empty) {
   std::vector<Sizes> result;
   for (const Sizes& row : rows) {
     Sizes own;
@@ -100,7 +89,7 @@ CorpusCase load_case(const std::filesystem::path& path, const DefaultSizes& defa
       result.sizes.push_back(parse_sizes(part));
     }
   } else {
-    const std::set<std::string> symbols = symbols_of(ir::parse(result.text));
+    const std::vector<std::string> symbols = ir::size_symbols(ir::parse(result.text));
     result.sizes = restrict_to(symbols, defaults.all, false);
     result.empty_sizes = restrict_to(symbols, defaults.empty, true);
   }
