@@ -21,6 +21,7 @@ import torch.nn.functional as F
 
 KEYS = ("suite", "workload", "m", "n", "k", "groups", "dtype", "epilogue", "numerics", "contender",
         "baseline")
+WARM_UP = 0.15  # seconds
 
 ACTIVATIONS = {
     "silu": F.silu,
@@ -100,13 +101,18 @@ def gated_expression(epilogue, layout):
 
 
 def interleaved(runs, rounds=30):
-    """Median microseconds of each, launches alternated in rotating order, L2 flushed."""
+    """Median microseconds of each, launches alternated in rotating order, L2 flushed.
+
+    As `epifuse bench` does it: under load for a while first, as the clock falls with the load.
+    """
     flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
     names = list(runs)
     events = {name: [] for name in names}
-    for name in names * 3:
-        runs[name]()
-    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < WARM_UP:
+        for name in names:
+            runs[name]()
+        torch.cuda.synchronize()
     for i in range(rounds):
         for j in range(len(names)):
             name = names[(i + j) % len(names)]
