@@ -85,7 +85,7 @@ class Consumer {
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
       if (kPingPong && multiplies) NamedBarrier::sync(256, kTurnBarrier + group_);
       // No step rather than no call: ptxas must see the wait below on every path.
-      const int last = multiply_all(acc, multiplies ? steps : 0, done.is_narrow);
+      const int last = multiply_tile(acc, multiplies ? steps : 0, done);
       if (kPingPong && multiplies) NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
       // While the last products drain: publish this tile's vectors, find the next tile, fetch its.
       if (kHasRows && (!kPingPong || !multiplies)) NamedBarrier::sync(128, group_);
@@ -112,7 +112,7 @@ class Consumer {
     if constexpr (!Config::kBatched) epilogue_.load_scalars(p_, {});
     fetch();
     Accumulators acc;
-    multiply_all(acc, steps_of<Config>(p_).count, false);
+    multiply_all<typename Config::Wgmma, kAccumulators, kBlocks>(acc, steps_of<Config>(p_).count);
     publish();
     cute::warpgroup_wait<0>();
     fence(acc);
@@ -193,17 +193,23 @@ class Consumer {
     }
   }
 
-  __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps, bool is_narrow) {
+  // The tile's mainloop; returns the stage that the last products still read.
+  __device__ __forceinline__ int multiply_tile(Accumulators& acc, int steps, const Walk& tile) {
     if constexpr (Config::kTwoWidths) {
-      if (is_narrow) {
-        return multiply_all<typename Config::NarrowWgmma, kAccumulators - 4>(acc, steps);
+      if (tile.is_narrow) {
+        return multiply_all<typename Config::NarrowWgmma, kAccumulators - 4, kBlocks>(acc, steps);
       }
     }
-    return multiply_all<typename Config::Wgmma, kAccumulators>(acc, steps);
+    if constexpr (kHasShortTiles<Config>) {
+      if (tile.group.is_short) {
+        return multiply_all<typename Config::Wgmma, kAccumulators, 1>(acc, steps);
+      }
+    }
+    return multiply_all<typename Config::Wgmma, kAccumulators, kBlocks>(acc, steps);
   }
 
-  // The tile's mainloop; returns the stage that the last products still read.
-  template <class Atom, int kCount>
+  // Of the first blocks of 64 rows.
+  template <class Atom, int kCount, int kMultiplied>
   __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps) {
     constexpr int kRowsAt = Config::kCooperative ? kBlocks * kBlockBytes : 0;
     int previous = -1;
@@ -220,7 +226,7 @@ class Consumer {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
 #pragma unroll
-        for (int block = 0; block < kBlocks; ++block) {
+        for (int block = 0; block < kMultiplied; ++block) {
           multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<Config::kAIsKMajor>,
                          b + j * kDescriptorStep<Config::kBIsKMajor>, acc[block], (k | j) != 0,
                          cute::make_index_sequence<kCount>{});
@@ -256,6 +262,11 @@ class Consumer {
       if constexpr (Config::kLoadsInRing) {
         if (Loads::is_first(i)) Layout::full(ring_.stage).wait(ring_.phase);
         loads = Loads::place(ring_.stage, group_, i);
+      }
+      if (kHasShortTiles<Config> && done.group.is_short && i >= kChunks) {
+        epilogue_.pass(at);
+        if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
+        continue;
       }
       const float* sums = acc[i / kChunks];
       epilogue_.run(i, i + 1, at, sums + Exchange<Config>::start(i, 0),

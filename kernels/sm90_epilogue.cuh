@@ -128,6 +128,20 @@ class WarpEpilogue {
     if constexpr (Config::kSplitK > 1) end_chunks(1);
   }
 
+  // Of a chunk that has no rows: waits and tells the others as `run` does.
+  __device__ __forceinline__ void pass(int at) {
+    if constexpr (Layout::kLoadDepth > 0) {
+      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
+    }
+    if constexpr (kStoreSlots > 0 && !kInPlace) {
+      Layout::sent(group_, store_place(at)).wait(phase(at, stores_phase_, Config::kStoreDepth) ^ 1);
+    }
+    if constexpr (Layout::kStagedDepth > 0) {
+      __syncwarp();
+      if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
+    }
+  }
+
   // Call after the last chunk of every tile.
   __device__ __forceinline__ void end_tile() { end_chunks(kChunks); }
 

@@ -61,6 +61,27 @@ __device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& ba
   }
 }
 
+// Blocks of 64 rows of A that a tile has, where some are short.
+template <class Config>
+__device__ __forceinline__ int num_blocks(const TileWalk<Config>& tile) {
+  return tile.group.is_short ? 1 : Config::kTileM / kBlockRows;
+}
+template <class Config>
+__device__ __forceinline__ int bytes_of_a(const abi::GemmParams& p, const TileWalk<Config>& tile) {
+  if constexpr (kHasShortTiles<Config>) return num_blocks(tile) * p.a_bytes;
+  return p.a_bytes;
+}
+template <class Config>
+__device__ __forceinline__ void load_blocks_of_a(const abi::GemmParams& p, FullBarrier& barrier,
+                                                 unsigned char* stage, const TileWalk<Config>& tile,
+                                                 int k) {
+  for (int block = 0; block < num_blocks(tile); ++block) {
+    load_operand<Config, Config::kAIsKMajor, kBlockRows, 1>(
+        p.a, barrier, stage + block * kBlockBytes, tile.m + block * kBlockRows, k,
+        batch_of(p, 0, tile.batch), 0, 0);
+  }
+}
+
 // Of a problem that the producer comes to.
 template <class Config>
 __device__ __forceinline__ void acquire_operands(const abi::GemmParams& p) {
@@ -94,10 +115,11 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
   int tile = tiles.first();
   bool more = !kReadsToFindTiles && tiles.template go<true>(all, tile);
   start<Config>(all);
-  if constexpr (kReadsToFindTiles) more = tiles.go(all, tile);
+  if constexpr (Config::kProblems) more = tiles.go(all, tile);
   if (threadIdx.x != 0) return;
   int before_underway = Config::kProblems ? 1 : min(steps.count, Config::kStages + 1);
   const abi::GemmParams* acquired = nullptr;  // of problems, whose maps are
+  TileAnnouncer<Config> announcer(all);
   const auto feed_tile = [&](const abi::GemmParams& p, const Steps& steps) {
     const Batch a_batch = batch_of(p, 0, tiles.batch);
 #pragma unroll 1
@@ -106,9 +128,11 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       FullBarrier& barrier = Layout::full(ring.stage);
       const bool narrow_box = Config::kTwoWidths && Config::kBIsKMajor && tiles.is_narrow;
-      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : p.a_bytes) + Layout::kBBytes -
-                                   (narrow_box ? 8 * 128 : 0));
-      if constexpr (!Config::kGathersA) {
+      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : bytes_of_a(p, tiles)) +
+                                   Layout::kBBytes - (narrow_box ? 8 * 128 : 0));
+      if constexpr (!Config::kGathersA && kHasShortTiles<Config>) {
+        load_blocks_of_a(p, barrier, Layout::a(ring.stage), tiles, k);
+      } else if constexpr (!Config::kGathersA) {
         load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
             p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
       }
@@ -116,6 +140,7 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
                      narrow_box);
       ring.next();
       if (Layout::kLoadsWait && --before_underway == 0) Layout::underway().arrive();
+      if constexpr (Config::kGrouped) announcer.announce_more();
     }
     if constexpr (Config::kLoadsInRing) {
 #pragma unroll 1
@@ -126,15 +151,28 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
       }
     }
   };
+  if constexpr (Config::kGrouped) {
 #pragma unroll 1
-  for (; more; more = tiles.go(all, tile += tiles.step())) {
-    if constexpr (Config::kProblems) {
-      const abi::GemmParams& p = *tiles.problem.params;
-      if (acquired != &p) acquire_operands<Config>(p);
-      acquired = &p;
-      feed_tile(p, steps_of<Config>(p));
-    } else {
-      feed_tile(all, steps);
+    for (; announcer.tile().exists; announcer.go_on()) {
+      if (announcer.tile().part == Part::second) {
+        announcer.announce_more();
+      } else {
+        set_tile(tiles, announcer.tile());
+        feed_tile(all, steps);
+      }
+    }
+    announcer.announce_end();
+  } else {
+#pragma unroll 1
+    for (; more; more = tiles.go(all, tile += tiles.step())) {
+      if constexpr (Config::kProblems) {
+        const abi::GemmParams& p = *tiles.problem.params;
+        if (acquired != &p) acquire_operands<Config>(p);
+        acquired = &p;
+        feed_tile(p, steps_of<Config>(p));
+      } else {
+        feed_tile(all, steps);
+      }
     }
   }
   if constexpr (kM * kN > 1) {  // peers may still arrive on our barriers

@@ -51,10 +51,12 @@ class Gatherer {
     const int steps = steps_of<Config>(p_).count;
     const int whole_steps = p_.k / Config::kTileK;
     start<Config>(p_);
-    TileWalk<Config> tiles;
+    AnnouncedWalk<Config> tiles;
 #pragma unroll 1
-    for (int tile = tiles.first(); tiles.go(p_, tile); tile += tiles.step()) {
+    for (; tiles.take(); ++tiles.number) {
+      if (tiles.part == Part::second) continue;
       find_rows(tiles);
+      is_short_ = kHasShortTiles<Config> && tiles.group.is_short;
 #pragma unroll 1
       for (int i = 0; i < steps; ++i) {
         Layout::empty(ring_.stage).wait(ring_.phase ^ 1);
@@ -95,6 +97,7 @@ class Gatherer {
     for (int turn = 0; turn < kTurns; ++turn) {
       const bool may_be_outside = (turn + 1) * kRowsOfTurn > Config::kTileM;
       if (may_be_outside && turn * kRowsOfTurn + row_ >= Config::kTileM) continue;
+      if (turn * kRowsOfTurn >= kBlockRows && is_short_) continue;
       const uint32_t to = (turn % 2 == 0 ? even : odd) + turn * kRowsOfTurn * kStepBytes;
       if constexpr (kWhole) {
         copy_async(to, from_[turn] + offset);
@@ -107,6 +110,7 @@ class Gatherer {
   const abi::GemmParams& p_;
   int row_, unit_;  // of the tile, in the first turn; of the row
   const unsigned char* from_[kTurns];
+  bool is_short_ = false;
   RingPosition<Config::kStages> ring_;
 };
 

@@ -1,8 +1,7 @@
 // Groups of rows, each with a matrix B of its own: where they end is known on the device alone.
 //
 // A tile has rows of one group; a walk only goes forward, so it finds the group of a tile from that
-// of the tile before. Ends are read where they are: L1 has them, and shared memory would take a
-// stage from the largest configs.
+// of the tile before.
 #pragma once
 
 #include "kernels/integers.cuh"
@@ -10,30 +9,46 @@
 
 namespace epifuse::sm90 {
 
-// The group of the tile that a walk is at.
+// Where the last rows of a group fit into one block, ping-pong consumers multiply that block alone:
+// a short tile. It takes about half of a tile's time, so a CTA takes two of them, side by side, in
+// the place of one tile.
+template <class Config>
+constexpr bool kHasShortTiles =
+    Config::kGrouped && !Config::kCooperative &&
+    Config::kTileM > kBlockRows&& Config::kClusterM* Config::kClusterN == 1;
+
+// The group of the place that a walk is at. A group's places are its whole tiles, then its pairs of
+// short ones.
 template <class Config>
 struct GroupWalk {
   int group = -1;
   int first_row = 0, row_end = 0;
-  int first_tile = 0, next_tile = 0;  // of the group, and of those behind it
+  int first_place = 0, next_place = 0;  // of the group, and of those behind it
+  bool is_short = false;                // the tile that the walk is at
+  bool is_first_of_pair = false;        // and another one is beside it
 
-  // Goes on to the group of a tile; false behind the last one.
-  __device__ __forceinline__ bool find(const abi::GemmParams& p, int tile, int rows_of_tile,
+  // Goes on to the group of a place; false behind the last one.
+  __device__ __forceinline__ bool find(const abi::GemmParams& p, int place, int rows_of_tile,
                                        int columns_of_tiles) {
-    while (tile >= next_tile) {
+    while (place >= next_place) {
       if (++group >= p.groups.num_rows) return false;
-      first_tile = next_tile;
+      first_place = next_place;
       first_row = Config::kPaddedGroups ? 0 : row_end;
       // Ends outside of the rows there are must not lead out of memory.
       const long long end = integer_at(p.groups, group);
       row_end = end <= first_row ? first_row : end < p.m ? static_cast<int>(end) : p.m;
-      next_tile += tiles(rows_of_tile) * columns_of_tiles;
+      next_place += tiles(rows_of_tile) * columns_of_tiles;
+      if (has_short(rows_of_tile)) next_place += (columns_of_tiles + 1) / 2;
     }
     return group < p.groups.num_rows;
   }
-  // Along m.
+  // Whole ones along m: also those whose last rows are missing.
   __device__ __forceinline__ int tiles(int rows_of_tile) const {
-    return (row_end - first_row + rows_of_tile - 1) / rows_of_tile;
+    const int fewest = kHasShortTiles<Config> ? kBlockRows + 1 : 1;
+    return (row_end - first_row + rows_of_tile - fewest) / rows_of_tile;
+  }
+  __device__ __forceinline__ bool has_short(int rows_of_tile) const {
+    return kHasShortTiles<Config> && row_end - first_row > tiles(rows_of_tile) * rows_of_tile;
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/row_classes.cuh"
+#include "kernels/sm90_announce.cuh"
 #include "kernels/sm90_epilogue.cuh"
 
 namespace epifuse::sm90 {
@@ -54,7 +55,9 @@ struct SharedLayout : Config_ {
   // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
   static constexpr bool kLoadsWait = kLoadDepth > 0 && !kMovesRows;
   static constexpr int kUnderwayAt = kHandedAt + (Config::kSharesLast ? 8 : 0);
-  static constexpr int kBytes = kUnderwayAt + (kLoadsWait ? 8 : 0);
+  static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
+  static constexpr int kBytes =
+      Config::kGrouped ? (kBarriersEnd + 15) / 16 * 16 + TileRing<Config>::kBytes : kBarriersEnd;
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not, one
@@ -62,6 +65,13 @@ struct SharedLayout : Config_ {
   static constexpr int kFullArrivals = kAnyShifted
                                            ? kMovers + !Config::kShiftedA + !Config::kShiftedB
                                            : (Config::kGathersA ? kMovers * 32 + 1 : 1);
+
+  // Warps that take an announced tile: those that multiply it, transfer its chunks, gather its
+  // rows.
+  static constexpr bool kHasTransfers = kStagedDepth > 0 && !kMovesRows;
+  static constexpr int kTakers =
+      (Config::kCooperative ? kConsumers : 1) * (kWarpsPerGroup + kHasTransfers) +
+      (Config::kGathersA ? kMovers : 0);
 
   // What is exchanged takes the place of the stages (kernels/sm90_exchange.cuh): the last tile's
   // second part, or a tile's partial sums.

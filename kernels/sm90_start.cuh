@@ -20,7 +20,11 @@ __device__ __forceinline__ int arrivals(int i) {
   count = at < Layout::kEmptyAt ? Layout::kFullArrivals : count;
   count = at >= Layout::kStagedBarriersAt && at < Layout::kSentAt ? kWarpsPerGroup : count;
   count = at >= Layout::kDrainedAt && at < Layout::kHandedAt ? kMovers : count;
-  return at >= Layout::kHandedAt && at < Layout::kUnderwayAt ? kWarpsPerGroup * 32 : count;
+  count = at >= Layout::kHandedAt && at < Layout::kUnderwayAt ? kWarpsPerGroup * 32 : count;
+  if constexpr (Config::kGrouped) {
+    return at >= TileRing<Config>::kTakenAt ? Layout::kTakers : count;
+  }
+  return count;
 }
 
 // One after the other: the first takes some 100 clocks, those right behind it 20 (docs/gotchas.md).
@@ -37,7 +41,8 @@ __device__ __forceinline__ void init_barriers(int first) {
 template <class Config, class Epilogue>
 __device__ __forceinline__ void prepare(int warp) {
   using Layout = SharedLayout<Config, Epilogue>;
-  constexpr int kBarriers = (Layout::kBytes - Layout::kFullAt) / 8;
+  constexpr int kEnd = Config::kGrouped ? TileRing<Config>::kTilesAt : Layout::kBytes;
+  constexpr int kBarriers = (kEnd - Layout::kFullAt) / 8;
   constexpr int kEach = (kBarriers + kPreparers - 1) / kPreparers;
   const int first = (warp - 1) * kEach;
   if (warp > 0 && (threadIdx.x & 31) == 0) {

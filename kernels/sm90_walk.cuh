@@ -79,8 +79,9 @@ struct TileWalk {
     return rows_of_tiles(p) * columns_of_tiles(p) * (Config::kBatched ? p.batch : 1);
   }
 
-  // False when there is no such tile. `kSoon`: without a division in the first band; such branches
-  // take registers that consumers do not have.
+  // To the tile of that number, or where grouped to the first one of that place: false when there
+  // is none. `kSoon`: without a division in the first band; such branches take registers that
+  // consumers do not have.
   template <bool kSoon = false>
   __device__ __forceinline__ bool go(const abi::GemmParams& p, int tile) {
     int tiles_m = rows_of_tiles(p);
@@ -88,8 +89,16 @@ struct TileWalk {
     if constexpr (Config::kGrouped) {
       if (!group.find(p, tile, kRows, tiles_n)) return false;
       tiles_m = group.tiles(kRows);
-      tile -= group.first_tile;
+      tile -= group.first_place;
       batch.inner = group.group;
+      group.is_short = tile >= tiles_m * tiles_n;
+      if (group.is_short) {
+        const int column = 2 * (tile - tiles_m * tiles_n);
+        group.is_first_of_pair = column + 1 < tiles_n;
+        m = group.first_row + tiles_m * kRows;
+        n = column * kColumns;
+        return true;
+      }
     } else if constexpr (Config::kBatched) {
       const int product = fast_divide(tile, static_cast<float>(tiles_m * tiles_n));
       if (product >= p.batch) return false;
@@ -118,6 +127,18 @@ struct TileWalk {
       narrow<kSoon>(p, band, tiles_n);
     }
     return true;
+  }
+
+  // To the CTA's next tile after that of number `tile`.
+  __device__ __forceinline__ bool advance(const abi::GemmParams& p, int& tile) {
+    if constexpr (Config::kGrouped) {
+      if (group.is_first_of_pair) {
+        group.is_first_of_pair = false;
+        n += kColumns;
+        return true;
+      }
+    }
+    return go(p, tile += step());
   }
 
  private:
@@ -209,7 +230,7 @@ __device__ __forceinline__ int chunks_of(Part part) {
 }
 
 // The tiles of a consumer, of which ping-pong consumers take turns, and its part of the last one.
-template <class Config>
+template <class Config, bool = Config::kGrouped>
 struct ConsumerWalk : TileWalk<Config> {
   int number = 0;  // of the tile
   Part part = Part::whole;
@@ -236,18 +257,7 @@ struct ConsumerWalk : TileWalk<Config> {
     }
   }
   __device__ __forceinline__ bool enter(const abi::GemmParams& p) {
-    if constexpr (Config::kSharesLast && Config::kGrouped) {
-      // How many tiles there are shows where one is missing.
-      TileWalk<Config> ahead = *this;
-      if (ahead.go(p, number)) {
-        static_cast<TileWalk<Config>&>(*this) = ahead;
-        part = ahead.go(p, number + this->step()) ? Part::whole : Part::first;
-        return true;
-      }
-      number -= this->step();
-      part = Part::second;
-      if (number < 0) return false;  // this CTA has no tile
-    } else if constexpr (Config::kSharesLast) {
+    if constexpr (Config::kSharesLast) {
       const int count = this->count(p);
       part = number + this->step() >= count ? Part::first : Part::whole;
       if (number >= count) {

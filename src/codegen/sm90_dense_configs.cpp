@@ -19,6 +19,7 @@ constexpr int kSlotBytes = 8192;
 constexpr int kChunkColumns = 64;
 constexpr int kConsumers = 2;
 constexpr int kBarrierBytes = 8;
+constexpr int kTileRingBytes = 8 * (32 + 2 * kBarrierBytes);  // of kernels/sm90_announce.cuh
 
 constexpr int kMostStages = 16;
 constexpr int kFewestStages = 3;
@@ -110,10 +111,11 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   const int store_places = stores > 0 ? config.store_depth : 0;
   // Loads have one barrier each, stores two; where there are no stores, loads have their second.
   const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
-  return kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
-                       rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
-         staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
-         (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0);
+  const int bytes = kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
+                                  rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
+                    staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
+                    (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0);
+  return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }
 
 // Of one consumer thread.

@@ -1,16 +1,18 @@
-// Runs the walks over tiles of groups of rows (kernels/sm90_walk.cuh) on the host, for all CTAs.
+// Finds the tiles of groups of rows (kernels/sm90_sequence.cuh) on the host, for all CTAs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <random>
 #include <tuple>
 #include <vector>
 
 #include "codegen/sm90_dense.h"
 #include "cuda_on_host.h"
-#include "kernels/sm90_walk.cuh"
+#include "kernels/sm90_sequence.cuh"
 
 namespace epifuse::sm90 {
 namespace {
@@ -63,35 +65,45 @@ abi::GemmParams params_of(const Routing& routing, int n, int* num_ctas) {
 
 using Place = std::tuple<int, int, int>;  // group, row, column
 
-Place place_of(const Routing& routing, const auto& walk) {
-  const int group = walk.group.group;
-  EXPECT_EQ(walk.batch.inner, group);
-  EXPECT_EQ(walk.group.row_end, routing.integers[static_cast<std::size_t>(group)]);
-  return {group, walk.m, walk.n};
+// How much a CTA multiplies: 2 for a tile, 1 for a short one.
+struct Work {
+  std::map<Place, int> written;  // 2 for all of a tile
+  int fewest = std::numeric_limits<int>::max(), most = 0;
+};
+
+template <class Config>
+Place place_of(const Routing& routing, const AnnouncedTile& tile) {
+  const int end = routing.integers[static_cast<std::size_t>(tile.group)];
+  EXPECT_EQ(tile.row_end, end);
+  EXPECT_EQ(static_cast<bool>(tile.is_short), kHasShortTiles<Config> && end - tile.m <= kBlockRows);
+  return {tile.group, tile.m, tile.n};
 }
 
-// What the producer loads, tile by tile, and what the consumers do with it: in ping-pong they take
-// turns, and both write the last tile where they share it.
+// Consumers take turns at what is announced, and both write the last tile where they share it.
 template <class Config>
-void walk_cta(const abi::GemmParams& p, const Routing& routing, std::map<Place, int>& written) {
-  std::vector<Place> loaded, multiplied[2];
-  TileWalk<Config> producer;
-  for (int tile = producer.first(); producer.go(p, tile); tile += producer.step()) {
-    loaded.push_back(place_of(routing, producer));
-  }
-  for (int consumer = 0; consumer < 2; ++consumer) {
-    ConsumerWalk<Config> walk;
-    for (bool more = walk.begin(p, consumer); more; more = walk.next(p)) {
-      const Place place = place_of(routing, walk);
-      written[place] += walk.part == Part::whole ? 2 : 1;
-      if (walk.part != Part::second) multiplied[consumer].push_back(place);
+void walk_cta(const abi::GemmParams& p, const Routing& routing, Work& work) {
+  TileSequence<Config> sequence(p);
+  int multiplied = 0;
+  std::optional<Place> shared;
+  while (true) {
+    const AnnouncedTile tile = sequence.next(p);
+    if (!tile.exists) break;
+    const Place place = place_of<Config>(routing, tile);
+    work.written[place] += tile.part == Part::whole ? 2 : 1;
+    if (tile.part != Part::second) multiplied += tile.is_short ? 1 : 2;
+    if (tile.part == Part::second) {
+      EXPECT_EQ(shared, place);
+    } else {
+      EXPECT_FALSE(shared) << "only the last one is shared";
     }
+    if (tile.part == Part::first) shared = place;
   }
-  ASSERT_EQ(multiplied[0].size() + multiplied[1].size(), loaded.size());
-  for (std::size_t i = 0; i < loaded.size(); ++i) {
-    ASSERT_LT(i / 2, multiplied[i % 2].size());
-    EXPECT_EQ(multiplied[i % 2][i / 2], loaded[i]);
-  }
+  EXPECT_EQ(shared.has_value(), Config::kSharesLast && multiplied > 0);
+  EXPECT_FALSE(sequence.is_over());
+  EXPECT_FALSE(sequence.next(p).exists);
+  EXPECT_TRUE(sequence.is_over()) << "an end for each consumer";
+  work.fewest = std::min(work.fewest, multiplied);
+  work.most = std::max(work.most, multiplied);
 }
 
 template <class Config>
@@ -101,11 +113,14 @@ void expect_covered(const Routing& routing, int n) {
   int num_ctas = 0;
   const abi::GemmParams p = params_of<Config>(routing, n, &num_ctas);
   gridDim.x = static_cast<unsigned>(num_ctas);
-  std::map<Place, int> written;
+  Work work;
   for (int cta = 0; cta < num_ctas; ++cta) {
     blockIdx.x = static_cast<unsigned>(cta);
     device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::kClusterM);
-    walk_cta<Config>(p, routing, written);
+    walk_cta<Config>(p, routing, work);
+  }
+  if ((n + Config::kTileN - 1) / Config::kTileN % 2 == 0) {  // all short tiles are in pairs
+    EXPECT_LE(work.most - work.fewest, 2) << "as much for each CTA";
   }
   std::size_t num_tiles = 0;
   constexpr int kRows = Config::kTileM * Config::kClusterM;
@@ -115,11 +130,11 @@ void expect_covered(const Routing& routing, int n) {
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < n; column += Config::kTileN, ++num_tiles) {
         const Place place{static_cast<int>(g), first + row * Config::kTileM, column};
-        EXPECT_EQ(written[place], 2) << fmt::format("group {}, tile {}, {}", g, row, column);
+        EXPECT_EQ(work.written[place], 2) << fmt::format("group {}, tile {}, {}", g, row, column);
       }
     }
   }
-  EXPECT_EQ(written.size(), num_tiles);
+  EXPECT_EQ(work.written.size(), num_tiles);
 }
 
 template <bool kPadded>
@@ -128,7 +143,7 @@ void expect_all_covered() {
   for (const int num_groups : {1, 2, 8, 40, 512}) {
     for (const int num_rows : {1, 130, 2000}) {
       const Routing each = routing(random, num_groups, num_rows, kPadded);
-      for (const int n : {1, 384, 1000}) {
+      for (const int n : {1, 384, 1000, 1024}) {
         expect_covered<Tiles<128, 128, false, kPadded>>(each, n);
         expect_covered<Tiles<128, 128, true, kPadded>>(each, n);
         expect_covered<Tiles<64, 96, true, kPadded>>(each, n);
