@@ -32,7 +32,7 @@ std::vector<Slot> slots_of(const ir::Graph& graph) {
 }
 
 void check_symbols(const ir::Graph& graph, const Problems& problems) {
-  const std::vector<std::string> expected = ir::size_symbols(graph);
+  const std::vector<std::string> expected = codegen::problem_symbols(graph);
   std::vector<std::string> came = problems.symbols;
   std::ranges::sort(came);
   if (came != expected) {
@@ -184,7 +184,7 @@ codegen::Bound bind_problem(const plan::Plan& plan, const ProblemArrays& problem
 
 codegen::Bound bind_stand_ins(const plan::Plan& plan, Sizes sizes, DeviceKind device) {
   constexpr std::int64_t kUsualSize = 4096;
-  for (const std::string& symbol : ir::size_symbols(plan.graph)) {
+  for (const std::string& symbol : codegen::problem_symbols(plan.graph)) {
     sizes.emplace(symbol, kUsualSize);
   }
   std::vector<Binding> tensors;

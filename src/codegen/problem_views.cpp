@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <utility>
 
 #include "ir/views.h"
@@ -68,9 +69,20 @@ std::vector<ir::ValueId> problem_tensors(const ir::Graph& graph) {
   return tensors;
 }
 
+std::vector<std::string> problem_symbols(const ir::Graph& graph) {
+  const std::vector<std::string> of_sizes = ir::size_symbols(graph);
+  std::set<std::string> symbols(of_sizes.begin(), of_sizes.end());
+  for (const ir::Node& node : graph.nodes) {
+    for (const Dim& dim : node.type.strides) {
+      for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
+    }
+  }
+  return {symbols.begin(), symbols.end()};
+}
+
 ProblemViews::ProblemViews(const ir::Graph& graph)
     : graph_(graph), tensors_(problem_tensors(graph)) {
-  const std::vector<std::string> symbols = ir::size_symbols(graph);
+  const std::vector<std::string> symbols = problem_symbols(graph);
   for (std::size_t i = 0; i < symbols.size(); ++i) names_[symbols[i]] = fmt::format("size{}", i);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     std::string symbol = fmt::format("row_stride_{}", i);

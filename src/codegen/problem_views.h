@@ -23,6 +23,8 @@ struct ViewText {
 
 // What a problem's tensors are called: inputs, then values that are outputs.
 std::vector<ir::ValueId> problem_tensors(const ir::Graph& graph);
+// The symbols of sizes and of declared strides, sorted.
+std::vector<std::string> problem_symbols(const ir::Graph& graph);
 
 class ProblemViews {
  public:

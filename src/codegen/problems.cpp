@@ -34,7 +34,7 @@ const FusedGemm& only_step(const plan::Plan& plan) {
 class DescribeText {
  public:
   explicit DescribeText(const ir::Graph& graph) : views_(graph) {
-    const std::vector<std::string> symbols = ir::size_symbols(graph);
+    const std::vector<std::string> symbols = problem_symbols(graph);
     for (std::size_t i = 0; i < symbols.size(); ++i) {
       line(fmt::format("const long long size{} = sizes[{}];  // {}", i, i, symbols[i]));
     }
@@ -154,7 +154,7 @@ abi::DescribeParams describe_params(const plan::Plan& plan, const GemmConfig& co
   out.tile_columns = sm90_dense::result_columns(config);
   out.sizes = reinterpret_cast<const long long*>(problems.sizes);
   out.num_sizes = static_cast<int>(problems.symbols.size());
-  const std::vector<std::string> symbols = ir::size_symbols(plan.graph);
+  const std::vector<std::string> symbols = problem_symbols(plan.graph);
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const auto column = std::ranges::find(problems.symbols, symbols[i]) - problems.symbols.begin();
     out.size_columns[i] = static_cast<int>(column);
@@ -185,7 +185,7 @@ std::optional<WhyNot> why_not_problems(const plan::Plan& plan) {
   if (!product_views(plan, step)) {
     return WhyNot{"problem_views", "an operand is looked up, reshaped, or of more than two dims."};
   }
-  if (ir::size_symbols(plan.graph).size() > abi::kMaxProblemSizes ||
+  if (problem_symbols(plan.graph).size() > abi::kMaxProblemSizes ||
       problem_tensors(plan.graph).size() > abi::kMaxProblemTensors) {
     return WhyNot{"too_many", fmt::format("it has more than {} sizes or {} tensors.",
                                           abi::kMaxProblemSizes, abi::kMaxProblemTensors)};
@@ -234,7 +234,7 @@ KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
       "  epifuse::problems::describe<epifuse::generated::Problem>(p);\n}}\n",
       comment(fmt::format("{}: where the tensors of each problem are, and tensor maps of them",
                           plan.graph.name)),
-      ir::size_symbols(plan.graph).size(), problem_tensors(plan.graph).size(), body.text(),
+      problem_symbols(plan.graph).size(), problem_tensors(plan.graph).size(), body.text(),
       out.entry);
   return out;
 }

@@ -38,10 +38,8 @@ ValueId append(Graph& graph, Node node) {
 std::vector<std::string> size_symbols(const Graph& graph) {
   std::set<std::string> symbols;
   for (const Node& node : graph.nodes) {
-    for (const Shape* dims : {&node.type.shape, &node.type.strides}) {
-      for (const Dim& dim : *dims) {
-        for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
-      }
+    for (const Dim& dim : node.type.shape) {
+      for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
     }
   }
   return {symbols.begin(), symbols.end()};

@@ -85,7 +85,7 @@ ValueId append(Graph& graph, Node node);
 // Throws InternalError when an invariant of this header does not hold.
 void verify(const Graph& graph);
 
-// The symbols of all sizes and declared strides, sorted.
+// The symbols of all sizes, sorted.
 std::vector<std::string> size_symbols(const Graph& graph);
 
 // Ids of the nodes that use each value, in order.

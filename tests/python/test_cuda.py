@@ -35,6 +35,14 @@ def test_mlp(dtype, rows):
     assert_no_further_than_eager(model, compiled(model), (x,))
 
 
+def test_products_that_inductor_pads():
+    model, x = mlp(), tokens(2, 17)
+    with torch._inductor.config.patch(force_shape_pad=True):
+        report = epifuse.torch.explain(model, x)
+        assert_no_further_than_eager(model, compiled(model), (x,))
+    assert [k.epilogue for k in report.kernels] == ["bias+gelu_erf", "bias+residual"], str(report)
+
+
 @pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune-no-cudagraphs"])
 def test_modes(mode):
     model = nn.Sequential(mlp(), mlp())

@@ -4,6 +4,7 @@ import json
 import logging
 import operator
 import re
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from epifuse.torch import op, views
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.importer import Imported, import_graph
+from epifuse.torch.padding import put_back, without_padding
 from epifuse.torch.report import Kernel, LeftOut, Report
 
 log = logging.getLogger("epifuse.torch")
@@ -228,6 +230,17 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     `options`: "numerics" and "tf32", and `only_faster`, as in epifuse_fusions (epifuse/c.h). What
     cannot be fused stays as it is, and the report says why.
     """
+    unpadded = without_padding(graph)
+    report = _fuse(graph, options, only_faster)
+    names = put_back(graph, unpadded)
+    report.left_out = [replace(each, node=names.get(each.node, each.node))
+                       for each in report.left_out]
+    if report.kernels or names:
+        _sort(graph)
+    return report
+
+
+def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     report = Report()
     _merge_equal_views(graph)
     imported = import_graph(graph)
@@ -266,8 +279,6 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
             name = rewriter.node_of[value].name
             named[name] = LeftOut(name, code, _with_node_names(why, rewriter.node_of))
     report.left_out += named.values()
-    if report.kernels:
-        _sort(graph)
     return report
 
 

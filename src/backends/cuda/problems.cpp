@@ -93,7 +93,7 @@ codegen::GemmSizes ProblemRunner::sizes_of(const codegen::ProblemArrays& problem
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < (is_known ? problems.count : 1); ++i) {
     Sizes sizes;
-    for (const std::string& symbol : ir::size_symbols(prepared_.plan.graph)) {
+    for (const std::string& symbol : codegen::problem_symbols(prepared_.plan.graph)) {
       sizes[symbol] = kUsualSize;
     }
     for (std::size_t s = 0; is_known && s < width; ++s) {

@@ -79,7 +79,7 @@ class Calculator {
 struct Problem {
   Problem(const plan::Plan& plan, const Sizes& sizes) {
     const ProblemViews views(plan.graph);
-    const std::vector<std::string> symbols = ir::size_symbols(plan.graph);
+    const std::vector<std::string> symbols = problem_symbols(plan.graph);
     for (std::size_t i = 0; i < symbols.size(); ++i) {
       names[fmt::format("size{}", i)] = sizes.at(symbols[i]);
     }
