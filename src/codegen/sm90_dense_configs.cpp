@@ -27,6 +27,7 @@ constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
 constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
 constexpr int kMostAccumulatorsOfGather = 160;
+constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
 
 // The candidates; stages and depths follow from the epilogue.
 struct Shape {
@@ -149,7 +150,7 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
     const bool has_vectors = batched ? p.vectors : p.many_vectors;
     const bool is_tight =
         (shape.cluster_m * shape.cluster_n > 1 && (shape.m == 256 || has_vectors)) ||
-        (batched && p.reductions > 0);
+        (batched && p.reductions > 0) || (gemm.a.lookup >= 0 && has_adjacent_gates(gemm));
     return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
   }
   if (batched || (slots > 1 && p.vectors)) return 16;
@@ -164,6 +165,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   const int slots = p.load_slots + p.store_slots;
   if (batched && (shape.two_widths || p.load_slots > 0)) return false;
   if (grouped && slots > 1 && (p.products > 1 || p.vectors)) return false;
+  if (grouped && p.vectors && accumulators_of(shape) > kMostAccumulatorsOfGroups) return false;
   if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
