@@ -19,6 +19,8 @@ struct Tuned {
   bool operator==(const Tuned&) const = default;
 };
 inline constexpr std::string_view kProductAndTail = "product and tail";
+// Rows of A that are looked up are copied in order by a kernel before the product's.
+inline constexpr std::string_view kRowsFirst = "rows copied first";
 
 // What times depend on beside the step.
 struct Machine {

@@ -123,6 +123,21 @@ std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::Gem
   return slowed_down(*product, slowdown) * (is_one ? 1 : 2) + tail_us(step, sizes);
 }
 
+bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  // Of 8 groups of 1024 rows, 4096x2048 (docs/gotchas.md). With fewer rows a group than these,
+  // weights are what takes the time.
+  constexpr double kGatherSlows = 0.15;
+  constexpr std::int64_t kFewestRows = 128;
+  if (step.gemm.a.lookup < 0 || sizes.m < kFewestRows * std::max<std::int64_t>(sizes.groups, 1)) {
+    return false;
+  }
+  const double rows = static_cast<double>(sizes.m) * static_cast<double>(sizes.k);
+  const double products = step.gemm.gating == plan::Gating::none ? 1 : 2;
+  const double product_us = 2 * rows * static_cast<double>(sizes.n) * products / kFlopsPerUs;
+  const double copied = 2 * rows * static_cast<double>(size_bytes(step.gemm.a.dtype));
+  return kGatherSlows * product_us > kMargin * (copied / kBytesPerUs + kLaunchUs);
+}
+
 std::optional<Slowdown> slowdown(Rows a, Rows b, int boundary_bytes) {
   for (const Unaligned& row : kUnaligned) {
     if (row.a != a || row.b != b) continue;

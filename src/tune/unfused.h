@@ -25,6 +25,10 @@ bool beats_vendor(std::optional<double> bare_ratio);
 std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
                                  double slowdown = 1);
 
+// Whether rows of A that a grouped product looks up are better copied in order by a kernel before
+// it: a large product takes longer by more than that where it copies them to its stages itself.
+bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
+
 // How an operand of the kernel lies in memory: on 16-byte boundaries, or off them.
 enum class Rows { aligned, k_major, mn_major };
 

@@ -6,6 +6,8 @@
 
 namespace epifuse::cuda {
 
+LateKernels::~LateKernels() = default;
+
 const Prepared& LateKernels::split(const plan::Plan& plan, std::size_t step) {
   const std::scoped_lock lock(mutex_);
   const auto found = splits_.find(step);
@@ -20,6 +22,25 @@ const Prepared& LateKernels::copy(DType from, DType to, std::size_t rank) {
   const auto found = copies_.find(key);
   if (found != copies_.end()) return found->second;
   return copies_.emplace(key, prepare_copy(from, to, rank, target_, *jit_)).first->second;
+}
+
+const Prepared& LateKernels::row_copy(DType dtype, DType index) {
+  const std::scoped_lock lock(mutex_);
+  const auto key = std::pair(dtype, index);
+  const auto found = row_copies_.find(key);
+  if (found != row_copies_.end()) return found->second;
+  return row_copies_.emplace(key, prepare_row_copy(dtype, index, target_, *jit_)).first->second;
+}
+
+InOrder& LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
+  const std::scoped_lock lock(mutex_);
+  std::unique_ptr<InOrder>& known = in_order_[step];
+  if (known == nullptr) {
+    const auto& gemm = std::get<plan::FusedGemm>(plan.steps[step]);
+    known.reset(new InOrder{prepare_in_order(plan, gemm, target_, *jit_),
+                            LateKernels(target_, jit_, for_sizes_)});
+  }
+  return *known;
 }
 
 const StepKernels& LateKernels::variant(const Prepared& prepared, std::size_t step,

@@ -15,6 +15,8 @@
 
 namespace epifuse::cuda {
 
+struct InOrder;
+
 // Of one prepared plan. Thread-safe; results stay valid as long as the object.
 class LateKernels {
  public:
@@ -22,12 +24,17 @@ class LateKernels {
   LateKernels(const codegen::TargetInfo& target, std::shared_ptr<jit::Jit> jit,
               bool for_sizes = true)
       : target_(target), jit_(std::move(jit)), for_sizes_(for_sizes) {}
+  ~LateKernels();
 
   bool compiles_for_sizes() const { return for_sizes_; }
   ChosenKernels& chosen() { return chosen_; }
 
   const Prepared& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);
+  // Of a grouped product whose rows are looked up: copies of rows by such an index, and the product
+  // of rows that lie in order.
+  const Prepared& row_copy(DType dtype, DType index);
+  InOrder& in_order(const plan::Plan& plan, std::size_t step);
   // Compiled for tensors of `sizes`; later tensors of other sizes choose among what is there.
   const StepKernels& variant(const Prepared& prepared, std::size_t step,
                              const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes);
@@ -47,9 +54,17 @@ class LateKernels {
   ChosenKernels chosen_;
   std::mutex mutex_;
   std::map<std::size_t, Prepared> splits_;
+  std::map<std::size_t, std::unique_ptr<InOrder>> in_order_;
+  std::map<std::pair<DType, DType>, Prepared> row_copies_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
   std::map<std::size_t, std::vector<std::unique_ptr<const StepKernels>>> variants_;
   std::map<std::pair<const StepKernels*, std::string>, Kernel> candidates_;
+};
+
+// A product of rows that lie in order, as a plan of one step.
+struct InOrder {
+  Prepared prepared;
+  LateKernels late;
 };
 
 }  // namespace epifuse::cuda

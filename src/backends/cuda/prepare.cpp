@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "epifuse/error.h"
+#include "ir/text.h"
 #include "tune/shortlist.h"
 #include "tune/unfused.h"
 
@@ -348,6 +349,21 @@ Prepared prepare_copy(DType from, DType to, std::size_t rank, const TargetInfo& 
   tail.epilogue.stores = {{"y", 1, to, plan::StoreKind::tile, 0}};
   Preparer preparer(plan, target, jit);
   preparer.add(tail);
+  return preparer.finish();
+}
+
+Prepared prepare_row_copy(DType dtype, DType index, const TargetInfo& target, jit::Jit& jit) {
+  const std::string text =
+      fmt::format("graph rows(x: {}[S, K], i: {}[T]) {{\n  y = take_rows x, i\n  return y\n}}\n",
+                  name(dtype), name(index));
+  return prepare_steps(plan::make_plan(ir::parse(text), {}), target, jit);
+}
+
+Prepared prepare_in_order(const Plan& plan, FusedGemm step, const TargetInfo& target,
+                          jit::Jit& jit) {
+  step.gemm.a.lookup = -1;
+  Preparer preparer(plan, target, jit);
+  preparer.add(step);
   return preparer.finish();
 }
 

@@ -72,6 +72,13 @@ StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
 Prepared prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
                        const codegen::TargetInfo& target, jit::Jit& jit);
 
+// The step, whose rows of A are looked up, on rows that lie in order, as a plan of its own: its
+// value of A is in memory. And the tail that puts them there, of graph (x[S, K], i[T]) -> y[T, K].
+Prepared prepare_in_order(const plan::Plan& plan, plan::FusedGemm step,
+                          const codegen::TargetInfo& target, jit::Jit& jit);
+Prepared prepare_row_copy(DType dtype, DType index, const codegen::TargetInfo& target,
+                          jit::Jit& jit);
+
 // A tail that copies x, rounding to another dtype on the way: loads value 0, stores value 1.
 Prepared prepare_copy(DType from, DType to, std::size_t rank, const codegen::TargetInfo& target,
                       jit::Jit& jit);

@@ -1,6 +1,8 @@
 // Turns a plan and bound tensors into a list of launches with everything prepared.
 #include "backends/cuda/run_builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -9,6 +11,7 @@
 #include "base/check.h"
 #include "codegen/matrix_view.h"
 #include "epifuse/tensor.h"
+#include "ir/views.h"
 #include "tune/shortlist.h"
 
 namespace epifuse::cuda {
@@ -68,6 +71,8 @@ class RunBuilder {
   void add_plan(const Prepared& prepared);
   void add_step(const Prepared& prepared, std::size_t step);
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
+  bool add_in_order(const plan::Plan& plan, const plan::FusedGemm& step, InOrder& product);
+  void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const BoundTensor& to);
   void place_partials(const plan::FusedGemm& step, const codegen::Partials& partials, Bound& bound);
   void add_finish(const plan::FusedGemm& step, const Finish& finish,
                   const codegen::Partials& partials, const Bound& placed);
@@ -142,6 +147,10 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
       if (is_bare) plan_.grounds.back() = grounds(choice);
       return;
     }
+    if (choice.in_order != nullptr &&
+        add_in_order(prepared.plan, std::get<plan::FusedGemm>(step), *choice.in_order)) {
+      return;
+    }
     how = print(choice);
   }
   plan_.plan.steps.push_back(step);
@@ -175,6 +184,51 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
   add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, config, kernels.variant,
                                                     bound, rules_.limits));
   if (step.epilogue.reduces()) add_finish(step, *prepared.steps[index].finish, partials, bound);
+}
+
+// A copy of the rows of A that are looked up, then the product of the copy. False where that is not
+// one kernel on these tensors.
+bool RunBuilder::add_in_order(const plan::Plan& plan, const plan::FusedGemm& step,
+                              InOrder& product) {
+  const ir::ValueId rows = step.gemm.a.value;
+  const ir::TensorType& type = plan.graph[rows].type;
+  const std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
+  const BoundTensor looked_up = bound_.tensors[static_cast<std::size_t>(rows)];
+  const BoundTensor copy =
+      dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
+  bound_.tensors[static_cast<std::size_t>(rows)] = copy;
+  const StepChoice choice = choose_step(product.prepared, 0, product.late, bound_, {rules_.limits});
+  if (!choice.why_split) {
+    plan_.plan.steps.push_back(product.prepared.plan.steps.front());
+    plan_.how.push_back(
+        fmt::format("{}, behind a copy of the rows of {}", print(choice), plan.graph[rows].name));
+    plan_.grounds.push_back(grounds(choice));
+    add_row_copy(plan, rows, copy);
+    add_family(product.prepared, 0, choice);
+  }
+  bound_.tensors[static_cast<std::size_t>(rows)] = looked_up;
+  return !choice.why_split;
+}
+
+void RunBuilder::add_row_copy(const plan::Plan& plan, ir::ValueId rows, const BoundTensor& to) {
+  const ir::Node& node = plan.graph[rows];
+  const auto bound_of = [&](ir::ValueId id) {
+    return bound_.tensors[static_cast<std::size_t>(id)];
+  };
+  const BoundTensor from = bound_of(node.args.front()), index = bound_of(ir::index_of(node));
+  const DType index_dtype = plan.graph[ir::index_of(node)].type.dtype;
+  const Prepared& copy = late_.row_copy(node.type.dtype, index_dtype);
+  const auto& tail = std::get<plan::Tail>(copy.plan.steps.front());
+  Bound bound;
+  bound.sizes = {
+      {"S", from.layout.shape[0]}, {"K", from.layout.shape[1]}, {"T", to.layout.shape[0]}};
+  bound.tensors.resize(copy.plan.graph.nodes.size());
+  bound.tensors[0] = from;
+  bound.tensors[1] = index;
+  bound.tensors[static_cast<std::size_t>(copy.plan.graph.outputs.front().value)] = to;
+  bound.scalars.assign(bound.tensors.size(), 0.0);
+  backends::resolve_views(copy.plan, bound);
+  add_tail(copy.plan, tail, copy.steps.front(), bound);
 }
 
 void RunBuilder::place_partials(const plan::FusedGemm& step, const codegen::Partials& partials,

@@ -146,11 +146,27 @@ std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::Fuse
   return rules.tuned->find(plan, gemm, choice.sizes, choice.kernels->variant);
 }
 
+// The product on rows that were copied in order, where it is one kernel; null where it is not, or
+// where no compiler is.
+InOrder* product_in_order(const Prepared& prepared, std::size_t step, LateKernels& late) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]).gemm;
+  if (prepared.plan.graph[gemm.a.value].op != ir::Op::take_rows) return nullptr;
+  try {
+    InOrder& product = late.in_order(prepared.plan, step);
+    return product.prepared.steps.front().kind == StepKind::family ? &product : nullptr;
+  } catch (const UnavailableError&) {
+    return nullptr;
+  }
+}
+
 // False when the kernel of that name is no candidate any more, or does not compile well.
 bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step, LateKernels& late,
             StepChoice& choice) {
   if (tuned.choice == tune::kProductAndTail) {
     choice.why_split = plan::WhyNot{"measured_slower", tuned.measured + "."};
+  } else if (tuned.choice == tune::kRowsFirst) {
+    choice.in_order = product_in_order(prepared, step, late);
+    if (choice.in_order == nullptr) return false;
   } else {
     choice.kernel = late.candidate(prepared, step, *choice.kernels, tuned.choice);
     if (choice.kernel == nullptr) return false;
@@ -201,6 +217,9 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   choose_by_model(prepared, step, late, rules.limits, choice);
   if (variant.is_shifted()) weigh_unaligned(gemm, bound, variant, vendor_sizes, choice);
   choice.why_split = why_unfused(choice);
+  if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes)) {
+    choice.in_order = product_in_order(prepared, step, late);
+  }
   return choice;
 }
 

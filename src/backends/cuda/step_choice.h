@@ -18,6 +18,8 @@ struct StepChoice {
   std::optional<double> unfused_us;      // as product and tail, where measurements tell
   std::string measured;                  // what was measured, where that decided
   std::optional<plan::WhyNot> why_split;
+  // Where looked-up rows of A are copied in order first: the product of what was copied.
+  InOrder* in_order = nullptr;
 };
 
 // Step `step` of `prepared` must be a family's. Compiles only when tensors come that ask for a

@@ -77,6 +77,8 @@ class Tuner {
       if (late_.candidate(prepared_, step, kernels, name) == nullptr) continue;
       ways.names.push_back(std::move(name));
     }
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]).gemm;
+    if (gemm.a.lookup >= 0) ways.names.emplace_back(tune::kRowsFirst);
     ways.names.emplace_back(tune::kProductAndTail);
     steps_.push_back(std::move(ways));
   }

@@ -119,5 +119,17 @@ TEST(Margin, WithinTheErrorsOfBothEstimatesTheStepStaysFused) {
   EXPECT_TRUE(is_clearly_slower(120, 100));
 }
 
+TEST(RowsFirst, LargeProductsWantTheirRowsInOrder) {
+  plan::FusedGemm step = step_of();
+  step.gemm.a.lookup = 1;
+  step.gemm.gating = plan::Gating::interleaved;
+  EXPECT_TRUE(wants_rows_first(step, {1, 8192, 2048, 2048, 8}));
+  EXPECT_FALSE(wants_rows_first(step, {1, 4608, 768, 2048, 128})) << "few rows a group";
+  EXPECT_FALSE(wants_rows_first(step, {1, 1024, 256, 2048, 2})) << "the copy takes longer";
+  EXPECT_FALSE(wants_rows_first(step, {1, 1024, 2048, 0, 2})) << "there are no products";
+  step.gemm.a.lookup = -1;
+  EXPECT_FALSE(wants_rows_first(step, {1, 8192, 2048, 2048, 8})) << "nothing is looked up";
+}
+
 }  // namespace
 }  // namespace epifuse::tune
