@@ -1,17 +1,13 @@
 // Turns a plan and bound tensors into a list of launches with everything prepared.
 #include "backends/cuda/run_builder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
-#include "backends/backend.h"
-#include "backends/cuda/step_choice.h"
+#include "backends/cuda/run_parts.h"
 #include "base/check.h"
 #include "codegen/matrix_view.h"
 #include "epifuse/tensor.h"
-#include "ir/views.h"
 #include "tune/shortlist.h"
 
 namespace epifuse::cuda {
@@ -25,6 +21,8 @@ constexpr std::size_t kAlignment = 256;  // of everything in the workspace
 // Stands for memory that is not there: of tensors without elements, and while only measuring.
 char* nowhere() { return reinterpret_cast<char*>(kAlignment); }
 
+}  // namespace
+
 std::int64_t count(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -32,73 +30,6 @@ std::int64_t count(const std::vector<std::int64_t>& shape) {
 BoundTensor dense(void* data, const std::vector<std::int64_t>& shape) {
   return {data, {0, shape, TensorView::dense_strides(shape)}};
 }
-
-// Goes through a run once; without a context it only adds up the workspace.
-class RunBuilder {
- public:
-  RunBuilder(const Prepared& prepared, LateKernels& late, Context* context,
-             const ChoiceRules& rules, const Bound& bound, char* workspace)
-      : late_(late),
-        context_(context),
-        rules_(rules),
-        allow_tf32_(prepared.plan.allow_tf32),
-        bound_(bound),
-        workspace_(workspace) {
-    stand_in_for_empty(prepared.plan.graph);
-    place_temporaries(prepared.plan);
-    for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
-      step_begins_.push_back(actions_.size());
-      add_step(prepared, i);
-    }
-    step_begins_.push_back(actions_.size());
-  }
-
-  // The launches of one step of the plan, after construction.
-  std::vector<Action> take_step(std::size_t step) {
-    const auto begin = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step]);
-    const auto end = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step + 1]);
-    return {std::make_move_iterator(begin), std::make_move_iterator(end)};
-  }
-
-  std::size_t num_bytes() const { return num_bytes_; }
-  std::vector<Action> take_actions() { return std::move(actions_); }
-  backends::RunPlan take_plan() { return std::move(plan_); }
-
- private:
-  void stand_in_for_empty(const ir::Graph& graph);
-  void* take(std::size_t bytes);
-  void place_temporaries(const plan::Plan& plan);
-  void add_plan(const Prepared& prepared);
-  void add_step(const Prepared& prepared, std::size_t step);
-  void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
-  bool add_in_order(const plan::Plan& plan, const plan::FusedGemm& step, InOrder& product);
-  void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const BoundTensor& to);
-  void place_partials(const plan::FusedGemm& step, const codegen::Partials& partials, Bound& bound);
-  void add_finish(const plan::FusedGemm& step, const Finish& finish,
-                  const codegen::Partials& partials, const Bound& placed);
-  void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
-                const Bound& bound);
-  void add_grouped(const plan::Plan& plan, const plan::FusedGemm& step, const Kernel& kernel);
-  void add_launch(const Kernel& kernel, codegen::Launch launch);
-  void add_product(const plan::FusedGemm& step);
-  void add_copy(const BoundTensor& from, DType from_dtype, const BoundTensor& to, DType to_dtype);
-  void pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
-            std::int64_t rows, std::int64_t cols);
-  void multiply(const Product& product);
-  void clear(const Product& product);
-
-  LateKernels& late_;
-  Context* context_;
-  ChoiceRules rules_;
-  bool allow_tf32_;
-  Bound bound_;  // with the temporaries
-  char* workspace_;
-  std::size_t num_bytes_ = 0;
-  void* vendor_workspace_ = nullptr;
-  std::vector<Action> actions_;
-  std::vector<std::size_t> step_begins_;  // in actions_, of each step of the plan; then the end
-  backends::RunPlan plan_;                // but for its graph
-};
 
 void RunBuilder::stand_in_for_empty(const ir::Graph& graph) {
   const auto stand_in = [&](ir::ValueId id) {
@@ -186,51 +117,6 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
   if (step.epilogue.reduces()) add_finish(step, *prepared.steps[index].finish, partials, bound);
 }
 
-// A copy of the rows of A that are looked up, then the product of the copy. False where that is not
-// one kernel on these tensors.
-bool RunBuilder::add_in_order(const plan::Plan& plan, const plan::FusedGemm& step,
-                              InOrder& product) {
-  const ir::ValueId rows = step.gemm.a.value;
-  const ir::TensorType& type = plan.graph[rows].type;
-  const std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
-  const BoundTensor looked_up = bound_.tensors[static_cast<std::size_t>(rows)];
-  const BoundTensor copy =
-      dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
-  bound_.tensors[static_cast<std::size_t>(rows)] = copy;
-  const StepChoice choice = choose_step(product.prepared, 0, product.late, bound_, {rules_.limits});
-  if (!choice.why_split) {
-    plan_.plan.steps.push_back(product.prepared.plan.steps.front());
-    plan_.how.push_back(
-        fmt::format("{}, behind a copy of the rows of {}", print(choice), plan.graph[rows].name));
-    plan_.grounds.push_back(grounds(choice));
-    add_row_copy(plan, rows, copy);
-    add_family(product.prepared, 0, choice);
-  }
-  bound_.tensors[static_cast<std::size_t>(rows)] = looked_up;
-  return !choice.why_split;
-}
-
-void RunBuilder::add_row_copy(const plan::Plan& plan, ir::ValueId rows, const BoundTensor& to) {
-  const ir::Node& node = plan.graph[rows];
-  const auto bound_of = [&](ir::ValueId id) {
-    return bound_.tensors[static_cast<std::size_t>(id)];
-  };
-  const BoundTensor from = bound_of(node.args.front()), index = bound_of(ir::index_of(node));
-  const DType index_dtype = plan.graph[ir::index_of(node)].type.dtype;
-  const Prepared& copy = late_.row_copy(node.type.dtype, index_dtype);
-  const auto& tail = std::get<plan::Tail>(copy.plan.steps.front());
-  Bound bound;
-  bound.sizes = {
-      {"S", from.layout.shape[0]}, {"K", from.layout.shape[1]}, {"T", to.layout.shape[0]}};
-  bound.tensors.resize(copy.plan.graph.nodes.size());
-  bound.tensors[0] = from;
-  bound.tensors[1] = index;
-  bound.tensors[static_cast<std::size_t>(copy.plan.graph.outputs.front().value)] = to;
-  bound.scalars.assign(bound.tensors.size(), 0.0);
-  backends::resolve_views(copy.plan, bound);
-  add_tail(copy.plan, tail, copy.steps.front(), bound);
-}
-
 void RunBuilder::place_partials(const plan::FusedGemm& step, const codegen::Partials& partials,
                                 Bound& bound) {
   for (const plan::Store& store : step.epilogue.stores) {
@@ -238,6 +124,8 @@ void RunBuilder::place_partials(const plan::FusedGemm& step, const codegen::Part
     bound.tensors[static_cast<std::size_t>(store.value)] = {take(partials.bytes), partials.layout};
   }
 }
+
+namespace {
 
 // The result of a reduction as a tail over its parts sees it: [batch.., 1, length].
 BoundTensor finished(const plan::FusedGemm& step, const plan::Store& store, BoundTensor tensor) {
@@ -253,6 +141,8 @@ BoundTensor finished(const plan::FusedGemm& step, const plan::Store& store, Boun
   std::swap(strides[shape.size() - 2], strides.back());
   return tensor;
 }
+
+}  // namespace
 
 void RunBuilder::add_finish(const plan::FusedGemm& step, const Finish& finish,
                             const codegen::Partials& partials, const Bound& placed) {
@@ -302,107 +192,6 @@ void RunBuilder::add_copy(const BoundTensor& from, DType from_dtype, const Bound
   bound.scalars.assign(2, 0.0);
   add_tail(copy.plan, tail, copy.steps.front(), bound);
 }
-
-// The matrix as a tensor of the batch dims it varies along (the others have size 1), rows, columns.
-BoundTensor batched_tensor(const Product& product, const StridedMatrix& matrix,
-                           std::int64_t BatchDim::*stride, std::int64_t rows, std::int64_t cols) {
-  BoundTensor tensor;
-  tensor.data = matrix.data;
-  for (const BatchDim& dim : product.batch) {
-    tensor.layout.shape.push_back(dim.*stride == 0 ? 1 : dim.size);
-    tensor.layout.strides.push_back(dim.*stride);
-  }
-  for (std::int64_t size : {rows, cols}) tensor.layout.shape.push_back(size);
-  for (std::int64_t step : {matrix.row_stride, matrix.col_stride}) {
-    tensor.layout.strides.push_back(step);
-  }
-  return tensor;
-}
-
-// Points `matrix` and its batch strides at a dense tensor of the same shape.
-void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedMatrix& matrix,
-              std::int64_t BatchDim::*stride) {
-  const std::size_t num_batch = product.batch.size();
-  const std::vector<std::int64_t>& strides = tensor.layout.strides;
-  matrix = {tensor.data, dtype, strides[num_batch], strides[num_batch + 1]};
-  for (std::size_t i = 0; i < num_batch; ++i) {
-    const bool varies = product.batch[i].*stride != 0;
-    product.batch[i].*stride = varies ? strides[i] : 0;
-  }
-}
-
-void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
-                      std::int64_t rows, std::int64_t cols) {
-  if (leading(matrix, rows, cols)) return;
-  const DType dtype = matrix.dtype;
-  const BoundTensor from = batched_tensor(product, matrix, stride, rows, cols);
-  const auto bytes = static_cast<std::size_t>(count(from.layout.shape)) * size_bytes(dtype);
-  const BoundTensor to = dense(take(bytes), from.layout.shape);
-  add_copy(from, dtype, to, dtype);
-  point_to(to, dtype, product, matrix, stride);
-}
-
-void RunBuilder::add_product(const plan::FusedGemm& step) {
-  Product product = simplify(product_of(step, bound_));
-  product.tf32 = allow_tf32_ && product.a.dtype == DType::f32;
-  std::int64_t num_products = 1;
-  for (const BatchDim& dim : product.batch) num_products *= dim.size;
-  if (product.m * product.n * num_products == 0) return;
-
-  if (product.k > 0) {
-    pack(product, product.a, &BatchDim::a_stride, product.m, product.k);
-    pack(product, product.b, &BatchDim::b_stride, product.k, product.n);
-  }
-  const bool direct = has_direct_result(product.a.dtype, product.d.dtype);
-  const auto d_leading = leading(product.d, product.m, product.n);
-  if (direct && d_leading && d_leading->row_major) {
-    multiply(product);
-    return;
-  }
-  const BoundTensor result =
-      batched_tensor(product, product.d, &BatchDim::d_stride, product.m, product.n);
-  const DType result_dtype = product.d.dtype, staged = direct ? result_dtype : DType::f32;
-  const BoundTensor stage =
-      dense(take(static_cast<std::size_t>(count(result.layout.shape)) * size_bytes(staged)),
-            result.layout.shape);
-  point_to(stage, staged, product, product.d, &BatchDim::d_stride);
-  multiply(product);
-  add_copy(stage, staged, result, result_dtype);
-}
-
-void RunBuilder::multiply(const Product& product) {
-  if (product.k == 0) return clear(product);
-  if (vendor_workspace_ == nullptr) vendor_workspace_ = take(VendorGemm::kWorkspaceBytes);
-  if (context_ == nullptr) return;
-  VendorGemm& gemm = context_->vendor();
-  for (VendorCall& call : gemm.calls(product)) {
-    actions_.emplace_back(VendorAction{&gemm, std::move(call), vendor_workspace_});
-  }
-}
-
-// A sum of no products.
-void RunBuilder::clear(const Product& product) {
-  if (context_ == nullptr) return;
-  const std::size_t bytes = size_bytes(product.d.dtype);
-  std::vector<std::int64_t> offsets{0};
-  for (const BatchDim& dim : product.batch) {
-    std::vector<std::int64_t> finer;
-    for (std::int64_t offset : offsets) {
-      for (std::int64_t i = 0; i < dim.size; ++i) finer.push_back(offset + i * dim.d_stride);
-    }
-    offsets = std::move(finer);
-  }
-  for (std::int64_t offset : offsets) {
-    const auto data = reinterpret_cast<jit::CuDevicePtr>(product.d.data) +
-                      static_cast<std::size_t>(offset) * bytes;
-    const auto width = static_cast<std::size_t>(product.n) * bytes;
-    const auto stride = static_cast<std::size_t>(product.d.row_stride) * bytes;
-    actions_.emplace_back(
-        ClearAction{data, std::max(stride, width), width, static_cast<std::size_t>(product.m)});
-  }
-}
-
-}  // namespace
 
 std::size_t workspace_bytes(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
                             const Bound& bound) {
