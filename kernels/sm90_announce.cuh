@@ -7,6 +7,9 @@
 
 namespace epifuse::sm90 {
 
+// What is read and written stays on its side: CUTLASS's barriers do not say that they order memory.
+__device__ __forceinline__ void keep_order() { asm volatile("" : : : "memory"); }
+
 // Where announced tiles are: at the end of shared memory. The i-th of a CTA takes place i %
 // kPlaces, once the tile there before has been taken.
 template <class Config>
@@ -60,7 +63,9 @@ class TileAnnouncer {
     const int i = num_announced_++;
     const AnnouncedTile tile = sequence_.next(p_);
     Ring::taken(i).wait(Ring::phase(i) ^ 1);
+    keep_order();
     Ring::tile(i) = tile;
+    keep_order();
     Ring::announced(i).arrive();
   }
 
@@ -94,7 +99,9 @@ struct AnnouncedWalk : TileWalk<Config> {
   __device__ __forceinline__ bool take() {
     using Ring = TileRing<Config>;
     Ring::announced(number).wait(Ring::phase(number));
+    keep_order();
     AnnouncedTile tile = Ring::tile(number);
+    keep_order();
     __syncwarp();
     if ((threadIdx.x & 31) == 0) Ring::taken(number).arrive();
     tile = {same(tile.m),
