@@ -68,6 +68,12 @@ def test_padded_layer_is_one_kernel(pads, has_bias):
     assert_no_further_than_eager(model, compiled(model), (x,))
 
 
+def test_frozen_weights():
+    model, (x,) = Layer((6, 3, 5), True), tensors((M, K))
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        assert_no_further_than_eager(model, compiled(model), (x,))
+
+
 def test_what_is_added_in_full():
     def run(x, w, r):
         return F.relu(padded_addmm(r, x, w, 6, 0, 5))
