@@ -83,6 +83,14 @@ def test_what_is_added_in_full():
     torch.testing.assert_close(compiled(run)(*args), run(*args), rtol=2e-2, atol=2e-1)
 
 
+def test_a_bias_of_parts_is_no_padded_one():
+    def run(x, w, first, others):
+        return F.relu(cut(torch.addmm(torch.cat([first, others]), x, F.pad(w, (0, 5))), 0, 5))
+
+    args = tensors((M, K), (K, N), (1,), (N + 4,))
+    torch.testing.assert_close(compiled(run)(*args), run(*args), rtol=2e-2, atol=2e-1)
+
+
 def test_batches():
     def run(x, w):
         return F.silu(padded_mm(x, w, 6, 3, 5, torch.bmm))

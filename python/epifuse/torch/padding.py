@@ -50,7 +50,10 @@ def _before_cat(bias: Node, shape: tuple[Any, ...]) -> Node | None:
             return bias
         if str(bias.target) != "aten.cat.default":
             return None
-        bias = bias.args[0][0]
+        parts, dim = bias.args[0], (*bias.args[1:2], 0)[0] % len(own) - len(own)
+        if _shape(parts[0])[dim] != shape[dim]:
+            return None  # what is added goes on in the next part
+        bias = parts[0]
 
 
 def _cut(padded: Node, shape: tuple[Any, ...]) -> Node | None:
