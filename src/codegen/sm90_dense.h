@@ -26,8 +26,11 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmCon
 // Columns of a tile's results.
 inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
 // Of a thread of a consumer, in registers.
+inline int accumulators(int tile_m, int tile_n, bool cooperative) {
+  return tile_m * tile_n / 128 / (cooperative ? 2 : 1);
+}
 inline int accumulators(const GemmConfig& config) {
-  return config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
+  return accumulators(config.tile_m, config.tile_n, config.cooperative);
 }
 // Whether a kernel multiplies one product after another: of a batch, or of groups.
 inline bool is_batched(const plan::GemmDesc& gemm) {
