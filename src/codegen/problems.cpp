@@ -199,8 +199,9 @@ std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs) {
     if (sm90_dense::cluster_size(config) > 1 || config.two_widths) continue;
     config.shares_last = false;
     config.problems = true;
-    if (sm90_dense::accumulators(config) > kMostAccumulators)
+    if (sm90_dense::accumulators(config) > kMostAccumulators) {
       config.math_columns = kFewestMathColumns;
+    }
     out.push_back(config);
   }
   return out;

@@ -32,8 +32,11 @@ inline bool has_short_tiles(const GemmConfig& config) {
          config.cluster_m * config.cluster_n == 1;
 }
 // Of a thread of a consumer, in registers.
+inline int accumulators(int tile_m, int tile_n, bool cooperative) {
+  return tile_m * tile_n / 128 / (cooperative ? 2 : 1);
+}
 inline int accumulators(const GemmConfig& config) {
-  return config.tile_m * config.tile_n / 128 / (config.cooperative ? 2 : 1);
+  return accumulators(config.tile_m, config.tile_n, config.cooperative);
 }
 // Whether a kernel multiplies one product after another: of a batch, or of groups.
 inline bool is_batched(const plan::GemmDesc& gemm) {

@@ -121,7 +121,7 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
 
 // Of one consumer thread.
 int accumulators_of(const Shape& shape) {
-  return shape.m * shape.n / 128 / (shape.cooperative ? 2 : 1);
+  return accumulators(shape.m, shape.n, shape.cooperative);
 }
 
 int chunks_of_consumer(const GemmConfig& config) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "base/check.h"
@@ -259,8 +258,6 @@ Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& 
   launch.block = abi::kTailThreads;
   launch.overlaps_previous = true;
   launch.grid = 0;
-  const bool has_lookups = looks_up(tail.epilogue);
-  launch.params.resize(has_lookups ? sizeof(abi::LookupTailParams) : sizeof(abi::TailParams));
   if (writes_nothing(loops, shape.kind)) return launch;
 
   const std::size_t num_stores = tail.epilogue.stores.size();
@@ -293,7 +290,7 @@ Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& 
   share_matrix(p, shape, num_outer, limits);
   launch.grid =
       static_cast<unsigned>(p.inner_blocks * std::min(num_outer, kMaxGrid / p.inner_blocks));
-  std::memcpy(launch.params.data(), &all, launch.params.size());
+  set_params(launch, &all, looks_up(tail.epilogue) ? sizeof all : sizeof p);
   return launch;
 }
 

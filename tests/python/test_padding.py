@@ -68,12 +68,26 @@ def test_padded_layer_is_one_kernel(pads, has_bias):
     assert_no_further_than_eager(model, compiled(model), (x,))
 
 
+def test_frozen_weights():
+    model, (x,) = Layer((6, 3, 5), True), tensors((M, K))
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        assert_no_further_than_eager(model, compiled(model), (x,))
+
+
 def test_what_is_added_in_full():
     def run(x, w, r):
         return F.relu(padded_addmm(r, x, w, 6, 0, 5))
 
     args = tensors((M, K), (K, N), (M, N))
     assert explained(run, *args) == ["residual+relu"]
+    torch.testing.assert_close(compiled(run)(*args), run(*args), rtol=2e-2, atol=2e-1)
+
+
+def test_a_bias_of_parts_is_no_padded_one():
+    def run(x, w, first, others):
+        return F.relu(cut(torch.addmm(torch.cat([first, others]), x, F.pad(w, (0, 5))), 0, 5))
+
+    args = tensors((M, K), (K, N), (1,), (N + 4,))
     torch.testing.assert_close(compiled(run)(*args), run(*args), rtol=2e-2, atol=2e-1)
 
 

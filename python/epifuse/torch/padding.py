@@ -7,6 +7,7 @@ it, which no kernel of ours writes, and our kernels take sizes as they are. So p
 without their padding, and those that no kernel takes get it back.
 """
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,10 @@ def _before_cat(bias: Node, shape: tuple[Any, ...]) -> Node | None:
             return bias
         if str(bias.target) != "aten.cat.default":
             return None
-        bias = bias.args[0][0]
+        parts, dim = bias.args[0], (*bias.args[1:2], 0)[0] % len(own) - len(own)
+        if _shape(parts[0])[dim] != shape[dim]:
+            return None  # what is added goes on in the next part
+        bias = parts[0]
 
 
 def _cut(padded: Node, shape: tuple[Any, ...]) -> Node | None:
@@ -70,7 +74,7 @@ def _cut(padded: Node, shape: tuple[Any, ...]) -> Node | None:
 def _without_padding(graph: Graph, node: Node) -> Unpadded | None:
     *bias, a, b = node.args
     operands = [_before_pad(a), _before_pad(b)]
-    if operands == [a, b]:
+    if operands == [a, b] or not all("val" in each.meta for each in (*bias, *operands)):
         return None
     shape = (*_shape(operands[0])[:-1], _shape(operands[1])[-1])
     is_static = all(isinstance(size, int) for size in shape)
@@ -83,7 +87,7 @@ def _without_padding(graph: Graph, node: Node) -> Unpadded | None:
     with graph.inserting_before(node):
         product = graph.call_function(node.target, (*bias, *operands), dict(node.kwargs))
     values = [each.meta["val"] for each in (*bias, *operands)]
-    with values[-1].fake_mode:
+    with getattr(values[-1], "fake_mode", None) or contextlib.nullcontext():
         product.meta = {**cut.meta, "val": node.target(*values, **node.kwargs)}
     cut.replace_all_uses_with(product)
     return Unpadded(product, node, cut)
