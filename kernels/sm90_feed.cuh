@@ -61,27 +61,6 @@ __device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& ba
   }
 }
 
-// Blocks of 64 rows of A that a tile has, where some are short.
-template <class Config>
-__device__ __forceinline__ int num_blocks(const TileWalk<Config>& tile) {
-  return tile.group.is_short ? 1 : Config::kTileM / kBlockRows;
-}
-template <class Config>
-__device__ __forceinline__ int bytes_of_a(const abi::GemmParams& p, const TileWalk<Config>& tile) {
-  if constexpr (kHasShortTiles<Config>) return num_blocks(tile) * p.a_bytes;
-  return p.a_bytes;
-}
-template <class Config>
-__device__ __forceinline__ void load_blocks_of_a(const abi::GemmParams& p, FullBarrier& barrier,
-                                                 unsigned char* stage, const TileWalk<Config>& tile,
-                                                 int k) {
-  for (int block = 0; block < num_blocks(tile); ++block) {
-    load_operand<Config, Config::kAIsKMajor, kBlockRows, 1>(
-        p.a, barrier, stage + block * kBlockBytes, tile.m + block * kBlockRows, k,
-        batch_of(p, 0, tile.batch), 0, 0);
-  }
-}
-
 // Of a problem that the producer comes to.
 template <class Config>
 __device__ __forceinline__ void acquire_operands(const abi::GemmParams& p) {
@@ -128,11 +107,9 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       FullBarrier& barrier = Layout::full(ring.stage);
       const bool narrow_box = Config::kTwoWidths && Config::kBIsKMajor && tiles.is_narrow;
-      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : bytes_of_a(p, tiles)) +
-                                   Layout::kBBytes - (narrow_box ? 8 * 128 : 0));
-      if constexpr (!Config::kGathersA && kHasShortTiles<Config>) {
-        load_blocks_of_a(p, barrier, Layout::a(ring.stage), tiles, k);
-      } else if constexpr (!Config::kGathersA) {
+      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : p.a_bytes) + Layout::kBBytes -
+                                   (narrow_box ? 8 * 128 : 0));
+      if constexpr (!Config::kGathersA) {
         load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
             p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
       }

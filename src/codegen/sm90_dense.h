@@ -25,12 +25,6 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmCon
 
 // Columns of a tile's results.
 inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
-// Whether tiles whose last rows fit into one block of 64 multiply that block alone.
-inline bool has_short_tiles(const GemmConfig& config) {
-  constexpr int kBlockRows = 64;
-  return config.grouped && !config.cooperative && config.tile_m > kBlockRows &&
-         config.cluster_m * config.cluster_n == 1;
-}
 // Of a thread of a consumer, in registers.
 inline int accumulators(int tile_m, int tile_n, bool cooperative) {
   return tile_m * tile_n / 128 / (cooperative ? 2 : 1);

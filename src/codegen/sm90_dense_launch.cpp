@@ -174,10 +174,9 @@ class Binder {
     out_.maps.back().rounds_to_tf32 = operand.dtype == DType::f32;
   }
 
-  // Of A, of which short tiles take one box and others all. Rows that are not there would come as
-  // zeros, which takes as long as to read them.
+  // Of A. Rows that are not there would come as zeros, which takes as long as to read them.
   int rows_of_box(const plan::Operand& a) const {
-    const int part = has_short_tiles(config_) ? kBlockRows : config_.tile_m / config_.cluster_n;
+    const int part = config_.tile_m / config_.cluster_n;
     if (a.major != plan::Major::k || config_.cluster_n > 1 || views_.a.cols == 0) return part;
     return static_cast<int>(std::clamp<std::int64_t>(views_.a.rows, 1, part));
   }
