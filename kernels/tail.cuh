@@ -6,7 +6,8 @@
 //     static constexpr int kVector;    // consecutive elements of a row that a thread takes at once
 //     static constexpr int kChunks;    // such vectors that it has in flight
 //     static constexpr Reduce kReduce[];  // for each store
-//     static constexpr bool kLooksUp;     // whether `p` is the start of a LookupTailParams
+//     static constexpr bool kLooksUp;     // whether rows of loads are looked up,
+//     static constexpr bool kPutsRows;    // or those of stores: then `p` begins a LookupTailParams
 //   };
 // A tail may be launched before the kernel ahead of it has ended; it waits for that itself.
 // Sums and maxima are taken in a fixed order, so that equal inputs give equal bits.
@@ -69,11 +70,12 @@ struct Body {
     Fetched<kVector, Scalars> scalars;
   };
 
-  using Operand = typename OperandOf<Tail::kLooksUp>::Type;
+  using Source = typename OperandOf<Tail::kLooksUp>::Type;
+  using Target = typename OperandOf<Tail::kPutsRows>::Type;
 
   const abi::TailParams& p;
-  Operand loads[at_least_one(kNumLoads)];
-  Operand stores[kNumStores];
+  Source loads[at_least_one(kNumLoads)];
+  Target stores[kNumStores];
 
   __device__ __forceinline__ Body(const abi::TailParams& params, long long outer) : p(params) {
     const auto& lookups = reinterpret_cast<const abi::LookupTailParams&>(params);
@@ -117,21 +119,21 @@ struct Body {
   __device__ __forceinline__ void put_one(long long row, long long col, float value) const {
     using Element = typename TypeAt<Stores, kStore>::Type;
     auto* target = stores[kStore].template at<Element>(row, col);
-    if (!Tail::kLooksUp || target != nullptr) *target = Element::store(value);
+    if (!Tail::kPutsRows || target != nullptr) *target = Element::store(value);
   }
 
  private:
-  template <int kIndex>
-  __device__ __forceinline__ void open(Operand*, const abi::Strided*, const abi::Lookup*, unsigned,
+  template <int kIndex, class M>
+  __device__ __forceinline__ void open(M*, const abi::Strided*, const abi::Lookup*, unsigned,
                                        long long, Types<>) const {}
-  template <int kIndex, class Element, class... Rest>
-  __device__ __forceinline__ void open(Operand* matrices, const abi::Strided* operands,
+  template <int kIndex, class M, class Element, class... Rest>
+  __device__ __forceinline__ void open(M* matrices, const abi::Strided* operands,
                                        const abi::Lookup* lookups, unsigned vectors,
                                        long long outer, Types<Element, Rest...>) const {
-    const abi::Lookup* lookup = Tail::kLooksUp ? lookups + kIndex : nullptr;
+    const abi::Lookup* lookup = M::kLooksUp ? lookups + kIndex : nullptr;
     const bool vector = (vectors >> kIndex & 1u) != 0;
     const Matrix opened = matrix<Element>(p, operands[kIndex], lookup, vector, outer);
-    if constexpr (Tail::kLooksUp) {
+    if constexpr (M::kLooksUp) {
       matrices[kIndex] = {opened, lookup};
     } else {
       matrices[kIndex] = opened;

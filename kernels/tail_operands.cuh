@@ -65,9 +65,10 @@ __device__ __forceinline__ Matrix matrix(const abi::TailParams& p, const abi::St
   long long offset = 0;
 #pragma unroll
   for (int d = kRowDim - 1; d >= 0; --d) {
-    if (p.sizes[d] == 1 && lookup == nullptr) continue;
+    const bool is_looked_up = lookup != nullptr && lookup->dim == d;
+    if (p.sizes[d] == 1 && !is_looked_up) continue;
     long long i = outer % p.sizes[d];
-    if (lookup != nullptr) {
+    if (is_looked_up) {
       i = looked_up(*lookup, d, i);
       if (i < 0) return {nullptr, 0, 0, false};  // a row that is put nowhere
     }

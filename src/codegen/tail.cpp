@@ -52,6 +52,15 @@ std::string_view function_cuda(TailKind kind) {
   return "";
 }
 
+bool looks_rows_up(const Epilogue& epilogue) {
+  return std::any_of(epilogue.loads.begin(), epilogue.loads.end(),
+                     [](const plan::Load& load) { return load.lookup >= 0; });
+}
+bool puts_rows(const Epilogue& epilogue) {
+  return std::any_of(epilogue.stores.begin(), epilogue.stores.end(),
+                     [](const plan::Store& store) { return store.index >= 0; });
+}
+
 // Left to itself ptxas spills some reductions, and what moves many tensors, to fit four blocks on a
 // multiprocessor.
 std::string_view launch_bounds(TailKind kind, const Epilogue& epilogue) {
@@ -72,19 +81,16 @@ std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
       "  static constexpr int kChunks = {};  // such vectors that it has in flight\n"
       "  using Reduce = tail::Reduce;\n"
       "  static constexpr Reduce kReduce[] = {{{}}};  // of each store\n"
-      "  static constexpr bool kLooksUp = {};  // rows, by integers\n"
+      "  static constexpr bool kLooksUp = {};   // rows of loads, by integers\n"
+      "  static constexpr bool kPutsRows = {};  // of stores, likewise\n"
       "}};\n",
-      shape.vector, shape.chunks, fmt::join(reductions, ", "), looks_up(epilogue));
+      shape.vector, shape.chunks, fmt::join(reductions, ", "), looks_rows_up(epilogue),
+      puts_rows(epilogue));
 }
 
 }  // namespace
 
-bool looks_up(const Epilogue& epilogue) {
-  return std::any_of(epilogue.loads.begin(), epilogue.loads.end(),
-                     [](const plan::Load& load) { return load.lookup >= 0; }) ||
-         std::any_of(epilogue.stores.begin(), epilogue.stores.end(),
-                     [](const plan::Store& store) { return store.index >= 0; });
-}
+bool looks_up(const Epilogue& epilogue) { return looks_rows_up(epilogue) || puts_rows(epilogue); }
 
 std::vector<int> tail_load_order(const Epilogue& epilogue) {
   std::vector<int> order;

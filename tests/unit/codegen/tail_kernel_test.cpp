@@ -127,6 +127,7 @@ struct MixedTail {
   static constexpr int kVector = 8, kChunks = 2;
   static constexpr tail::Reduce kReduce[] = {tail::Reduce::none, tail::Reduce::none};
   static constexpr bool kLooksUp = false;
+  static constexpr bool kPutsRows = false;
 };
 
 struct Layouts {
@@ -210,6 +211,7 @@ struct ReduceTail {
   static constexpr tail::Reduce kReduce[] = {tail::Reduce::sum, tail::Reduce::max,
                                              tail::Reduce::none};
   static constexpr bool kLooksUp = false;
+  static constexpr bool kPutsRows = false;
 };
 
 // A value is bit-equal to one of `values`, or both are NaN.
