@@ -18,7 +18,8 @@ namespace {
 using plan::Access;
 using plan::StoreKind;
 
-constexpr std::int64_t kBlocksPerSm = 64;  // beyond these a block takes several turns
+constexpr std::int64_t kBlocksPerSm = 64;          // beyond these a block takes several turns
+constexpr std::int64_t kBlocksOfLookupsPerSm = 8;  // which take longer to start
 constexpr std::int64_t kMaxGrid = 0x7fffffff;
 constexpr int kWarp = 32;
 constexpr std::int64_t kVectorsForWarp = 4 * kWarp;  // a row this short is a warp's work
@@ -202,10 +203,10 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 // Blocks for the matrix of the last two dims, and the threads side by side in it.
 void share_matrix(abi::TailParams& p, const TailShape& shape, std::int64_t num_outer,
-                  const DeviceLimits& limits) {
+                  std::int64_t blocks_per_sm, const DeviceLimits& limits) {
   const std::int64_t rows = p.sizes[abi::kMaxRank - 2], cols = p.sizes[abi::kMaxRank - 1];
   const std::int64_t vectors = ceil_div(cols, shape.vector);
-  const std::int64_t most = std::max<std::int64_t>(1, limits.num_sms * kBlocksPerSm / num_outer);
+  const std::int64_t most = std::max<std::int64_t>(1, limits.num_sms * blocks_per_sm / num_outer);
   std::int64_t blocks = 1;
   p.lanes = kWarp;
   switch (shape.kind) {
@@ -287,10 +288,11 @@ Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& 
   set_parameters(tail.epilogue, bound.scalars, p.parameters);
   std::int64_t num_outer = 1;
   for (int d = 0; d < abi::kMaxRank - 2; ++d) num_outer *= p.sizes[d];
-  share_matrix(p, shape, num_outer, limits);
+  const bool with_lookups = looks_up(tail.epilogue);
+  share_matrix(p, shape, num_outer, with_lookups ? kBlocksOfLookupsPerSm : kBlocksPerSm, limits);
   launch.grid =
       static_cast<unsigned>(p.inner_blocks * std::min(num_outer, kMaxGrid / p.inner_blocks));
-  set_params(launch, &all, looks_up(tail.epilogue) ? sizeof all : sizeof p);
+  set_params(launch, &all, with_lookups ? sizeof all : sizeof p);
   return launch;
 }
 
