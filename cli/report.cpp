@@ -211,6 +211,10 @@ std::string report_markdown(const json& rows, const std::string& rows_link,
 }
 
 void write_report(const std::filesystem::path& rows_path, const std::filesystem::path& page) {
+  if (page.extension() != ".md") {
+    throw ArgumentError(
+        fmt::format("expected the page to write, PAGE.md, got '{}'", page.string()));
+  }
   const auto text = read_file(rows_path);
   if (!text) throw ArgumentError(fmt::format("{}: cannot be read", rows_path.string()));
   const json rows = json::parse(*text, nullptr, false);

@@ -33,6 +33,7 @@ TEST(Report, WhatIsNoListOfRowsIsRefused) {
   EXPECT_THROW(report_tables(nlohmann::json::parse(R"([{"suite": "dense"}])")), ArgumentError);
   EXPECT_THROW(report_markdown(nlohmann::json::parse("[3]"), "", ""), ArgumentError);
   EXPECT_THROW(write_report("no/such/rows.json", "page.md"), ArgumentError);
+  EXPECT_THROW(write_report("rows.json", "rows.json"), ArgumentError);  // would be lost
 }
 
 TEST(Report, ComparisonsTakePointsThatBothHave) {
