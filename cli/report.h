@@ -23,7 +23,7 @@ inline constexpr const char* kPlottedSuite = "dense";
 std::string report_plot(const ReportTable& table, const std::string& title);
 
 // Reads `rows`, writes the page and, beside it with the ending .svg, the plot. Throws ArgumentError
-// when the rows cannot be read.
+// when the rows cannot be read, or the page is no .md.
 void write_report(const std::filesystem::path& rows, const std::filesystem::path& page);
 
 }  // namespace epifuse::cli
