@@ -35,7 +35,10 @@ struct SharedLayout : Config_ {
   static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
   static constexpr int kPlaceBytes = kSlotBytes * kStoreSlots;  // of a chunk's results
   static constexpr int kStoreDepth = Config::kInPlace || kStoreSlots == 0 ? 0 : Config::kStoreDepth;
-  static constexpr int kLoadsAt = kStoresAt + kConsumers * kStoreDepth * kPlaceBytes;
+  // One place for both consumers, or each its own.
+  static constexpr int kStorers = Config::kSharesStaging ? 1 : kConsumers;
+  static_assert(!Config::kSharesStaging || kStoreDepth == 1);
+  static constexpr int kLoadsAt = kStoresAt + kStorers * kStoreDepth * kPlaceBytes;
   static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
   static constexpr int kLoadDepth =
       kLoadSlots > 0 && !Config::kLoadsInRing ? Config::kLoadDepth : 0;
@@ -95,7 +98,8 @@ struct SharedLayout : Config_ {
   }
   static __device__ __forceinline__ unsigned char* stores(int group, int place) {
     if constexpr (Config::kInPlace) return loads(group, place);
-    return shared_memory() + kStoresAt + (group * kStoreDepth + place) * kPlaceBytes;
+    const int storer = Config::kSharesStaging ? 0 : group;
+    return shared_memory() + kStoresAt + (storer * kStoreDepth + place) * kPlaceBytes;
   }
   static __device__ __forceinline__ FullBarrier& loaded(int group, int place) {
     return reinterpret_cast<FullBarrier*>(shared_memory() + kLoadedAt)[group * kLoadDepth + place];

@@ -71,7 +71,7 @@ class ChunkTransfers {
       if constexpr (kInPlace) {
         if (i >= kLag) request(i + (Config::kLoadDepth - kLag) * kStride, done, next, more);
       } else {
-        release();
+        release(i + 1 == chunks_of<Config>(done.part));
       }
     }
     ring_.next();
@@ -174,8 +174,11 @@ class ChunkTransfers {
   }
 
   // Gives back the place of the oldest chunk that was sent: all but kStoreDepth - 1 have been read.
-  __device__ __forceinline__ void release() {
-    if (num_unread_ == Config::kStoreDepth - 1) {
+  // Where there is one place for both consumers it goes to the other one behind a tile's last.
+  __device__ __forceinline__ void release(bool is_last) {
+    if constexpr (Config::kSharesStaging) {
+      if (lane_ == 0) Layout::sent(is_last ? group_ ^ 1 : group_, 0).arrive();
+    } else if (num_unread_ == Config::kStoreDepth - 1) {
       if (lane_ == 0) Layout::sent(group_, (ring_.stage + 1) % Config::kStoreDepth).arrive();
     } else {
       ++num_unread_;

@@ -12,7 +12,8 @@ namespace epifuse::sm90 {
 struct UsualConfig {
   static constexpr bool kCooperative = false;  // both consumers share a tile, half of its rows each
   static constexpr bool kSharesLast = false;   // in ping-pong: both write the last tile of a CTA
-  static constexpr bool kTwoWidths = false;    // some tiles are 8 columns narrower
+  static constexpr bool kSharesStaging = false;  // in ping-pong: of results, by turns
+  static constexpr bool kTwoWidths = false;      // some tiles are 8 columns narrower
   static constexpr bool kBatched = false;
   static constexpr bool kGated = false;          // two products: halves of a tile of B,
   static constexpr bool kAdjacentGates = false;  // or every other column of it

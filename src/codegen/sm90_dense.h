@@ -43,7 +43,8 @@ inline bool has_rows_of_groups(const plan::GemmDesc& gemm) {
 // Whether a gated product reads both of its operands as one, whose columns go to them by turns.
 bool has_adjacent_gates(const plan::GemmDesc& gemm);
 
-constexpr int kNarrower = 8;  // columns, of a narrow tile where tiles have two widths
+constexpr int kNarrower = 8;       // columns, of a narrow tile where tiles have two widths
+constexpr int kChunkColumns = 64;  // of results that are staged together
 
 // The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
 // has them apart.
@@ -63,11 +64,19 @@ void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step, const Bo
 // Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 
+// Whether gates take longer for too few bytes of operands under way.
+bool is_short_of_stages(const GemmConfig& config);
 // Bytes of one stage of operands and its barriers.
 int stage_bytes(const GemmConfig& config);
+// Of shared memory beside the stages.
+int fixed_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
+                const GemmVariant& variant);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
 int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
                const GemmVariant& variant);
+// Of staging, 2 KiB a warp and chunk; bit i of `plain`: the i-th load or store has none.
+int load_slots(const plan::Epilogue& epilogue, unsigned plain);
+int store_slots(const plan::Epilogue& epilogue, unsigned plain);
 // Bytes of a kernel's parameter block: up to the last entry that it uses.
 std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
                          const GemmVariant& variant);

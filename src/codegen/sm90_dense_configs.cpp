@@ -13,14 +13,6 @@ using plan::Epilogue;
 using plan::FusedGemm;
 using plan::StoreKind;
 
-// These mirror kernels/sm90_layout.cuh and kernels/sm90_staging.cuh.
-constexpr int kRowBytes = 128;  // of an operand in shared memory
-constexpr int kSlotBytes = 8192;
-constexpr int kChunkColumns = 64;
-constexpr int kConsumers = 2;
-constexpr int kBarrierBytes = 8;
-constexpr int kTileRingBytes = 8 * (32 + 2 * kBarrierBytes);  // of kernels/sm90_announce.cuh
-
 constexpr int kMostStages = 16;
 constexpr int kFewestStages = 3;
 constexpr int kFewestOfMovers = 2;  // of rows that were staged before
@@ -65,59 +57,6 @@ constexpr Shape kShapes[] = {
     {64, 64, false, false, 1, 1, 3},   {64, 96, false, false, 1, 1, 2},
     {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
 };
-
-int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
-
-int load_slots(const Epilogue& epilogue, unsigned plain) {
-  int slots = 0, index = 0;
-  for (int i : loads_of(epilogue, Access::tile)) {
-    const bool is_plain = plain >> index++ & 1;
-    if (!is_plain) slots += bytes(epilogue.loads[static_cast<std::size_t>(i)].dtype) / 2;
-  }
-  return slots;
-}
-
-int store_slots(const Epilogue& epilogue, unsigned plain) {
-  int slots = 0, index = 0;
-  for (const plan::Store& store : epilogue.stores) {
-    if (store.kind != StoreKind::tile) continue;
-    const bool is_plain = plain >> index++ & 1;
-    if (!is_plain) slots += bytes(stored_dtype(store)) / 2;
-  }
-  return slots;
-}
-
-// In place only while all of them go by TMA.
-bool stages_in_place(const GemmConfig& config, const GemmVariant& variant) {
-  return config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0;
-}
-
-// Of operands whose rows are put in order.
-int staging_bytes(const GemmConfig& config, const GemmVariant& variant) {
-  if (!variant.is_shifted()) return 0;
-  const int rows =
-      (variant.shifted_a ? config.tile_m : 0) + (variant.shifted_b ? config.tile_n : 0);
-  return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
-}
-
-// Shared memory beside the stages and their barriers.
-int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
-  const int rows =
-      static_cast<int>(loads_of(epilogue, variant.swapped ? Access::col : Access::row).size());
-  const int loads =
-      loads_in_ring(epilogue, config, variant) ? 0 : load_slots(epilogue, variant.plain_loads);
-  const int stores =
-      stages_in_place(config, variant) ? 0 : store_slots(epilogue, variant.plain_stores);
-  const int load_places = loads > 0 ? config.load_depth : 0;
-  const int store_places = stores > 0 ? config.store_depth : 0;
-  // Loads have one barrier each, stores two; where there are no stores, loads have their second.
-  const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
-  const int bytes = kConsumers * (kSlotBytes * (store_places * stores + load_places * loads) +
-                                  rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
-                    staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
-                    (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0);
-  return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
-}
 
 // Of one consumer thread.
 int accumulators_of(const Shape& shape) {
@@ -218,7 +157,7 @@ bool can_stage_in_place(const Epilogue& epilogue) {
   if (tiles.empty() || tiles.size() != stores.size()) return false;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const plan::Load& load = epilogue.loads[static_cast<std::size_t>(tiles[i])];
-    if (bytes(load.dtype) != bytes(stored_dtype(stores[i]))) return false;
+    if (size_bytes(load.dtype) != size_bytes(stored_dtype(stores[i]))) return false;
   }
   return true;
 }
@@ -286,6 +225,33 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const TargetInfo
   return config;
 }
 
+// Of the largest tiles, several results or the roundings of groups need the registers that taking
+// turns does (all that the corpus has of them was compiled, 2026-11-23).
+bool leaves_room_for_turns(const GemmConfig& config, const Pressure& p) {
+  const int slots = p.load_slots + p.store_slots;
+  if (accumulators(config) > kMostAccumulatorsOfGather) return slots <= 2;
+  return accumulators(config) < kMostAccumulatorsOfAll || !config.grouped || !p.rounds;
+}
+
+// The same with one place in which ping-pong consumers stage results by turns, where it makes room
+// for a stage that is wanted.
+std::optional<GemmConfig> with_shared_staging(GemmConfig config, const FusedGemm& step,
+                                              const TargetInfo& target) {
+  const Pressure registers = pressure(step.epilogue);
+  if (config.cooperative || config.in_place || registers.store_slots == 0) return std::nullopt;
+  if (cluster_size(config) > 1 || !leaves_room_for_turns(config, registers)) return std::nullopt;
+  // Several results two deep are worth more than a stage (by 8 % at one point).
+  if (registers.store_slots > 1 && config.store_depth > 1) return std::nullopt;
+  const bool wants_more = is_short_of_stages(config) || config.stages < enough_stages(config);
+  if (!wants_more) return std::nullopt;
+  const int stages = config.stages;
+  config.shares_staging = true;
+  config.store_depth = 1;
+  config.stages = stages_that_fit(step.epilogue, config, target);
+  if (config.stages < std::max(stages + 1, kFewestStages)) return std::nullopt;
+  return config;
+}
+
 }  // namespace
 
 Pressure pressure(const Epilogue& epilogue) {
@@ -314,37 +280,14 @@ int cluster_size(const GemmConfig& config) {
 
 bool is_single(const GemmConfig& config) { return !config.cooperative && config.split_k > 1; }
 
-bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
-  const int slots = load_slots(epilogue, variant.plain_loads);
-  if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
-  if (config.gathers) return false;
-  constexpr int kRowsOfSlot = kSlotBytes / kRowBytes;
-  return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
-}
-
-int chunks_of_tile(int tile_m, int columns) {
-  constexpr int kBlockRows = 64;
-  return tile_m / kBlockRows * ((columns + kChunkColumns - 1) / kChunkColumns);
-}
-
-int chunks_of_tile(const GemmConfig& config) {
-  return chunks_of_tile(config.tile_m, result_columns(config));
-}
-
-int cut_columns(const GemmConfig& config) {
-  return config.two_widths ? kChunkColumns - kNarrower : result_columns(config) % kChunkColumns;
-}
-
 bool has_adjacent_gates(const plan::GemmDesc& gemm) {
   return gemm.gating == plan::Gating::interleaved && gemm.b.major != plan::Major::k;
 }
 
-int stage_bytes(const GemmConfig& config) {
-  return (config.tile_m + config.tile_n) * kRowBytes + 2 * kBarrierBytes;
-}
-
-int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
-  return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
+bool is_short_of_stages(const GemmConfig& config) {
+  constexpr int kWantedOfGates = 164 << 10, kEnoughStages = 6;
+  return config.products > 1 && config.stages < kEnoughStages &&
+         config.stages * stage_bytes(config) < kWantedOfGates;
 }
 
 std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& config,
@@ -380,6 +323,7 @@ std::vector<GemmConfig> configs(const FusedGemm& given, const TargetInfo& target
     const GemmConfig config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);
+    if (const auto sharing = with_shared_staging(config, step, target)) out.push_back(*sharing);
   }
   return out;
 }

@@ -12,6 +12,7 @@
 //   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
 //              cost little where they come through the stages)
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
+//                or max(main, epilogue)                       where results are staged by turns
 //                + epilogue, or half of it + handing over     where both share the last tile
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
@@ -57,6 +58,9 @@ constexpr double kSingleShareClocks = 170;              // each CTA that has som
 constexpr double kSingleRestartClocks = 3000;           // and a wave of clusters after another
 // Gated, with b along N: beside tiles of 128 x 128 (two points, 2026-11-22).
 constexpr double kTallGateSlows = 1.055, kCooperativeGateSlows = 1.03;
+// Gates with few stages, which a place for results by turns may mend, and what taking turns adds to
+// the last tile (32 points, 2026-11-23; most for expensive gates).
+constexpr double kShortOfStagesSlows = 1.01, kTurnsSlow = 1.1;
 constexpr double kFillClocks = 300;
 constexpr double kLaunchUs = 4.2, kBytesPerUs = 4.6e6, kOverlap = 5;
 constexpr double kDirtyBytes = 50e6;  // of L2, written to memory as others take their place
@@ -130,9 +134,10 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
 
 double gate_slows(const plan::GemmDesc& gemm, const GemmConfig& config) {
   constexpr int kTall = 192;
-  if (gemm.gating == plan::Gating::none || gemm.b.major == plan::Major::k) return 1;
-  if (config.cooperative) return kCooperativeGateSlows;
-  return config.tile_m == kTall ? kTallGateSlows : 1;
+  const double few = is_short_of_stages(config) ? kShortOfStagesSlows : 1;
+  if (gemm.gating == plan::Gating::none || gemm.b.major == plan::Major::k) return few;
+  if (config.cooperative) return few * kCooperativeGateSlows;
+  return few * (config.tile_m == kTall ? kTallGateSlows : 1);
 }
 
 double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& config,
@@ -229,8 +234,9 @@ double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
     const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;
     clocks += waves * (main + epilogue + exchange);
   } else {
-    clocks += waves * std::max(main, (main + epilogue) / 2) +
-              (config.shares_last ? shared_clocks(config, epilogue) : epilogue);
+    const double epilogues = config.shares_staging ? epilogue : (main + epilogue) / 2;
+    const double last = config.shares_last ? shared_clocks(config, epilogue) : epilogue;
+    clocks += waves * std::max(main, epilogues) + last * (config.shares_staging ? kTurnsSlow : 1);
   }
   const double memory = memory_us(load, config, sizes);
   return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),

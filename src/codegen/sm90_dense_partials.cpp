@@ -9,8 +9,8 @@ namespace {
 
 using plan::FusedGemm;
 
-// These mirror kernels/sm90_dense.cuh.
-constexpr int kWarpRows = 16, kChunkColumns = 64;
+// Mirrors kernels/sm90_dense.cuh.
+constexpr int kWarpRows = 16;
 
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 

@@ -13,12 +13,11 @@ namespace epifuse::codegen::sm90_dense {
 namespace {
 
 struct Case {
+  static constexpr const char* kUsual = "w: bf16[N, K], r: bf16[M, N], s: bf16[M, N]";
   plan::Plan plan;
-  explicit Case(const char* body)
-      : plan(plan::make_plan(ir::parse(std::string("graph g(x: bf16[M, K], w: bf16[N, K], "
-                                                   "r: bf16[M, N], s: bf16[M, N]) {\n"
-                                                   "  h = matmul x, w^T\n") +
-                                       body + "}\n"),
+  explicit Case(const char* body, const char* parameters = kUsual)
+      : plan(plan::make_plan(ir::parse(std::string("graph g(x: bf16[M, K], ") + parameters +
+                                       ") {\n  h = matmul x, w^T\n" + body + "}\n"),
                              {})) {}
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
   std::vector<GemmConfig> configs() const {
@@ -102,6 +101,34 @@ TEST(Sm90Configs, StageTwoChunksOfTwoResults) {
     if (config.split_k > 1 || chunks_of_consumer(config) % 2 != 0) continue;
     EXPECT_EQ(config.store_depth, 2) << print(config);
   }
+}
+
+// One place for the results of both consumers is worth a stage, not less.
+TEST(Sm90Configs, GatesShareStagingForOneMoreStage) {
+  const Case gates(
+      "  gate = slice h [:, :4096]\n  up = slice h [:, 4096:]\n"
+      "  t = silu gate\n  y = mul t, up\n  return y, h\n",
+      "w: bf16[8192, K]");
+  constexpr int kSlot = 8192, kResults = 3;  // y and both columns of h
+  const std::vector<GemmConfig> all = gates.configs();
+  int num_sharing = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].shares_staging) continue;
+    SCOPED_TRACE(print(all[i]));
+    ++num_sharing;
+    ASSERT_GT(i, 0U);
+    GemmConfig twin = all[i];
+    twin.shares_staging = false;
+    twin.stages = all[i - 1].stages;
+    EXPECT_EQ(twin, all[i - 1]);
+    EXPECT_GT(all[i].stages, twin.stages);
+    EXPECT_TRUE(!twin.cooperative && !twin.in_place && twin.store_depth == 1);
+    EXPECT_EQ(cluster_size(twin), 1);
+    twin.stages = all[i].stages;
+    EXPECT_EQ(gates.bytes(twin) - gates.bytes(all[i]), kResults * kSlot);
+    EXPECT_LE(gates.bytes(all[i]), find_target("sm_90a")->smem_per_block_bytes);
+  }
+  EXPECT_GT(num_sharing, 0);
 }
 
 // A decode step reads its weights once: what matters is that most SMs have some to read.
