@@ -37,7 +37,7 @@ struct SharedLayout : Config_ {
   static constexpr int kStoreDepth = Config::kInPlace || kStoreSlots == 0 ? 0 : Config::kStoreDepth;
   // One place for both consumers, or each its own.
   static constexpr int kStorers = Config::kSharesStaging ? 1 : kConsumers;
-  static_assert(!Config::kSharesStaging || kStoreDepth == 1);
+  static_assert(!Config::kSharesStaging || kStoreDepth <= 1);
   static constexpr int kLoadsAt = kStoresAt + kStorers * kStoreDepth * kPlaceBytes;
   static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
   static constexpr int kLoadDepth =
