@@ -75,7 +75,9 @@ struct GemmParams {
   float parameters[kMaxScalars];
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];
-  TensorMap b_narrow;  // boxes of 8 rows less, where tiles have two widths
+  // In boxes of fewer rows: of b 8 less, where tiles have two widths; of a 64, where groups have
+  // short tiles.
+  TensorMap fewer_rows;
   TensorMap second_b;  // of a gated product
   FullSizeMaps full[kMaxFullSize];
   Vector scalars[kMaxScalars];      // without a stride

@@ -56,10 +56,14 @@ __device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& ba
     }
   } else {
     load_operand<Config, kIsKMajor, Config::kTileN, kParts>(
-        narrow_box && rank == kParts - 1 ? p.b_narrow : p.b, barrier, stage, n * kProducts<Config>,
-        k, b_batch, rank, mask);
+        narrow_box && rank == kParts - 1 ? p.fewer_rows : p.b, barrier, stage,
+        n * kProducts<Config>, k, b_batch, rank, mask);
   }
 }
+
+// Of short tiles, where all rows of a tile are one box otherwise.
+template <class Config>
+constexpr bool kHasShortBoxes = kHasShortTiles<Config>&& Config::kAIsKMajor && !Config::kGathersA;
 
 // Of a problem that the producer comes to.
 template <class Config>
@@ -73,7 +77,7 @@ template <class Config>
 __device__ __forceinline__ void prefetch_operands(const abi::GemmParams& p) {
   if constexpr (!Config::kGathersA) prefetch(p.a);
   prefetch(p.b);
-  if constexpr (Config::kTwoWidths) prefetch(p.b_narrow);
+  if constexpr (Config::kTwoWidths || kHasShortBoxes<Config>) prefetch(p.fewer_rows);
   if constexpr (Config::kGated && !Config::kAdjacentGates) prefetch(p.second_b);
 }
 
@@ -101,15 +105,21 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
   TileAnnouncer<Config> announcer(all);
   const auto feed_tile = [&](const abi::GemmParams& p, const Steps& steps) {
     const Batch a_batch = batch_of(p, 0, tiles.batch);
+    const bool is_short = kHasShortTiles<Config> && tiles.group.is_short;
 #pragma unroll 1
     for (int i = 0; i < steps.count; ++i) {
       const int k = p.first_k + (steps.first + i) * Config::kTileK;
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       FullBarrier& barrier = Layout::full(ring.stage);
       const bool narrow_box = Config::kTwoWidths && Config::kBIsKMajor && tiles.is_narrow;
-      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : p.a_bytes) + Layout::kBBytes -
+      const int a_bytes = is_short ? min(p.a_bytes, kBlockBytes) : p.a_bytes;
+      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : a_bytes) + Layout::kBBytes -
                                    (narrow_box ? 8 * 128 : 0));
-      if constexpr (!Config::kGathersA) {
+      if (!Config::kGathersA && is_short) {
+        load_operand<Config, Config::kAIsKMajor, kBlockRows, 1>(
+            kHasShortBoxes<Config> ? p.fewer_rows : p.a, barrier, Layout::a(ring.stage), tiles.m, k,
+            a_batch, 0, a_mask);
+      } else if constexpr (!Config::kGathersA) {
         load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
             p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
       }

@@ -11,7 +11,7 @@ namespace epifuse::sm90 {
 
 // Where the last rows of a group fit into one block, ping-pong consumers multiply that block alone:
 // a short tile. It takes about half of a tile's time, so a CTA takes two of them, side by side, in
-// the place of one tile. All of A's rows are loaded all the same: two boxes of 64 rows a stage in
+// the place of one tile. Its rows of A are a box of their own: two boxes of 64 rows a stage in
 // place of one cost whole tiles up to 4 %.
 template <class Config>
 constexpr bool kHasShortTiles =

@@ -23,6 +23,13 @@ Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const G
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
               const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits);
 
+// Whether the last 64 rows of a group, or fewer, are a tile of their own (kHasShortTiles in
+// kernels/sm90_groups.cuh).
+inline bool has_short_tiles(const GemmConfig& config) {
+  constexpr int kBlockRows = 64;
+  return config.grouped && !config.cooperative && config.tile_m > kBlockRows &&
+         config.cluster_m * config.cluster_n == 1;
+}
 // Columns of a tile's results.
 inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
 // Of a thread of a consumer, in registers.

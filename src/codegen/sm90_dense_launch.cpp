@@ -212,6 +212,10 @@ class Binder {
                           all_params_.a);
     } else if (!config_.gathers) {
       add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, rows_of_box(a));
+      if (has_short_tiles(config_)) {
+        add_operand(offsetof(abi::GemmParams, fewer_rows), 0, views_.a, a,
+                    std::min(rows_of_box(a), kBlockRows));
+      }
     }
     params_.a_bytes = rows_of_box(a) * config_.cluster_n * kSwizzleBytes;
     if (variant_.shifted_b) {
@@ -221,7 +225,7 @@ class Binder {
       add_b(b);
     }
     if (config_.two_widths) {
-      add_operand(offsetof(abi::GemmParams, b_narrow), 1, views_.b, b,
+      add_operand(offsetof(abi::GemmParams, fewer_rows), 1, views_.b, b,
                   config_.tile_n / config_.cluster_m - kNarrower);
     }
   }
