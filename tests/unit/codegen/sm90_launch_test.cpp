@@ -16,15 +16,20 @@
 namespace epifuse::codegen {
 namespace {
 
+constexpr const char* kTwoResults =
+    "graph g(x: bf16[M, K], w: bf16[N, K]) {\n  h = matmul x, w^T -> f32\n"
+    "  y = tanh h\n  z = cast y -> bf16\n  return y, z\n}\n";
+constexpr const char* kGroups =
+    "graph g(x: bf16[M, K], w: bf16[G, N, K], ends: i32[G]) {\n"
+    "  h = grouped_matmul x, w^T, ends\n  y = tanh h\n  return y\n}\n";
+
 struct Case {
-  plan::Plan plan = plan::make_plan(
-      ir::parse("graph g(x: bf16[M, K], w: bf16[N, K]) {\n  h = matmul x, w^T -> f32\n"
-                "  y = tanh h\n  z = cast y -> bf16\n  return y, z\n}\n"),
-      {});
+  plan::Plan plan;
   Bound bound;
 
-  explicit Case(std::int64_t rows = 300) {
-    bound.sizes = {{"M", rows}, {"N", 1000}, {"K", 128}};
+  explicit Case(std::int64_t rows = 300, const char* graph = kTwoResults)
+      : plan(plan::make_plan(ir::parse(graph), {})) {
+    bound.sizes = {{"M", rows}, {"N", 1000}, {"K", 128}, {"G", 5}};
     bound.tensors.resize(plan.graph.nodes.size());
     bound.scalars.resize(bound.tensors.size());
     char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
@@ -124,6 +129,29 @@ TEST(Sm90Launch, ABoxHoldsNoMoreRowsThanThereAre) {
       EXPECT_EQ(a_bytes, a->box_rows * config.cluster_n * 128);
     }
   }
+}
+
+// The last rows of a group, 64 or fewer, come without those of the next one.
+TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
+  int num_short = 0;
+  for (const std::int64_t rows : {1, 64, 65, 300}) {
+    const Case all(rows, kGroups);
+    for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+      SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
+      const Launch launch = sm90_dense::launch(all.plan, all.step(), config, {}, all.bound, {});
+      const auto box_rows = [&](std::size_t offset) {
+        const auto map = std::find_if(launch.maps.begin(), launch.maps.end(),
+                                      [&](const auto& each) { return each.offset == offset; });
+        return map == launch.maps.end() ? 0 : map->box_rows;
+      };
+      const bool has_short =
+          !config.cooperative && config.tile_m > 64 && config.cluster_m * config.cluster_n == 1;
+      EXPECT_EQ(box_rows(offsetof(abi::GemmParams, fewer_rows)),
+                has_short ? std::min<std::int64_t>(rows, 64) : 0);
+      num_short += has_short;
+    }
+  }
+  EXPECT_GT(num_short, 20);
 }
 
 }  // namespace
