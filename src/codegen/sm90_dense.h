@@ -23,10 +23,13 @@ Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const G
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
               const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits);
 
+constexpr int kBlockRows = 64;     // of an instruction
+constexpr int kChunkColumns = 64;  // of results that are staged together
+constexpr int kNarrower = 8;       // columns, of a narrow tile where tiles have two widths
+
 // Whether the last 64 rows of a group, or fewer, are a tile of their own (kHasShortTiles in
 // kernels/sm90_groups.cuh).
 inline bool has_short_tiles(const GemmConfig& config) {
-  constexpr int kBlockRows = 64;
   return config.grouped && !config.cooperative && config.tile_m > kBlockRows &&
          config.cluster_m * config.cluster_n == 1;
 }
@@ -49,9 +52,6 @@ inline bool has_rows_of_groups(const plan::GemmDesc& gemm) {
 }
 // Whether a gated product reads both of its operands as one, whose columns go to them by turns.
 bool has_adjacent_gates(const plan::GemmDesc& gemm);
-
-constexpr int kNarrower = 8;       // columns, of a narrow tile where tiles have two widths
-constexpr int kChunkColumns = 64;  // of results that are staged together
 
 // The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
 // has them apart.

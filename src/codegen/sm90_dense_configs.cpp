@@ -3,7 +3,6 @@
 
 #include "codegen/epilogue_cuda.h"
 #include "codegen/sm90_dense.h"
-#include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90_dense {
 namespace {

@@ -19,7 +19,6 @@ using plan::WhyNot;
 
 // These mirror kernels/sm90_dense.cuh.
 constexpr int kThreads = 384;
-constexpr int kBlockRows = 64;
 constexpr int kSwizzleBytes = 128;
 constexpr int kSmallestTile = 64;
 

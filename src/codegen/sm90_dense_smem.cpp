@@ -82,7 +82,6 @@ bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const Gem
 }
 
 int chunks_of_tile(int tile_m, int columns) {
-  constexpr int kBlockRows = 64;
   return tile_m / kBlockRows * ((columns + kChunkColumns - 1) / kChunkColumns);
 }
 
