@@ -68,7 +68,9 @@ void pack_spread(const Matrix& source, DType to, char* out) {
   for (std::int64_t row = 0; row < source.num_rows; ++row) {
     for (std::int64_t first = 0; first < source.num_columns; first += most) {
       const std::int64_t count = std::min(most, source.num_columns - first);
-      if (source.dtype == to) {
+      if (source.dtype == to && stride == 2 && bytes == 2) {
+        best_strips().every_second(out, source.at(row, first), count);
+      } else if (source.dtype == to) {
         copy(source.at(row, first), stride, count, out);
       } else {
         load(values.data(), source.at(row, first), 1, (count - 1) * stride + 1);

@@ -64,7 +64,8 @@ void pack_rows(const Matrix& part, DType to, std::int64_t width, char* out) {
   pack_by_copy(cut(part, {0, kTileRows}, rest), to, width, out + num_whole * kBlockBytes * width);
 }
 
-// Columns of the product are contiguous: a row of words is a row of floats, or two rows of bf16.
+// Columns of the product lie side by side, or every second of them: a row of words is a row of
+// floats, or two rows of bf16.
 void pack_columns(const Matrix& group, DType to, std::int64_t width, char* out) {
   const std::int64_t per_word = kWordBytes / static_cast<std::int64_t>(size_bytes(to));
   const std::int64_t per_block = kBlockWords * per_word;
@@ -73,12 +74,13 @@ void pack_columns(const Matrix& group, DType to, std::int64_t width, char* out) 
   for (std::int64_t k = 0; k < end; k += per_word, out += row_bytes) {
     if (k >= group.num_columns || n < width) std::fill_n(out, row_bytes, char{0});
     if (k >= group.num_columns) continue;
-    const Matrix row = {group.at(0, k), group.dtype, 1, n, 0, 1};
+    const Matrix row = {group.at(0, k), group.dtype, 1, n, 0, group.row_stride};
     if (per_word == 1) {
       pack(row, to, out);
     } else {
       const bool is_pair = k + 1 < group.num_columns;
-      best_strips().interleave(out, row.data, is_pair ? group.at(0, k + 1) : nullptr, n);
+      best_strips().interleave(out, row.data, is_pair ? group.at(0, k + 1) : nullptr,
+                               group.row_stride, n);
     }
   }
 }
@@ -96,7 +98,7 @@ void pack_blocks(const Matrix& panel, DType to, std::int64_t width, char* out) {
   for (std::int64_t row = 0; row < panel.num_rows; row += width) {
     const Matrix group = cut(panel, {row, width}, {0, panel.num_columns});
     const bool is_k_contiguous = panel.column_stride == 1 || panel.num_columns == 1;
-    if (!is_k_contiguous && panel.row_stride == 1) {
+    if (!is_k_contiguous && (panel.row_stride == 1 || panel.row_stride == 2)) {
       pack_columns(group, to, width, out);
     } else {
       for (std::int64_t first = 0; first < width; first += kTileRows) {

@@ -47,8 +47,12 @@ struct StripKernels {
   // out[(block * 16 + j) * out_stride + i] = row(i)[block * 16 + j], rows `row_bytes` apart.
   void (*transpose)(void* out, std::int64_t out_stride, const void* rows, std::int64_t row_bytes,
                     std::int64_t num_blocks);
-  // Words from two rows of 2-byte elements: (even[i], odd[i]); `odd` may be null: zeros.
-  void (*interleave)(void* out, const void* even, const void* odd, std::int64_t n);
+  // out[i] = data[2 i], elements of 2 bytes.
+  void (*every_second)(void* out, const void* data, std::int64_t n);
+  // Words from two rows of 2-byte elements: (even[i * stride], odd[i * stride]); `odd` may be null:
+  // zeros.
+  void (*interleave)(void* out, const void* even, const void* odd, std::int64_t stride,
+                     std::int64_t n);
 };
 
 // The tables this processor can run, best first; never empty.
