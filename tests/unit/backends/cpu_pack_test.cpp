@@ -74,6 +74,7 @@ TEST(CpuPack, BlocksOfAnyStridesAndDtype) {
     check_blocks(Stored(from, s.num_rows, s.k, 1, s.num_rows).matrix, to);
     check_blocks(Stored(from, s.num_rows, s.k, 1, s.num_rows + 3).matrix, to);
     check_blocks(Stored(from, s.num_rows, s.k, 2 * s.k, 2).matrix, to);
+    check_blocks(Stored(from, s.num_rows, s.k, 2, 2 * s.num_rows - 1).matrix, to);
   };
   for (const Sizes& s : kSizes) {
     check(s, DType::f32, DType::f32);
@@ -140,14 +141,23 @@ TEST(CpuPack, EveryInstructionSetMovesTheSameWords) {
       }
     }
     std::vector<std::uint16_t> words(2 * kCount), alone(2 * kCount);
-    tables.tables[t]->interleave(words.data(), in.data(), in.data() + kRowBytes, kCount);
-    tables.tables[t]->interleave(alone.data(), in.data(), nullptr, kCount);
-    for (std::size_t i = 0; i < kCount; ++i) {
-      ASSERT_EQ(std::memcmp(&words[2 * i], &in[2 * i], 2), 0);
-      ASSERT_EQ(std::memcmp(&words[2 * i + 1], &in[kRowBytes + 2 * i], 2), 0);
-      ASSERT_EQ(std::memcmp(&alone[2 * i], &in[2 * i], 2), 0);
-      ASSERT_EQ(alone[2 * i + 1], 0);
+    for (const std::size_t stride : {1, 2}) {
+      const auto step = static_cast<std::int64_t>(stride);
+      tables.tables[t]->interleave(words.data(), in.data(), in.data() + kRowBytes, step, kCount);
+      tables.tables[t]->interleave(alone.data(), in.data(), nullptr, step, kCount);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(std::memcmp(&words[2 * i], &in[2 * stride * i], 2), 0);
+        ASSERT_EQ(std::memcmp(&words[2 * i + 1], &in[kRowBytes + 2 * stride * i], 2), 0);
+        ASSERT_EQ(std::memcmp(&alone[2 * i], &in[2 * stride * i], 2), 0);
+        ASSERT_EQ(alone[2 * i + 1], 0);
+      }
     }
+    std::vector<std::uint16_t> seconds(kCount + 1, 7);
+    tables.tables[t]->every_second(seconds.data(), in.data(), kCount);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(std::memcmp(&seconds[i], &in[4 * i], 2), 0);
+    }
+    EXPECT_EQ(seconds.back(), 7);
   }
 }
 
