@@ -67,14 +67,22 @@ TensorView PointTensors::weights() const {
   return w;
 }
 
-// Two weights one behind the other, as a model would keep them for one product.
+// Two weights as one, as a model would keep them for one product: [2 n, k], or [k, 2 n] where each
+// of them is [k, n].
 TensorView PointTensors::joined_weights() {
   TensorView w = weights();
   w.data = bare_weights_.data();
-  w.strides = {1, point_.k};
-  const std::size_t half = bytes_of_weights(point_) / 2;
-  bare_weights_.copy_from_host(host_.view("w").data, half);
-  bare_weights_.copy_from_host(host_.view("v").data, half, half);
+  const std::size_t num_rows = is_nn(point_) ? static_cast<std::size_t>(point_.k) : 1;
+  const std::size_t row_bytes = bytes_of_weights(point_) / num_rows / 2;
+  std::vector<char> joined;
+  joined.reserve(bytes_of_weights(point_));
+  for (std::size_t row = 0; row < num_rows; ++row) {
+    for (const char* name : {"w", "v"}) {
+      const auto* from = static_cast<const char*>(host_.view(name).data) + row * row_bytes;
+      joined.insert(joined.end(), from, from + row_bytes);
+    }
+  }
+  bare_weights_.copy_from_host(joined.data(), joined.size());
   return w;
 }
 

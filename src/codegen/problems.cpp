@@ -196,7 +196,9 @@ std::optional<WhyNot> why_not_problems(const plan::Plan& plan) {
 std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs) {
   std::vector<GemmConfig> out;
   for (GemmConfig config : configs) {
-    if (sm90_dense::cluster_size(config) > 1 || config.two_widths) continue;
+    if (sm90_dense::cluster_size(config) > 1 || config.two_widths || config.short_last) {
+      continue;
+    }
     config.shares_last = false;
     config.problems = true;
     if (sm90_dense::accumulators(config) > kMostAccumulators) {

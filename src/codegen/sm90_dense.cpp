@@ -188,6 +188,7 @@ std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
   add(config.cooperative, "bool kCooperative", true, "both consumers share a tile");
   add(config.shares_last, "bool kSharesLast", true, "both consumers write a CTA's last tile");
   add(config.shares_staging, "bool kSharesStaging", true, "of results, by turns");
+  add(config.short_last, "bool kShortLast", true, "the last wave may be of tiles of 64 rows");
   add(gemm.a.dtype == DType::f32, "int kTileK", 32, "of float32: 128 bytes");
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");

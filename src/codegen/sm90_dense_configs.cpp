@@ -18,6 +18,7 @@ constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
 constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
 constexpr int kMostAccumulatorsOfGather = 160;
+constexpr int kWidestShort = 176;  // columns of tiles whose last wave may be of short ones
 constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
 
 // The candidates; stages and depths follow from the epilogue.
@@ -251,6 +252,20 @@ std::optional<GemmConfig> with_shared_staging(GemmConfig config, const FusedGemm
   return config;
 }
 
+// The same where the few tiles of a last wave may be cut into short ones. Small tiles leave little
+// of it idle, and the largest ones gain little (docs/gotchas.md).
+std::optional<GemmConfig> with_short_last(GemmConfig config, const FusedGemm& step) {
+  const IndexedRows indexed = indexed_rows(step.epilogue);
+  const bool is_indexed = (indexed.cols | indexed.tiles | indexed.stores) != 0;
+  if (config.cooperative || config.two_widths || cluster_size(config) > 1) return std::nullopt;
+  if (is_batched(step.gemm) || config.gathers || is_indexed) return std::nullopt;
+  if (pressure(step.epilogue).reductions > 0) return std::nullopt;
+  if (config.tile_m != 2 * kBlockRows || config.tile_n > kWidestShort) return std::nullopt;
+  if (accumulators(config) < kMostAccumulatorsOfAll) return std::nullopt;
+  config.short_last = true;
+  return config;
+}
+
 }  // namespace
 
 Pressure pressure(const Epilogue& epilogue) {
@@ -300,6 +315,7 @@ std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& confi
   if (variant.is_shifted()) {
     if (!takes_shifted_rows(config)) return std::nullopt;
     out.shares_last = false;
+    out.short_last = false;
   }
   const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, out, variant);
   const int fewest = variant.is_shifted() ? kFewestOfMovers : kFewestStages;
@@ -321,8 +337,12 @@ std::vector<GemmConfig> configs(const FusedGemm& given, const TargetInfo& target
     if (!suits_groups(shape, step.gemm)) continue;
     const GemmConfig config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
+    const std::size_t first = out.size();
     if (config.stages >= kFewestStages) out.push_back(config);
     if (const auto sharing = with_shared_staging(config, step, target)) out.push_back(*sharing);
+    for (std::size_t i = first, count = out.size(); i < count; ++i) {
+      if (const auto cut = with_short_last(out[i], step)) out.push_back(*cut);
+    }
   }
   return out;
 }

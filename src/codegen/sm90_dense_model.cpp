@@ -14,6 +14,7 @@
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
 //                or max(main, epilogue)                       where results are staged by turns
 //                + epilogue, or half of it + handing over     where both share the last tile
+//                where the last wave is of tiles of 64 rows: main and epilogue of these instead
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
 //   single       start + tiles * (main / parts + epilogue + parts * sharing), and starting again
@@ -58,10 +59,13 @@ constexpr double kSingleShareClocks = 170;              // each CTA that has som
 constexpr double kSingleRestartClocks = 3000;           // and a wave of clusters after another
 // Gated, with b along N: beside tiles of 128 x 128 (two points, 2026-11-22).
 constexpr double kTallGateSlows = 1.055, kCooperativeGateSlows = 1.03;
+constexpr double kWideByTurnsSlows = 1.02;  // 192 columns, gates by turns (4 points, 2026-11-24)
 // Gates with few stages, which a place for results by turns may mend, and what taking turns adds to
 // the last tile (32 points, 2026-11-23; most for expensive gates).
 constexpr double kShortOfStagesSlows = 1.01, kTurnsSlow = 1.1;
 constexpr double kFillClocks = 300;
+// Of a short last wave: once, and of each tile before it (10 points, 2026-11-24).
+constexpr double kShortClocks = 1500, kShortTileClocks = 80;
 constexpr double kLaunchUs = 4.2, kBytesPerUs = 4.6e6, kOverlap = 5;
 constexpr double kDirtyBytes = 50e6;  // of L2, written to memory as others take their place
 constexpr double kReadAgain = 0.1;    // of memory's time, where two tiles of 64 rows are apart
@@ -132,12 +136,15 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
          (is_cluster ? kClusterClocks : 0);
 }
 
+int blocks_of_tile(const GemmConfig& config) { return config.tile_m / kBlockRows; }
+
 double gate_slows(const plan::GemmDesc& gemm, const GemmConfig& config) {
-  constexpr int kTall = 192;
+  constexpr int kTall = 192, kWide = 192;
   const double few = is_short_of_stages(config) ? kShortOfStagesSlows : 1;
   if (gemm.gating == plan::Gating::none || gemm.b.major == plan::Major::k) return few;
   if (config.cooperative) return few * kCooperativeGateSlows;
-  return few * (config.tile_m == kTall ? kTallGateSlows : 1);
+  if (config.tile_m == kTall) return few * kTallGateSlows;
+  return few * (config.tile_n == kWide && has_adjacent_gates(gemm) ? kWideByTurnsSlows : 1);
 }
 
 double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& config,
@@ -206,6 +213,11 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const DeviceLimits
       config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
   out.num_ctas = clusters * size;
   out.is_one_wave = out.tiles <= at_once;
+  out.whole = out.tiles;
+  if (config.short_last && !out.is_one_wave) {
+    const std::int64_t left = out.tiles % at_once;
+    if (left * blocks_of_tile(config) <= at_once) out.whole -= left;
+  }
   out.raster = std::max(kBandRows / (config.tile_m * config.cluster_m), 1);
   return out;
 }
@@ -222,6 +234,9 @@ double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
   const Pressure load = pressure(step.epilogue);
   const double main = main_clocks(config, columns * config.products, sizes.m, sizes.k) *
                       gate_slows(step.gemm, config);
+  GemmConfig block = config;
+  block.tile_m = kBlockRows;
+  const double short_main = main_clocks(block, columns * config.products, sizes.m, sizes.k);
   const double epilogue =
       epilogue_clocks(load, loads_in_ring(step.epilogue, config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
@@ -236,7 +251,14 @@ double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
   } else {
     const double epilogues = config.shares_staging ? epilogue : (main + epilogue) / 2;
     const double last = config.shares_last ? shared_clocks(config, epilogue) : epilogue;
-    clocks += waves * std::max(main, epilogues) + last * (config.shares_staging ? kTurnsSlow : 1);
+    const double turns = config.shares_staging ? kTurnsSlow : 1;
+    if (tiling.whole == tiling.tiles) {
+      clocks += waves * std::max(main, epilogues) + last * turns;
+    } else {
+      const double blocks = blocks_of_tile(config);
+      clocks += (waves - 1) * (std::max(main, epilogues) + kShortTileClocks) + kShortClocks +
+                std::max(short_main + epilogue / blocks * turns, epilogue * turns);
+    }
   }
   const double memory = memory_us(load, config, sizes);
   return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),

@@ -51,11 +51,13 @@ constexpr const char* kGraphs[] = {
     "reduce_row_sum",
     "residual_layer_scale",
 };
-// The last one has more tiles of the largest config than there are multiprocessors.
+// The last one has more tiles of the largest config than there are multiprocessors; there and at
+// the one before the last waves of some configs are cut.
 const Sizes kSizes[] = {
     {{"M", 1}, {"N", 8}, {"K", 8}, {"B", 1}, {"T", 1}, {"G", 1}, {"S", 1}, {"R", 1}},
     {{"M", 130}, {"N", 264}, {"K", 136}, {"B", 3}, {"T", 130}, {"G", 3}, {"S", 50}, {"R", 7}},
     {{"M", 515}, {"N", 1160}, {"K", 72}, {"B", 2}, {"T", 515}, {"G", 40}, {"S", 515}, {"R", 600}},
+    {{"M", 130}, {"N", 4264}, {"K", 72}, {"B", 1}, {"T", 130}, {"G", 2}, {"S", 65}, {"R", 90}},
     {{"M", 2200}, {"N", 4104}, {"K", 200}, {"B", 1}, {"T", 2200}, {"G", 9}, {"S", 300}, {"R", 300}},
 };
 
