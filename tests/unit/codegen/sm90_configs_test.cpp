@@ -131,6 +131,36 @@ TEST(Sm90Configs, GatesShareStagingForOneMoreStage) {
   EXPECT_GT(num_sharing, 0);
 }
 
+TEST(Sm90Configs, AShortLastWaveIsChosenWhereItIsCut) {
+  const Case silu("  y = silu h\n  return y\n");
+  const std::vector<GemmConfig> all = silu.configs();
+  const KernelFamily& family = all_families().front();
+  for (const GemmConfig& config : all) {
+    if (!config.short_last) continue;
+    SCOPED_TRACE(print(config));
+    GemmConfig twin = config;
+    twin.short_last = false;
+    EXPECT_NE(std::find(all.begin(), all.end(), twin), all.end());
+    EXPECT_EQ(silu.bytes(config), silu.bytes(twin));
+    const GemmSizes whole{1, 1024, 1024, 4096};  // one wave
+    EXPECT_EQ(family.expected_us(silu.step(), config, whole, {}),
+              family.expected_us(silu.step(), twin, whole, {}));
+  }
+  const auto chosen = [&](const GemmSizes& sizes) {
+    return all[choose(family, silu.step(), all, sizes, {})];
+  };
+  EXPECT_TRUE(chosen({1, 512, 14336, 4096}).short_last);  // 328 tiles of 176 columns, of which 64
+  EXPECT_FALSE(chosen({1, 4096, 4096, 4096}).short_last);
+}
+
+TEST(Sm90Configs, BatchesAndReductionsHaveNoShortLastWave) {
+  const Case batch("  y = relu h\n  return y\n", "w: bf16[M, N, K]"),
+      sums("  y = row_sum h\n  return h, y\n");
+  for (const Case* each : {&batch, &sums}) {
+    for (const GemmConfig& config : each->configs()) EXPECT_FALSE(config.short_last);
+  }
+}
+
 // A decode step reads its weights once: what matters is that most SMs have some to read.
 TEST(Sm90Configs, FewRowsAreSpreadOverMostOfTheMultiprocessors) {
   const Case residual("  y = add h, r\n  return y\n");

@@ -132,6 +132,36 @@ TEST(Sm90Launch, ABoxHoldsNoMoreRowsThanThereAre) {
 }
 
 // The last rows of a group, 64 or fewer, come without those of the next one.
+int box_rows(const Launch& launch, std::size_t offset) {
+  const auto map = std::find_if(launch.maps.begin(), launch.maps.end(),
+                                [&](const auto& each) { return each.offset == offset; });
+  return map == launch.maps.end() ? 0 : map->box_rows;
+}
+
+// 1450 x 1000 has 12 x 8 tiles of 128 x 128: 8 behind four waves of 22.
+TEST(Sm90Launch, AShortLastWaveStartsBehindWholeOnes) {
+  const Case all(1450);
+  int num_cut = 0;
+  for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+    if (config.two_widths || sm90_dense::cluster_size(config) > 1) continue;
+    SCOPED_TRACE(print(config));
+    constexpr int kNumSms = 22;
+    const DeviceLimits limits{.num_sms = kNumSms};
+    const Launch launch = sm90_dense::launch(all.plan, all.step(), config, {}, all.bound, limits);
+    int whole = 0;
+    std::memcpy(&whole, launch.params.data() + offsetof(abi::GemmParams, whole_tiles),
+                sizeof(whole));
+    const int tiles =
+        (1450 + config.tile_m - 1) / config.tile_m * ((1000 + config.tile_n - 1) / config.tile_n);
+    const int left = tiles > kNumSms ? tiles % kNumSms : kNumSms;
+    const bool is_cut = config.short_last && left * 2 <= kNumSms;
+    EXPECT_EQ(whole, is_cut ? tiles - left : tiles);
+    EXPECT_EQ(box_rows(launch, offsetof(abi::GemmParams, fewer_rows)), config.short_last ? 64 : 0);
+    num_cut += is_cut && left > 0;
+  }
+  EXPECT_GT(num_cut, 0);
+}
+
 TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
   int num_short = 0;
   for (const std::int64_t rows : {1, 64, 65, 300}) {
@@ -139,14 +169,9 @@ TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
     for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
       SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
       const Launch launch = sm90_dense::launch(all.plan, all.step(), config, {}, all.bound, {});
-      const auto box_rows = [&](std::size_t offset) {
-        const auto map = std::find_if(launch.maps.begin(), launch.maps.end(),
-                                      [&](const auto& each) { return each.offset == offset; });
-        return map == launch.maps.end() ? 0 : map->box_rows;
-      };
       const bool has_short =
           !config.cooperative && config.tile_m > 64 && config.cluster_m * config.cluster_n == 1;
-      EXPECT_EQ(box_rows(offsetof(abi::GemmParams, fewer_rows)),
+      EXPECT_EQ(box_rows(launch, offsetof(abi::GemmParams, fewer_rows)),
                 has_short ? std::min<std::int64_t>(rows, 64) : 0);
       num_short += has_short;
     }
