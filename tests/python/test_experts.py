@@ -142,6 +142,17 @@ def test_gradients():
         assert distance(ours, eager) < 0.05
 
 
+def test_rows_that_a_kernel_looks_up_are_not_left_out():
+    def gathered(x, w, ends, index):
+        return F.relu(F.grouped_mm(x[index], w, offs=ends))
+
+    x, w = torch.randn(9, WIDTH).bfloat16(), torch.randn(3, WIDTH, INNER).bfloat16()
+    ends, index = torch.tensor([4, 4, 12], dtype=torch.int32), torch.arange(12) % 5
+    report = epifuse.torch.explain(gathered, x, w, ends, index)
+    assert len(report.kernels) == 1 and "take_rows" in report.kernels[0].graph
+    assert report.left_out == []
+
+
 def looked_up(x, w, ends, index):
     return F.relu(F.grouped_mm(x, w, offs=ends))[index]
 

@@ -86,3 +86,28 @@ def test_model(name, dtype):
         assert epilogues.count(epilogue) >= num_layers * layer.count(epilogue), str(report)
     compiled = torch.compile(model, backend=epifuse.torch.backend)
     assert_no_further_than_eager(model, compiled, (ids,), kwargs, slack=1.25)
+
+
+# Mixtures of experts as groups of rows: beside _SMALL, and the two kernels of a layer.
+_EXPERTS = {
+    "Mixtral": ({"num_local_experts": 4}, ["swiglu", "col_scale"]),
+    "GptOss": ({"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
+               ["bias+swiglu_oai", "bias+col_scale"]),
+    "Qwen3Moe": ({"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+                 ["swiglu", "col_scale"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _EXPERTS)
+def test_experts_are_two_kernels(name):
+    more, layer = _EXPERTS[name]
+    config = getattr(transformers, f"{name}Config")(
+        **_SMALL, **more, num_key_value_heads=2, experts_implementation="grouped_mm")
+    model = getattr(transformers, f"{name}Model")(config).bfloat16().eval()
+    ids = torch.randint(0, 128, (2, 16))
+    with torch.no_grad():
+        report = epifuse.torch.explain(model, ids, use_cache=False, only_faster=False)
+    of_groups = [kernel for kernel in report.kernels if "grouped" in kernel.graph]
+    assert [kernel.epilogue for kernel in of_groups] == 2 * layer, str(report)
+    assert all("take_rows" in kernel.graph for kernel in of_groups[::2])
+    assert all("put_rows" in kernel.graph for kernel in of_groups[1::2])

@@ -82,9 +82,9 @@ class Collector {
       add_tail(finish, std::get<plan::Tail>(finish.steps.front()), target);
     }
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail: of
-    // every second product.
+    // every fourth product.
     const plan::Split parts = split(plan, step);
-    if (parts.tail && turn_ % 2 == 0) add_tail(plan, *parts.tail, target);
+    if (parts.tail && turn_ % 4 == 0) add_tail(plan, *parts.tail, target);
     for (const plan::FusedGemm& bare : parts.gemms) {
       if (bare.gemm.is_grouped()) add("grouped", grouped_source(plan, bare, target));
     }
@@ -101,7 +101,7 @@ class Collector {
   // others, by turns. The levels of numerics that compute more take fewer. A graph's turns are its
   // own, so that one more graph moves those of no other.
   bool is_turn_of(std::size_t config, Numerics numerics) const {
-    const std::size_t turns = numerics == Numerics::fast ? 251 : 753;
+    const std::size_t turns = numerics == Numerics::fast ? 353 : 1059;
     return (config + turn_) % turns == 0 || (config == 0 && numerics == Numerics::fast);
   }
 

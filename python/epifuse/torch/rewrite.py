@@ -260,6 +260,7 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
         log.warning("nothing is fused: %s", error)
         report.left_out += _products_left_out(imported, code, str(error))
         return report
+    read = [refused.node for refused in imported.refused if refused.node.users]
     rewriter = _Rewriter(graph, imported, json.dumps(options, separators=(",", ":")))
     left_out = [(entry["value"], entry["code"], entry["why"]) for entry in found["left_out"]]
     for kernel in found["kernels"]:
@@ -273,6 +274,9 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
         except _NoSize:
             left_out += [(value, "symbolic_shape", "No node of the graph has a size that the "
                           "result needs.") for value in values]
+    # Rows that kernels alone read, which look them up themselves.
+    looked_up = {node.name for node in read if not node.users}
+    report.left_out = [each for each in report.left_out if each.node not in looked_up]
     named = {}
     for value, code, why in left_out:
         if value in rewriter.node_of:
