@@ -61,6 +61,14 @@ def reglu(gate, up):
     return F.relu(gate) * up
 
 
+def softplus(gate, up):
+    return F.softplus(gate) * up
+
+
+def mish(gate, up):
+    return up * F.mish(gate)
+
+
 def swiglu_oai(gate, up):
     gate, up = gate.clamp(max=7.0), up.clamp(min=-7.0, max=7.0)
     return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
@@ -119,6 +127,8 @@ def test_columns_of_one_product(columns, bias):
         (geglu, "geglu_erf"),
         (geglu_tanh, "geglu_tanh"),
         (reglu, "reglu"),
+        (softplus, "softplus+mul"),
+        (mish, "softplus+tanh+mul+mul"),
         (swiglu_oai, "swiglu_oai"),
     ],
 )

@@ -128,6 +128,7 @@ NEAR = {
     "gelu tanh": lambda x, y: F.gelu(x, approximate="tanh"),
     "softplus": lambda x, y: F.softplus(x),
     "softplus beta": lambda x, y: F.softplus(x, 2.0, 15.0),
+    "log1p of exp": lambda x, y: torch.log1p(torch.exp(x)),
     "softplus high": lambda x, y: F.softplus(x, 0.5, 40.0),
     "hardswish": lambda x, y: F.hardswish(x),
     "hardsigmoid": lambda x, y: F.hardsigmoid(x),
@@ -198,6 +199,7 @@ def refused(function, *args):
 @pytest.mark.parametrize(("function", "target", "code"), [
     (lambda x: x.softmax(-1), "aten._softmax.default", "op_not_known"),
     (lambda x: x.mean(-1), "aten.mean.dim", "op_not_known"),
+    (lambda x: x.abs().log1p(), "aten.log1p.default", "op_not_known"),
     (lambda x: x.to(torch.float64), "aten._to_copy.default", "dtype"),
     (lambda x: x.to(torch.int64), "aten._to_copy.default", "dtype"),
     (lambda x: x.to(torch.float8_e4m3fn), "aten._to_copy.default", "dtype"),

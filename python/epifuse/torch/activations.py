@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from torch import fx
+
 from . import views
 from .elementwise import ONE, Operand, computed_dtype, inside
 from .emitter import Args, Emitter
@@ -61,6 +63,19 @@ def softplus(emit: Emitter, args: Args) -> Operand:
     y = emit.op("softplus", z)
     y = y if beta == 1 else emit.op("div", y, Literal(beta))
     return emit.op("select", emit.op("gt", z, Literal(threshold)), x, y)
+
+
+def log1p(emit: Emitter, args: Args) -> Operand:
+    """`log(1 + exp(x))`, as Inductor spells softplus: of other arguments `log` would lose digits."""
+    power = args["self"]
+    is_exp = isinstance(power, fx.Node) and str(power.target) == "aten.exp.default"
+    if not is_exp or computed_dtype(emit) != "f32":
+        raise Refusal("op_not_known", f"{emit.what} is known of exp in float32 only.")
+    exp, x = (emit.to(emit.operand(argument), "f32") for argument in (power, power.args[0]))
+    # The op softplus is x itself from 20 on, which this is not quite; the compiler folds it all.
+    low = emit.op("softplus", emit.op("neg", emit.op("abs", x)))
+    y = emit.op("add", emit.op("relu", x), low)
+    return emit.op("select", emit.op("eq", exp, Literal(math.inf)), exp, y)
 
 
 def hardsigmoid(emit: Emitter, args: Args) -> Operand:

@@ -60,6 +60,7 @@ _FUNCTIONS: dict[str, Row] = {
     "aten.exp2.default": elementwise.exp2,
     "aten.expm1.default": activations.expm1,
     "aten.log.default": plain("log", 1),
+    "aten.log1p.default": activations.log1p,
     "aten.tanh.default": plain("tanh", 1),
     "aten.erf.default": plain("erf", 1),
 }
