@@ -72,7 +72,11 @@ class ReshapeSinker {
   // `node` as a reshape of the same work on what its operands are reshapes of.
   std::optional<Node> sink(const Node& node) {
     if (node.op == Op::slice) return sink_slice(node);
-    if (node.op == Op::reshape) return sink_selection(node);
+    if (node.op == Op::reshape) {
+      const Node& inner = rewriter_[node.args[0]];
+      return inner.op == Op::reshape ? with_op(node, Op::reshape, inner.args)
+                                     : sink_selection(node);
+    }
     if (!ir::is_elementwise(node.op) && !is_row_reduction(node.op)) return std::nullopt;
     for (const ValueId arg : node.args) {
       if (std::optional<Node> sunk = sink_past(node, arg)) return sunk;
@@ -208,7 +212,7 @@ class ReshapeSinker {
 
 // f(reshape(a), b, ..) = reshape(f(a, reshape(b), ..)), where a comes from a matmul and the reshape
 // splits or merges dims before the last one; b is a full tensor, one value a row, a row vector or a
-// single value. Columns of a reshape are a reshape of columns. So [B*S, N] results viewed as
+// single value. Columns of a reshape are a reshape of columns, a reshape of one is one. So [B*S, N] results viewed as
 // [B, S, N] fuse with [B, S, N] residuals. One index of a dim that columns are split into is a
 // slice of columns.
 ir::Graph sink_reshapes(const ir::Graph& graph) { return ReshapeSinker(graph).run(); }

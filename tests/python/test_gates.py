@@ -99,6 +99,20 @@ class TwoWeights(nn.Module):
         return x + self.down(F.silu(self.gate(x)) * self.up(x))
 
 
+class Einsum(nn.Module):
+    """Inductor makes batched products of one matrix of it. `parts`: gate and up have a dim."""
+
+    def __init__(self, parts):
+        super().__init__()
+        shape = (2, INNER, WIDTH) if parts else (2 * INNER, WIDTH)
+        self.weight = nn.Parameter(torch.randn(shape, dtype=torch.bfloat16) / 8)
+
+    def forward(self, x):
+        if self.weight.dim() == 3:
+            return swiglu(*torch.einsum("bsk,gnk->bsgn", x, self.weight).unbind(-2))
+        return swiglu(*torch.einsum("bsk,nk->bsn", x, self.weight).chunk(2, -1))
+
+
 def check(model, x, *epilogues):
     model = model.eval().requires_grad_(False)
     report = epifuse.torch.explain(model, x)
@@ -140,6 +154,11 @@ def test_gates_by_name(gate, name):
 def test_glu():
     model = nn.Sequential(nn.Linear(WIDTH, 2 * INNER, dtype=torch.bfloat16), nn.GLU())
     check(model, torch.randn(3, 7, WIDTH, dtype=torch.bfloat16), "bias+glu")
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_einsum(parts):
+    check(Einsum(parts), torch.randn(2, 17, WIDTH, dtype=torch.bfloat16), "swiglu")
 
 
 @pytest.mark.parametrize("bias", [False, True])

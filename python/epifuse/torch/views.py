@@ -98,6 +98,9 @@ def _transposed(emit: Emitter, order: Sequence[int]) -> Value:
     if list(order) == sorted(order):
         return value
     shape = [value.shape[dim] for dim in order]
+    moved = [dim for dim in order if not sizes.same(value.shape[dim], 1)]
+    if moved == sorted(moved):  # elements stay where they are, as einsum's do
+        return emit.view("reshape", value, shape)
     return emit.view("transpose", value, shape, "[" + ", ".join(map(str, order)) + "]")
 
 
