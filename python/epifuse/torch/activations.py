@@ -66,7 +66,7 @@ def softplus(emit: Emitter, args: Args) -> Operand:
 
 
 def log1p(emit: Emitter, args: Args) -> Operand:
-    """`log(1 + exp(x))`, as Inductor spells softplus: of other arguments `log` would lose digits."""
+    """`log(1 + exp(x))`, as Inductor spells softplus; of others `log` would lose digits."""
     power = args["self"]
     is_exp = isinstance(power, fx.Node) and str(power.target) == "aten.exp.default"
     if not is_exp or computed_dtype(emit) != "f32":
