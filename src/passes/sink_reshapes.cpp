@@ -92,8 +92,7 @@ class ReshapeSinker {
     if (selection.op != Op::slice) return std::nullopt;
     const Node split = rewriter_[selection.args[0]];
     if (split.op != Op::reshape) return std::nullopt;
-    ValueId operand = split.args[0];
-    while (rewriter_[operand].op == Op::reshape) operand = rewriter_[operand].args[0];
+    const ValueId operand = split.args[0];
     if (!is_from_matmul(operand)) return std::nullopt;
     const Shape& from = rewriter_[operand].type.shape;
     const Shape& to = split.type.shape;
