@@ -63,7 +63,12 @@ class ReshapeSinker {
   ir::Graph run() {
     for (const Node& source : graph_.nodes) {
       const Node node = rewriter_.moved(source);
-      rewriter_.keep(sink(node).value_or(node));
+      const Node sunk = sink(node).value_or(node);
+      if (sunk.op == Op::reshape && rewriter_[sunk.args[0]].type.shape == node.type.shape) {
+        rewriter_.replace(sunk.args[0]);
+      } else {
+        rewriter_.keep(sunk);
+      }
     }
     return rewriter_.finish();
   }
@@ -211,9 +216,9 @@ class ReshapeSinker {
 
 // f(reshape(a), b, ..) = reshape(f(a, reshape(b), ..)), where a comes from a matmul and the reshape
 // splits or merges dims before the last one; b is a full tensor, one value a row, a row vector or a
-// single value. Columns of a reshape are a reshape of columns, a reshape of one is one. So [B*S, N]
-// results viewed as [B, S, N] fuse with [B, S, N] residuals. One index of a dim that columns are
-// split into is a slice of columns.
+// single value. Columns of a reshape are a reshape of columns, a reshape of one is one, or none. So
+// [B*S, N] results viewed as [B, S, N] fuse with [B, S, N] residuals. One index of a dim that
+// columns are split into is a slice of columns.
 ir::Graph sink_reshapes(const ir::Graph& graph) { return ReshapeSinker(graph).run(); }
 
 }  // namespace epifuse::passes

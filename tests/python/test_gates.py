@@ -113,6 +113,17 @@ class Einsum(nn.Module):
         return swiglu(*torch.einsum("bsk,nk->bsn", x, self.weight).chunk(2, -1))
 
 
+class Batched(nn.Module):
+    """A product for each of two batches, which einsum views in a circle."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, WIDTH, 2 * INNER, dtype=torch.bfloat16) / 8)
+
+    def forward(self, x):
+        return swiglu(*torch.einsum("bsk,bkn->bsn", x, self.weight).chunk(2, -1))
+
+
 def check(model, x, *epilogues):
     model = model.eval().requires_grad_(False)
     report = epifuse.torch.explain(model, x)
@@ -156,9 +167,14 @@ def test_glu():
     check(model, torch.randn(3, 7, WIDTH, dtype=torch.bfloat16), "bias+glu")
 
 
+@pytest.mark.parametrize("shape", [(2, 17), (4, 1), (1, 1)], ids=str)
 @pytest.mark.parametrize("parts", [False, True])
-def test_einsum(parts):
-    check(Einsum(parts), torch.randn(2, 17, WIDTH, dtype=torch.bfloat16), "swiglu")
+def test_einsum(parts, shape):
+    check(Einsum(parts), torch.randn(*shape, WIDTH, dtype=torch.bfloat16), "swiglu")
+
+
+def test_einsum_of_batches():
+    check(Batched(), torch.randn(2, 17, WIDTH, dtype=torch.bfloat16), "swiglu")
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -129,6 +129,7 @@ NEAR = {
     "softplus": lambda x, y: F.softplus(x),
     "softplus beta": lambda x, y: F.softplus(x, 2.0, 15.0),
     "log1p of exp": lambda x, y: torch.log1p(torch.exp(x)),
+    "logsigmoid": lambda x, y: F.logsigmoid(x),
     "softplus high": lambda x, y: F.softplus(x, 0.5, 40.0),
     "hardswish": lambda x, y: F.hardswish(x),
     "hardsigmoid": lambda x, y: F.hardsigmoid(x),

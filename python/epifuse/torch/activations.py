@@ -65,6 +65,11 @@ def softplus(emit: Emitter, args: Args) -> Operand:
     return emit.op("select", emit.op("gt", z, Literal(threshold)), x, y)
 
 
+def _is_negated_magnitude(node: fx.Node) -> bool:
+    is_neg = str(node.target) == "aten.neg.default"
+    return is_neg and str(node.args[0].target) == "aten.abs.default"
+
+
 def log1p(emit: Emitter, args: Args) -> Operand:
     """`log(1 + exp(x))`, as Inductor spells softplus; of others `log` would lose digits."""
     power = args["self"]
@@ -72,6 +77,8 @@ def log1p(emit: Emitter, args: Args) -> Operand:
     if not is_exp or computed_dtype(emit) != "f32":
         raise Refusal("op_not_known", f"{emit.what} is known of exp in float32 only.")
     exp, x = (emit.to(emit.operand(argument), "f32") for argument in (power, power.args[0]))
+    if _is_negated_magnitude(power.args[0]):
+        return emit.op("softplus", x)
     # The op softplus is x itself from 20 on, which this is not quite; the compiler folds it all.
     low = emit.op("softplus", emit.op("neg", emit.op("abs", x)))
     y = emit.op("add", emit.op("relu", x), low)
