@@ -19,13 +19,6 @@ Result drop_identity_transpose(Rewriter&, const Node& node) {
   return node.args[0];
 }
 
-// reshape(x, shape of x) = x, broadcast(x, shape of x) = x
-Result drop_identity_shape(Rewriter& rewriter, const Node& node) {
-  if (node.op != Op::reshape && node.op != Op::broadcast) return std::nullopt;
-  if (rewriter[node.args[0]].type.shape != node.type.shape) return std::nullopt;
-  return node.args[0];
-}
-
 // x[0:size, ..] = x
 Result drop_identity_slice(Rewriter& rewriter, const Node& node) {
   if (node.op != Op::slice) return std::nullopt;
@@ -45,14 +38,6 @@ Result compose_transposes(Rewriter& rewriter, const Node& node) {
   composed.args = inner.args;
   for (int& dim : composed.permutation) dim = inner.permutation[static_cast<std::size_t>(dim)];
   return composed;
-}
-
-// reshape(reshape(x, s), t) = reshape(x, t), broadcast(broadcast(x, s), t) = broadcast(x, t)
-Result compose_shapes(Rewriter& rewriter, const Node& node) {
-  if (node.op != Op::reshape && node.op != Op::broadcast) return std::nullopt;
-  const Node& inner = rewriter[node.args[0]];
-  if (inner.op != node.op) return std::nullopt;
-  return with_op(node, node.op, inner.args);
 }
 
 // The range of x that range `outer` of range `inner` of x is, when one range can say it. `size` is
@@ -161,6 +146,25 @@ Result drop_operand_batch_broadcast(Rewriter& rewriter, const Node& node) {
   }
   return std::nullopt;
 }
+
+}  // namespace
+
+// reshape(x, shape of x) = x, broadcast(x, shape of x) = x
+Result drop_identity_shape(Rewriter& rewriter, const Node& node) {
+  if (node.op != Op::reshape && node.op != Op::broadcast) return std::nullopt;
+  if (rewriter[node.args[0]].type.shape != node.type.shape) return std::nullopt;
+  return node.args[0];
+}
+
+// reshape(reshape(x, s), t) = reshape(x, t), broadcast(broadcast(x, s), t) = broadcast(x, t)
+Result compose_shapes(Rewriter& rewriter, const Node& node) {
+  if (node.op != Op::reshape && node.op != Op::broadcast) return std::nullopt;
+  const Node& inner = rewriter[node.args[0]];
+  if (inner.op != node.op) return std::nullopt;
+  return with_op(node, node.op, inner.args);
+}
+
+namespace {
 
 constexpr Rewrite kRewrites[] = {
     drop_identity_transpose,

@@ -25,6 +25,10 @@ std::span<const Rewrite> constant_rewrites();
 std::span<const Rewrite> arithmetic_rewrites();
 std::span<const Rewrite> bound_rewrites();  // min, max, relu, clamp and select
 
+// Of the rewrites of views, those that sink_reshapes needs as well.
+std::optional<Replacement> drop_identity_shape(Rewriter& rewriter, const ir::Node& node);
+std::optional<Replacement> compose_shapes(Rewriter& rewriter, const ir::Node& node);
+
 // The value of a constant as the float32 number it is; empty for other nodes.
 std::optional<float> constant_value(const ir::Graph& graph, ir::ValueId id);
 // The constant that an arithmetic op yields on constants; empty when an operand is none.

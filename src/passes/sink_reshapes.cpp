@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "ir/views.h"
 #include "passes/pipeline.h"
-#include "passes/rewriter.h"
+#include "passes/rewrites.h"
 
 namespace epifuse::passes {
 namespace {
@@ -62,10 +62,11 @@ class ReshapeSinker {
 
   ir::Graph run() {
     for (const Node& source : graph_.nodes) {
-      const Node node = rewriter_.moved(source);
+      Node node = rewriter_.moved(source);
+      if (const auto composed = compose_shapes(rewriter_, node)) node = std::get<Node>(*composed);
       const Node sunk = sink(node).value_or(node);
-      if (sunk.op == Op::reshape && rewriter_[sunk.args[0]].type.shape == node.type.shape) {
-        rewriter_.replace(sunk.args[0]);
+      if (const auto same = drop_identity_shape(rewriter_, sunk)) {
+        rewriter_.replace(std::get<ValueId>(*same));
       } else {
         rewriter_.keep(sunk);
       }
@@ -77,11 +78,7 @@ class ReshapeSinker {
   // `node` as a reshape of the same work on what its operands are reshapes of.
   std::optional<Node> sink(const Node& node) {
     if (node.op == Op::slice) return sink_slice(node);
-    if (node.op == Op::reshape) {
-      const Node& inner = rewriter_[node.args[0]];
-      return inner.op == Op::reshape ? with_op(node, Op::reshape, inner.args)
-                                     : sink_selection(node);
-    }
+    if (node.op == Op::reshape) return sink_selection(node);
     if (!ir::is_elementwise(node.op) && !is_row_reduction(node.op)) return std::nullopt;
     for (const ValueId arg : node.args) {
       if (std::optional<Node> sunk = sink_past(node, arg)) return sunk;

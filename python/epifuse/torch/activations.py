@@ -76,7 +76,7 @@ def log1p(emit: Emitter, args: Args) -> Operand:
     is_exp = isinstance(power, fx.Node) and str(power.target) == "aten.exp.default"
     if not is_exp or computed_dtype(emit) != "f32":
         raise Refusal("op_not_known", f"{emit.what} is known of exp in float32 only.")
-    exp, x = (emit.to(emit.operand(argument), "f32") for argument in (power, power.args[0]))
+    exp, x = (inside(emit, argument) for argument in (power, power.args[0]))
     if _is_negated_magnitude(power.args[0]):
         return emit.op("softplus", x)
     # The op softplus is x itself from 20 on, which this is not quite; the compiler folds it all.
