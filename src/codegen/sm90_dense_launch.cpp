@@ -9,6 +9,7 @@
 #include "codegen/matrix_view.h"
 #include "codegen/sm90_dense.h"
 #include "kernels/abi.h"
+#include "plan/limits.h"
 
 namespace epifuse::codegen::sm90_dense {
 namespace {
@@ -123,6 +124,8 @@ class Binder {
   Binder(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
          const GemmVariant& variant, const Bound& bound)
       : step_(step), config_(config), variant_(variant), bound_(bound) {
+    EPIFUSE_CHECK(!plan::exceeded(plan::demand_of(step.epilogue)),
+                  "an epilogue that the parameter block has no room for");
     views_ = require_views(plan, step, bound);
     if (variant.swapped) views_ = swapped(views_);
   }

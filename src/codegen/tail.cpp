@@ -11,6 +11,7 @@
 #include "codegen/source_text.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "plan/limits.h"
 
 namespace epifuse::codegen {
 namespace {
@@ -103,12 +104,8 @@ std::vector<int> tail_load_order(const Epilogue& epilogue) {
 
 TailShape tail_shape(const Epilogue& epilogue) {
   EPIFUSE_CHECK(!epilogue.has_accumulator(), "a tail has no accumulator");
-  EPIFUSE_CHECK(tail_load_order(epilogue).size() <= std::size_t{abi::kMaxTailLoads},
-                "more loads than a tail kernel has room for");
-  EPIFUSE_CHECK(epilogue.stores.size() <= std::size_t{abi::kMaxTailStores},
-                "more stores than a tail kernel has room for");
-  EPIFUSE_CHECK(loads_of(epilogue, Access::parameter).size() <= std::size_t{abi::kMaxScalars},
-                "more run-time scalars than a tail kernel has room for");
+  EPIFUSE_CHECK(!plan::exceeded(plan::demand_of(epilogue)),
+                "a tail that its parameter block has no room for");
   const bool rows = any(epilogue, plan::reduces_rows);
   const bool columns = any(epilogue, plan::reduces_columns);
   EPIFUSE_CHECK(!rows || !columns, "a tail kernel reduces along one dim");

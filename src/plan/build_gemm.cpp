@@ -45,7 +45,7 @@ bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
   for (const Store& store : epilogue.stores) {
     if (reduces_columns(store.kind) || store.index >= 0) return false;  // of each batch
   }
-  LoadSet loads(graph, true, space, true);
+  LoadSet loads(graph, epilogue.num_accumulators, space, true);
   for (const Load& load : epilogue.loads) {
     if (load.lookup >= 0) return false;
     if (load.access != Access::parameter && !leading_dims_collapse(graph, load.value, space)) {

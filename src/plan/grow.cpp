@@ -50,7 +50,7 @@ Grower::Grower(Draft& draft, ValueId seed)
       is_gemm_(draft.is_gemm(seed)),
       is_grouped_(draft.graph()[seed].op == Op::grouped_matmul),
       space_(draft.facts.space(seed)),
-      loads_(draft.graph(), is_gemm_, space_),
+      loads_(draft.graph(), draft.num_products(seed), space_),
       stores_(draft.facts) {}
 
 void Grower::run() {

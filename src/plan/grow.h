@@ -29,6 +29,11 @@ struct Draft {
 
   const ir::Graph& graph() const { return facts.graph; }
   bool is_gemm(ir::ValueId step) const { return ir::is_matmul(graph()[step].op); }
+  // Of a step that grows from `seed`: 2 where a gate takes both.
+  int num_products(ir::ValueId seed) const {
+    if (!is_gemm(seed)) return 0;
+    return facts.gates.of(seed) == nullptr ? 1 : 2;
+  }
 };
 
 // Counts the values that a growing step must store: those read outside of it.

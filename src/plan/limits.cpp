@@ -7,20 +7,42 @@
 namespace epifuse::plan {
 namespace {
 
-struct Limit {
-  Access access;
-  int most;
-  Reason reason;
-};
-
-constexpr Limit kGemmLimits[] = {
-    {Access::tile, abi::kMaxTiles, Reason::too_many_tiles},
-    {Access::row, abi::kMaxVectors, Reason::too_many_rows},
-    {Access::col, abi::kMaxVectors, Reason::too_many_cols},
-    {Access::scalar, abi::kMaxScalars, Reason::too_many_scalars},
-};
+void count(Demand& demand, Access access) {
+  switch (access) {
+    case Access::parameter: ++demand.parameters; break;
+    case Access::scalar: ++demand.scalars; break;
+    case Access::row: ++demand.rows; break;
+    case Access::col: ++demand.cols; break;
+    case Access::tile: ++demand.tiles; break;
+  }
+}
 
 }  // namespace
+
+Demand demand_of(const Epilogue& epilogue) {
+  Demand demand;
+  demand.num_products = epilogue.num_accumulators;
+  for (const Load& load : epilogue.loads) count(demand, load.access);
+  demand.stores = static_cast<int>(epilogue.stores.size());
+  return demand;
+}
+
+std::optional<Reason> exceeded(const Demand& demand) {
+  const bool is_gemm = demand.num_products > 0;
+  if (demand.parameters > abi::kMaxScalars) return Reason::too_many_parameters;
+  if (demand.stores > (is_gemm ? abi::kMaxStores : abi::kMaxTailStores)) {
+    return Reason::too_many_stores;
+  }
+  // A fused kernel must also fit as a tail, which loads the products too (see split).
+  const int in_memory = demand.scalars + demand.rows + demand.cols + demand.tiles;
+  if (in_memory + demand.num_products > abi::kMaxTailLoads) return Reason::too_many_loads;
+  if (!is_gemm) return std::nullopt;
+  if (demand.tiles > abi::kMaxTiles) return Reason::too_many_tiles;
+  if (demand.rows > abi::kMaxVectors) return Reason::too_many_rows;
+  if (demand.cols > abi::kMaxVectors) return Reason::too_many_cols;
+  if (demand.scalars > abi::kMaxScalars) return Reason::too_many_scalars;
+  return std::nullopt;
+}
 
 void LoadSet::add(ir::ValueId value) {
   Entry& entry = entries_[value];
@@ -34,25 +56,17 @@ void LoadSet::remove(ir::ValueId value) {
 
 void LoadSet::remove_all(ir::ValueId value) { entries_.erase(value); }
 
-Access LoadSet::access(ir::ValueId value) const { return make_load(*graph_, value, space_).access; }
-
-int LoadSet::count(Access access) const {
-  int result = 0;
-  for (const auto& [value, entry] : entries_) result += entry.access == access ? 1 : 0;
-  return result;
+Access LoadSet::access(ir::ValueId value) const {
+  const Load load =
+      folded_ ? make_folded_load(*graph_, value, space_) : make_load(*graph_, value, space_);
+  return load.access;
 }
 
 std::optional<Reason> LoadSet::exceeded() const {
-  const int parameters = count(Access::parameter);
-  if (parameters > abi::kMaxScalars) return Reason::too_many_parameters;
-  // A fused kernel must also fit as a tail, which loads the product too (see split).
-  const int most = abi::kMaxTailLoads - (is_gemm_ ? 1 : 0);
-  if (static_cast<int>(entries_.size()) - parameters > most) return Reason::too_many_loads;
-  if (!is_gemm_) return std::nullopt;
-  for (const Limit& limit : kGemmLimits) {
-    if (count(limit.access) > limit.most) return limit.reason;
-  }
-  return std::nullopt;
+  Demand demand;
+  demand.num_products = num_products_;
+  for (const auto& [value, entry] : entries_) count(demand, entry.access);
+  return plan::exceeded(demand);
 }
 
 }  // namespace epifuse::plan

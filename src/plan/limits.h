@@ -16,24 +16,35 @@ constexpr int kMaxRecomputed = 8;  // ops on small operands that a step does for
 
 enum class Reason : std::uint8_t;
 
-// The distinct values that a step loads, with the number of readers of each.
+// How much of each a step takes of a parameter block.
+struct Demand {
+  int num_products = 0;  // 0 of a tail, 2 of a gated step
+  int parameters = 0, scalars = 0, rows = 0, cols = 0, tiles = 0;
+  int stores = 0;
+};
+Demand demand_of(const Epilogue& epilogue);
+
+// The limit that is exceeded, if one is.
+std::optional<Reason> exceeded(const Demand& demand);
+
+// The distinct values that a step loads, with the number of readers of each. Of a folded step the
+// batch dims are rows.
 class LoadSet {
  public:
-  LoadSet(const ir::Graph& graph, bool is_gemm, ir::Shape space, bool folded = false)
-      : graph_(&graph), is_gemm_(is_gemm), folded_(folded), space_(std::move(space)) {}
+  LoadSet(const ir::Graph& graph, int num_products, ir::Shape space, bool folded = false)
+      : graph_(&graph), num_products_(num_products), folded_(folded), space_(std::move(space)) {}
 
   void add(ir::ValueId value);
   void remove(ir::ValueId value);      // one reader of it
   void remove_all(ir::ValueId value);  // it is no longer loaded
   Access access(ir::ValueId value) const;
 
-  // The limit that is exceeded, if one is.
   std::optional<Reason> exceeded() const;
 
  private:
-  int count(Access access) const;
   const ir::Graph* graph_;
-  bool is_gemm_, folded_;
+  int num_products_;
+  bool folded_;
   ir::Shape space_;
   struct Entry {
     int num_readers = 0;

@@ -65,7 +65,7 @@ Absorber::Absorber(Draft& draft)
     : draft_(draft), hosts_(draft.graph().nodes.size()), rooms_(draft.graph().nodes.size()) {
   for (ValueId step : draft.order.by_position()) {
     if (step < 0) continue;
-    Room room{LoadSet(draft.graph(), draft.is_gemm(step), space(step)), 0, 0};
+    Room room{LoadSet(draft.graph(), draft.num_products(step), space(step)), 0, 0};
     for (ValueId value : draft.order.values(step)) {
       hosts_[index(value)] = {step};
       ++room.num_computes;

@@ -9,6 +9,7 @@
 #include "ir/views.h"
 #include "plan/access.h"
 #include "plan/facts.h"
+#include "plan/limits.h"
 #include "plan/plan.h"
 #include "plan/reasons.h"
 
@@ -92,6 +93,10 @@ bool Checker::is_second_part(const Store& store) const {
 
 void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, bool flattened) {
   verify(epilogue);
+  if (const std::optional<Reason> reason = exceeded(demand_of(epilogue))) {
+    const ReasonInfo& limit = all_reasons()[static_cast<std::size_t>(*reason)];
+    check(false, fmt::format("its epilogue has {} (more than {})", limit.code, limit.limit));
+  }
   for (const Load& load : epilogue.loads) check_load(load, space, flattened);
   for (const Store& store : epilogue.stores) check_store(store, space);
 }

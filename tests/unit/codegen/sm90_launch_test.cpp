@@ -9,6 +9,7 @@
 #include <map>
 
 #include "codegen/sm90_dense.h"
+#include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
@@ -59,6 +60,16 @@ constexpr std::size_t store_at(int i) {
 }
 constexpr std::size_t cut_store_at(int i) {
   return store_at(i) + offsetof(abi::FullSizeMaps, cut_store);
+}
+
+// Whatever made such a plan: nothing is written past an array.
+TEST(Sm90Launch, RefusesAnEpilogueThatTheBlockHasNoRoomFor) {
+  Case all;
+  plan::FusedGemm step = all.step();
+  const plan::Store store = step.epilogue.stores.front();
+  step.epilogue.stores.resize(abi::kMaxStores + 1, store);
+  const GemmConfig config = sm90_dense::configs(all.step(), *find_target("sm_90a")).front();
+  EXPECT_THROW(sm90_dense::launch(all.plan, step, config, {}, all.bound, {}), InternalError);
 }
 
 // Host and kernel must agree on how much of the block there is.

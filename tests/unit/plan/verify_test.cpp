@@ -72,6 +72,37 @@ TEST(VerifyPlan, NoticesStores) {
   expect_refused([](Plan& p) { gemm(p, 0).epilogue.num_accumulators = 0; }, "no accumulator");
 }
 
+// Copies of a load, each of another value.
+void repeat_load(Epilogue& epilogue, int count) {
+  Load load = epilogue.loads.at(0);
+  for (load.value = 100; count > 0; --count, ++load.value) epilogue.loads.push_back(load);
+}
+
+TEST(VerifyPlan, NoticesLimits) {
+  const auto expect_limit = [](Access access, int most, const std::string& code) {
+    expect_refused(
+        [=](Plan& p) {
+          gemm(p, 0).epilogue.loads.at(0).access = access;
+          repeat_load(gemm(p, 0).epilogue, most);
+        },
+        code);
+  };
+  expect_limit(Access::row, 4, "too_many_rows");
+  expect_limit(Access::col, 4, "too_many_cols");
+  expect_limit(Access::tile, 4, "too_many_tiles");
+  expect_limit(Access::scalar, 8, "too_many_scalars");
+  expect_limit(Access::parameter, 8, "too_many_parameters");
+  expect_limit(Access::row, 11, "too_many_loads");
+  expect_refused([](Plan& p) { repeat_load(tail(p, 2).epilogue, 12); }, "too_many_loads");
+  expect_refused(
+      [](Plan& p) {
+        auto& stores = gemm(p, 0).epilogue.stores;
+        const Store store = stores.at(0);
+        stores.resize(5, store);
+      },
+      "too_many_stores");
+}
+
 TEST(VerifyPlan, NoticesReasons) {
   expect_refused([](Plan& p) { p.left_out.push_back(p.left_out.at(0)); }, "left out twice");
   expect_refused([](Plan& p) { p.left_out.at(0).why.code = "because"; }, "unknown reason");
