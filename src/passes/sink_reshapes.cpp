@@ -47,6 +47,7 @@ bool cuts_columns_only(const Node& slice, const Shape& shape) {
 // The shape that an operand of this shape takes when the result goes from shape `to` back to
 // `from`: the same elements meet. Empty when no reshape can do that.
 std::optional<Shape> unsplit(const Shape& operand, const Shape& from, const Shape& to) {
+  if (operand == to) return from;
   if (operand.size() <= 1) return operand;  // a row or a single value meets every row
   if (operand.size() == to.size() && std::equal(operand.begin(), operand.end() - 1, to.begin())) {
     return with_last(from, operand.back());
@@ -152,8 +153,9 @@ class ReshapeSinker {
     }
     const Shape from = rewriter_[rewriter_[view].args[0]].type.shape;
     const Shape to = rewriter_[view].type.shape;
+    if (!keeps_last_dim(from, to)) return std::nullopt;
     const Dim last = is_row_reduction(node.op) ? Dim{1} : to.back();
-    if (!keeps_last_dim(from, to) || node.type.shape != with_last(to, last)) return std::nullopt;
+    if (node.type.shape != with_last(to, last)) return std::nullopt;
     if (is_row_reduction(node.op) && from.size() < 2) return std::nullopt;
     std::vector<Shape> shapes;
     for (const ValueId arg : node.args) {
