@@ -31,6 +31,7 @@ bool is_bare(const FusedGemm& step) {
   if (step.gemm.gating != Gating::none) return false;
   if (!epilogue.loads.empty() || epilogue.stores.size() != 1) return false;
   const Store& store = epilogue.stores.front();
+  if (store.index >= 0) return false;  // rows go elsewhere
   if (store.kind != StoreKind::tile || store.source != epilogue.num_slots() - 1) return false;
   return std::all_of(epilogue.computes.begin(), epilogue.computes.end(),
                      [&store](const Compute& compute) {
