@@ -32,6 +32,14 @@ constexpr std::int64_t kInner[] = {1,  2,  3,  7,   8,   15,  16,  17,  24,   31
 constexpr std::int64_t kBatches[] = {1, 1, 2, 2, 3, 5};
 constexpr std::int64_t kMostElements = 60'000;
 
+// Of what is read beside a result of this shape: tiles, rows, columns, numbers.
+std::vector<Shape> operand_shapes(const Shape& space) {
+  Shape rows = space, batches = space;
+  rows.back() = 1;
+  batches.back() = batches.end()[-2] = 1;
+  return {space, space, {space.back()}, {space.back()}, rows, rows, batches, {}, {1}};
+}
+
 class Generator {
  public:
   explicit Generator(std::uint64_t seed) : random_(seed) {}
@@ -56,6 +64,7 @@ class Generator {
   ValueId add_product();
   ValueId add_grouped();
   void add_gate(ValueId gate);
+  void add_chain(ValueId value);
   void add_op();
   void add_elementwise();
   void add_cast();
@@ -81,6 +90,7 @@ RandomGraph Generator::make() {
   const ValueId product = chance(15) ? add_grouped() : add_product();
   add_vectors(graph_[product].type.shape);
   if (chance(20)) add_gate(product);
+  if (chance(10)) add_chain(product);
   const std::size_t num_ops = 1 + below(chance(20) ? 40 : 12);
   for (std::size_t i = 0; i < num_ops; ++i) add_op();
   add_outputs();
@@ -135,11 +145,9 @@ ValueId Generator::add_input(DType dtype, const Shape& shape) {
 // What the ops around a result of this shape may read.
 void Generator::add_vectors(const Shape& space) {
   const Shape columns{space.back()};
-  Shape rows = space, batches = space;
+  Shape rows = space;
   rows.back() = 1;
-  batches.back() = batches.end()[-2] = 1;
-  const Shape shapes[] = {space, space, columns, columns, rows, rows, batches, {}, {1}};
-  for (const Shape& shape : shapes) {
+  for (const Shape& shape : operand_shapes(space)) {
     if (chance(35)) continue;
     add_input(chance(80) ? dtype_ : chance(50) ? DType::f32 : DType::bf16, shape);
   }
@@ -216,6 +224,17 @@ void Generator::add_gate(ValueId gate) {
   constexpr Op kActs[] = {Op::silu, Op::gelu_erf, Op::gelu_tanh, Op::sigmoid, Op::relu};
   if (!try_append(Node{.op = kActs[below(5)], .args = {gate}})) return;
   try_append(Node{.op = Op::mul, .args = {last(), up}});
+}
+
+// Works on a value with many operands of one kind: more than a kernel takes.
+void Generator::add_chain(ValueId value) {
+  const std::vector<Shape> shapes = operand_shapes(graph_[value].type.shape);
+  const Shape shape = shapes[below(shapes.size())];
+  for (std::size_t count = 3 + below(9); count > 0; --count) {
+    const ValueId operand = add_input(graph_[value].type.dtype, shape);
+    if (!try_append(Node{.op = chance(50) ? Op::mul : Op::add, .args = {value, operand}})) return;
+    value = last();
+  }
 }
 
 // Late results more often, so that chains get long.
