@@ -1,10 +1,9 @@
-// Makes random graphs: picks a start, then appends ops that type, late values more often.
-#include "random_graph.h"
+// The starts of random graphs: sizes, products, operands of their epilogues and outputs.
+#include "random_graph_generator.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -13,13 +12,12 @@
 #include "ir/text.h"
 
 namespace epifuse {
-namespace {
-
-using ir::Graph;
 using ir::Node;
 using ir::Op;
 using ir::Shape;
 using ir::ValueId;
+
+namespace {
 
 // Around multiples of what instructions, vectors and tiles take.
 constexpr std::int64_t kRows[] = {1,  1,  1,  2,  3,  5,  7,  8,  9,   15,  16,  17,
@@ -30,7 +28,6 @@ constexpr std::int64_t kInner[] = {1,  2,  3,  7,   8,   15,  16,  17,  24,   31
                                    63, 64, 65, 95,  96,  127, 128, 136, 191,  255,  256,  31,  63,
                                    95, 64, 72, 128, 160, 447, 543, 777, 1024, 1407, 2047, 2111};
 constexpr std::int64_t kBatches[] = {1, 1, 2, 2, 3, 5};
-constexpr std::int64_t kMostElements = 60'000;
 
 // Of what is read beside a result of this shape: tiles, rows, columns, numbers.
 std::vector<Shape> operand_shapes(const Shape& space) {
@@ -40,50 +37,9 @@ std::vector<Shape> operand_shapes(const Shape& space) {
   return {space, space, {space.back()}, {space.back()}, rows, rows, batches, {}, {1}};
 }
 
-class Generator {
- public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
-  RandomGraph make();
+}  // namespace
 
- private:
-  std::size_t below(std::size_t limit) { return random_() % limit; }
-  bool chance(std::size_t percent) { return below(100) < percent; }
-  std::int64_t one_of(std::span<const std::int64_t> list) { return list[below(list.size())]; }
-  ValueId last() const { return static_cast<ValueId>(graph_.nodes.size()) - 1; }
-  ValueId pick();
-  ValueId pick_of(DType dtype);
-
-  Dim size(const char* symbol, std::span<const std::int64_t> list);
-  void pick_sizes();
-  std::int64_t value(const Dim& dim) const { return dim.eval(sizes_); }
-  std::int64_t num_elements(const Shape& shape) const;
-
-  ValueId add_input(DType dtype, const Shape& shape);
-  void add_vectors(const Shape& space);
-  bool try_append(Node node);
-  ValueId add_product();
-  ValueId add_grouped();
-  void add_gate(ValueId gate);
-  void add_chain(ValueId value);
-  void add_op();
-  void add_elementwise();
-  void add_cast();
-  void add_reduction();
-  void add_view();
-  void add_slice(ValueId operand);
-  void add_join();
-  void add_matmul();
-  void add_lookup();
-  void add_outputs();
-
-  std::mt19937_64 random_;
-  Graph graph_{"random", {}, {}};
-  Sizes sizes_;
-  Dim m_, n_, k_, b_;
-  DType dtype_ = DType::bf16;
-};
-
-RandomGraph Generator::make() {
+RandomGraph RandomGraphGenerator::make() {
   constexpr DType kDTypes[] = {DType::bf16, DType::bf16, DType::f16, DType::f32};
   dtype_ = kDTypes[below(4)];
   pick_sizes();
@@ -98,14 +54,14 @@ RandomGraph Generator::make() {
 }
 
 // A symbol or a number.
-Dim Generator::size(const char* symbol, std::span<const std::int64_t> list) {
+Dim RandomGraphGenerator::size(const char* symbol, std::span<const std::int64_t> list) {
   const std::int64_t number = one_of(list);
   if (chance(40)) return number;
   sizes_.emplace(symbol, number);
   return Dim(symbol);
 }
 
-void Generator::pick_sizes() {
+void RandomGraphGenerator::pick_sizes() {
   do {
     sizes_.clear();
     m_ = size("M", kRows), n_ = size("N", kColumns), k_ = size("K", kInner);
@@ -115,13 +71,13 @@ void Generator::pick_sizes() {
            kMostElements);
 }
 
-std::int64_t Generator::num_elements(const Shape& shape) const {
+std::int64_t RandomGraphGenerator::num_elements(const Shape& shape) const {
   std::int64_t count = 1;
   for (const Dim& dim : shape) count *= value(dim);
   return count;
 }
 
-ValueId Generator::add_input(DType dtype, const Shape& shape) {
+ValueId RandomGraphGenerator::add_input(DType dtype, const Shape& shape) {
   Node node;
   node.name = fmt::format("x{}", graph_.nodes.size());
   node.type = {dtype, shape, {}};
@@ -143,7 +99,7 @@ ValueId Generator::add_input(DType dtype, const Shape& shape) {
 }
 
 // What the ops around a result of this shape may read.
-void Generator::add_vectors(const Shape& space) {
+void RandomGraphGenerator::add_vectors(const Shape& space) {
   const Shape columns{space.back()};
   Shape rows = space;
   rows.back() = 1;
@@ -160,7 +116,7 @@ void Generator::add_vectors(const Shape& space) {
   }
 }
 
-bool Generator::try_append(Node node) {
+bool RandomGraphGenerator::try_append(Node node) {
   try {
     const ValueId id = ir::append(graph_, std::move(node));
     if (num_elements(graph_[id].type.shape) <= kMostElements) return true;
@@ -171,7 +127,7 @@ bool Generator::try_append(Node node) {
   }
 }
 
-ValueId Generator::add_product() {
+ValueId RandomGraphGenerator::add_product() {
   const bool batched_a = chance(30), batched_b = batched_a && chance(50);
   if (!batched_a) {  // no input would say what B is
     sizes_.erase("B");
@@ -191,7 +147,7 @@ ValueId Generator::add_product() {
 }
 
 // Rows of groups, by their ends or by their sizes, which may be looked up.
-ValueId Generator::add_grouped() {
+ValueId RandomGraphGenerator::add_grouped() {
   const DType integers = chance(50) ? DType::i32 : DType::i64;
   const bool is_padded = chance(30);
   ValueId x = add_input(dtype_, is_padded ? Shape{b_, m_, k_} : Shape{m_, k_});
@@ -215,7 +171,7 @@ ValueId Generator::add_grouped() {
 }
 
 // A second product of the first one's input, and an op that takes both.
-void Generator::add_gate(ValueId gate) {
+void RandomGraphGenerator::add_gate(ValueId gate) {
   Node second = graph_[gate];
   second.name.clear();
   second.args[1] = add_input(dtype_, graph_[second.args[1]].type.shape);
@@ -227,7 +183,7 @@ void Generator::add_gate(ValueId gate) {
 }
 
 // Works on a value with many operands of one kind: more than a kernel takes.
-void Generator::add_chain(ValueId value) {
+void RandomGraphGenerator::add_chain(ValueId value) {
   const std::vector<Shape> shapes = operand_shapes(graph_[value].type.shape);
   const Shape shape = shapes[below(shapes.size())];
   for (std::size_t count = 3 + below(9); count > 0; --count) {
@@ -237,166 +193,7 @@ void Generator::add_chain(ValueId value) {
   }
 }
 
-// Late results more often, so that chains get long.
-ValueId Generator::pick() {
-  std::vector<ValueId> results, sources;
-  for (ValueId id = 0; id <= last(); ++id) {
-    const Node& node = graph_[id];
-    if (is_integer(node.type.dtype)) continue;
-    (ir::is_source(node.op) ? sources : results).push_back(id);
-  }
-  if (chance(35)) return sources[below(sources.size())];
-  const std::size_t late = chance(80) ? std::min<std::size_t>(results.size(), 3) : results.size();
-  return results[results.size() - 1 - below(late)];
-}
-
-// One of this dtype or a 0-d number, if a few tries find one.
-ValueId Generator::pick_of(DType dtype) {
-  ValueId id = pick();
-  for (int i = 0; i < 8 && graph_[id].type.dtype != dtype && !graph_[id].type.shape.empty(); ++i) {
-    id = pick();
-  }
-  return id;
-}
-
-void Generator::add_op() {
-  const std::size_t kind = below(100);
-  if (kind < 60) return add_elementwise();
-  if (kind < 72) return add_cast();
-  if (kind < 78) return add_reduction();
-  if (kind < 88) return add_view();
-  if (kind < 91) return add_join();
-  if (kind < 96) return add_matmul();
-  add_lookup();
-}
-
-void Generator::add_elementwise() {
-  const std::span<const ir::OpInfo> ops = ir::all_ops();
-  for (int i = 0; i < 40; ++i) {
-    const ir::OpInfo& info = ops[below(ops.size())];
-    if (!ir::is_elementwise(info.op) || info.op == Op::cast) continue;
-    Node node{.op = info.op};
-    node.args.push_back(pick());
-    const DType dtype = graph_[node.args[0]].type.dtype;
-    while (static_cast<int>(node.args.size()) < info.arity) {
-      node.args.push_back(info.kind == ir::OpKind::select ? pick() : pick_of(dtype));
-    }
-    if (info.kind != ir::OpKind::select && chance(50)) {
-      std::reverse(node.args.begin(), node.args.end());
-    }
-    if (try_append(std::move(node))) return;
-  }
-}
-
-void Generator::add_cast() {
-  constexpr DType kDTypes[] = {DType::f32, DType::f32,  DType::bf16, DType::bf16,
-                               DType::f16, DType::e4m3, DType::e5m2};
-  Node node{.op = Op::cast, .args = {pick()}};
-  node.type.dtype = kDTypes[below(7)];
-  const bool is_narrow = size_bytes(node.type.dtype) == 1;
-  if (!try_append(std::move(node)) || !is_narrow || chance(20)) return;
-  Node back{.op = Op::cast, .args = {last()}};  // nothing computes in a byte
-  back.type.dtype = dtype_;
-  try_append(std::move(back));
-}
-
-void Generator::add_reduction() {
-  constexpr Op kOps[] = {Op::row_sum, Op::row_max, Op::col_sum, Op::col_max};
-  for (int i = 0; i < 10; ++i) {
-    if (try_append(Node{.op = kOps[below(4)], .args = {pick()}})) return;
-  }
-}
-
-void Generator::add_view() {
-  const ValueId operand = pick();
-  const Shape shape = graph_[operand].type.shape;
-  const std::size_t kind = below(4);
-  if (kind == 0) return add_slice(operand);
-  if (kind == 1) {
-    Node node{.op = Op::transpose, .args = {operand}};
-    node.permutation.resize(shape.size());
-    std::iota(node.permutation.begin(), node.permutation.end(), 0);
-    if (chance(70) && shape.size() >= 2) {
-      std::swap(node.permutation.end()[-1], node.permutation.end()[-2]);
-    } else {
-      std::shuffle(node.permutation.begin(), node.permutation.end(), random_);
-    }
-    try_append(std::move(node));
-    return;
-  }
-  const Shape shapes[] = {{b_, m_, n_}, {b_ * m_, n_}, {m_, n_},    {m_ * n_},
-                          {n_, m_},     {1, m_, n_},   {m_, 1, n_}, {m_, n_, 1},
-                          {n_},         {1, n_},       {m_, 1},     {},
-                          {1},          {b_, 1, n_},   {n_ * m_, 1}};
-  for (int i = 0; i < 12; ++i) {
-    Node node{.op = kind == 2 ? Op::reshape : Op::broadcast, .args = {operand}};
-    node.type.shape = shapes[below(std::size(shapes))];
-    if (try_append(std::move(node))) return;
-  }
-}
-
-// Halves of columns, every other one, a few rows or anything.
-void Generator::add_slice(ValueId operand) {
-  const Shape shape = graph_[operand].type.shape;
-  Node node{.op = Op::slice, .args = {operand}};
-  for (const Dim& dim : shape) node.ranges.push_back({Dim{}, dim, 1});
-  if (shape.empty()) return;
-  const std::size_t d = chance(70) ? shape.size() - 1 : below(shape.size());
-  const std::int64_t size = value(shape[d]);
-  const auto start = static_cast<std::int64_t>(below(static_cast<std::size_t>(size)));
-  const auto step = static_cast<std::int64_t>(1 + (chance(40) ? below(3) : 0));
-  const bool to_end = chance(50);
-  node.ranges[d].start = chance(50) ? 0 : start;
-  if (!to_end) node.ranges[d].stop = start + 1;
-  node.ranges[d].step = step;
-  try_append(std::move(node));
-}
-
-void Generator::add_join() {
-  for (int i = 0; i < 20; ++i) {
-    if (try_append(
-            Node{.op = chance(50) ? Op::concat : Op::interleave, .args = {pick(), pick()}})) {
-      return;
-    }
-  }
-}
-
-// Of two values that are there, or of one and new weights.
-void Generator::add_matmul() {
-  for (int i = 0; i < 20; ++i) {
-    Node node{.op = Op::matmul, .args = {pick(), pick()}};
-    const Node& a = graph_[node.args[0]];
-    if (chance(50) && a.type.shape.size() >= 2 && is_float(a.type.dtype)) {
-      const Shape shape{n_, a.type.shape.back()};
-      if (num_elements(shape) > kMostElements) continue;
-      node.args[1] = add_input(a.type.dtype, shape);
-      node.transpose_b = true;
-    } else {
-      node.transpose_a = chance(20), node.transpose_b = chance(50);
-    }
-    node.type.dtype = chance(70) ? graph_[node.args[0]].type.dtype : DType::f32;
-    if (try_append(std::move(node))) return;
-  }
-}
-
-void Generator::add_lookup() {
-  const ValueId operand = pick();
-  const Shape shape = graph_[operand].type.shape;
-  if (shape.empty()) return;
-  const DType integers = chance(50) ? DType::i32 : DType::i64;
-  if (chance(60)) {
-    const ValueId index = add_input(integers, {chance(50) ? m_ : shape[0]});
-    try_append(Node{.op = Op::take_rows, .args = {operand, index}});
-    return;
-  }
-  const ValueId index = add_input(integers, {shape[0]});
-  Node node{.op = Op::put_rows, .args = {operand, index}};
-  node.type.shape = shape;
-  if (chance(50)) node.type.shape[0] = shape[0] + 3;
-  try_append(std::move(node));
-}
-
-void Generator::add_outputs() {
+void RandomGraphGenerator::add_outputs() {
   const std::size_t count = 1 + (chance(50) ? 0 : below(4));
   const auto is_result = [](const Node& node) {
     return !ir::is_source(node.op) && !is_integer(node.type.dtype);
@@ -411,8 +208,6 @@ void Generator::add_outputs() {
   }
 }
 
-}  // namespace
-
-RandomGraph random_graph(std::uint64_t seed) { return Generator(seed).make(); }
+RandomGraph random_graph(std::uint64_t seed) { return RandomGraphGenerator(seed).make(); }
 
 }  // namespace epifuse
