@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 
 #include "backends/rows.h"
@@ -157,7 +156,7 @@ void evaluate_scatter(Evaluation& evaluation, ir::ValueId id) {
     Interval* cells = result.cells(row);
     for (std::int64_t col = 0; col < result.num_cols(); ++col) {
       if (from < 0) {
-        cells[col] = anything(std::numeric_limits<double>::quiet_NaN());
+        cells[col] = undefined();
         continue;
       }
       cells[col] = finish(evaluation, id, operand.row(row_at(result.shape(), row, from))[col]);

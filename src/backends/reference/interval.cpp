@@ -46,7 +46,7 @@ constexpr CriticalPoint kCriticalPoints[] = {
 
 // The values of one operand that decide the image of a box.
 struct Candidates {
-  std::array<double, 8> at;
+  std::array<double, 10> at;
   int num = 0;
   void add(double x) { at[static_cast<std::size_t>(num++)] = x; }
 };
@@ -65,12 +65,25 @@ Interval widen_operand(const Interval& x, double in_eps) {
   return wide;
 }
 
+bool is_zero_of_either_sign(const Interval& x) {
+  return x.low == 0 && x.high == 0 && std::signbit(x.low) != std::signbit(x.high);
+}
+
+// A power of a negative base is a number at integers only; odd and even ones differ in sign.
+void add_integer_exponents(const Interval& x, Candidates& result) {
+  const double last = std::floor(x.high);
+  if (!std::isfinite(last)) return;
+  if (last >= x.low) result.add(last);
+  if (last - 1 >= x.low) result.add(last - 1);
+}
+
 Candidates candidates(ir::Op op, int operand, const Interval& x) {
   Candidates result;
   result.add(x.value);
-  if (is_exact(x)) return result;
+  if (is_exact(x) && !is_zero_of_either_sign(x)) return result;
   result.add(x.low);
   result.add(x.high);
+  if (op == ir::Op::pow && operand == 1) add_integer_exponents(x, result);
   for (const CriticalPoint& point : kCriticalPoints) {
     if (point.op == op && point.operand == operand && x.low <= point.at && point.at <= x.high) {
       result.add(point.at);
@@ -125,6 +138,13 @@ double error_at(const ir::OpInfo& op, double end, double magnitude_x0, Numerics 
   return error;
 }
 
+// Rewrites and flushed subnormals change the sign of a zero, so a computed one has either.
+Interval with_either_zero(Interval x) {
+  if (x.low == 0) x.low = -0.0;
+  if (x.high == 0) x.high = 0.0;
+  return x;
+}
+
 Interval apply_select(std::span<const Interval> x) {
   const Interval& condition = x[0];
   const bool value = condition.value != 0;
@@ -155,6 +175,9 @@ Interval anything(double value) {
   return {kNaN, value, kNaN};
 }
 
+Interval undefined() { return {kInfinity, kNaN, -kInfinity}; }
+bool is_undefined(const Interval& x) { return x.low == kInfinity && x.high == -kInfinity; }
+
 bool is_exact(const Interval& x) { return x.low == x.high || must_be_nan(x); }
 double radius_of(const Interval& x) {
   if (is_exact(x)) return 0;
@@ -164,6 +187,7 @@ bool may_be_nan(const Interval& x) { return std::isnan(x.low) || std::isnan(x.va
 bool must_be_nan(const Interval& x) { return std::isnan(x.low) && std::isnan(x.value); }
 
 Interval round_to(const Interval& x, DType dtype) {
+  if (is_undefined(x)) return x;
   return {epifuse::round_to(x.low, dtype), epifuse::round_to(x.value, dtype),
           epifuse::round_to(x.high, dtype)};
 }
@@ -175,10 +199,11 @@ Interval limit_to_float32(const Interval& x) {
   Interval result{overflow(x.low), overflow(x.value), overflow(x.high)};
   if (result.low > 0 && result.low < kSmallestNormal) result.low = 0;
   if (result.high < 0 && result.high > -kSmallestNormal) result.high = 0;
-  return result;
+  return with_either_zero(result);
 }
 
 Interval hull(const Interval& a, const Interval& b, double value) {
+  if (is_undefined(a) || is_undefined(b)) return undefined();
   if (must_be_nan(a) && must_be_nan(b)) return a;
   if (may_be_nan(a) || may_be_nan(b)) return anything(value);
   return {std::min(a.low, b.low), value, std::max(a.high, b.high)};
@@ -187,7 +212,7 @@ Interval hull(const Interval& a, const Interval& b, double value) {
 bool accepts(const Interval& allowed, double result) {
   if (std::isnan(result)) return may_be_nan(allowed);
   if (must_be_nan(allowed)) return false;
-  if (std::isnan(allowed.low)) return true;
+  if (std::isnan(allowed.low) || is_undefined(allowed)) return true;
   return allowed.low <= result && result <= allowed.high;
 }
 
@@ -204,6 +229,7 @@ double share_of_allowed(const Interval& allowed, double value, double result, DT
 }
 
 Interval apply(const ir::OpInfo& op, std::span<const Interval> operands, Numerics numerics) {
+  if (std::any_of(operands.begin(), operands.end(), is_undefined)) return undefined();
   if (op.kind == ir::OpKind::select) return apply_select(operands);
   std::array<double, 3> values{};
   bool uncertain = false;

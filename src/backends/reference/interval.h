@@ -14,8 +14,12 @@ namespace epifuse::reference {
 //   {NaN, NaN, NaN}      the result must be NaN
 //   {NaN, value, NaN}    the result may be anything, NaN included
 //   {-inf, NaN, inf}     the same where the reference itself is NaN
+//   {inf, NaN, -inf}     nothing is computed here (a row of no group): nor is what follows from it
+// A zero of either sign is {-0, value, +0}.
 inline Interval exactly(double value) { return {value, value, value}; }
 Interval anything(double value);
+Interval undefined();
+bool is_undefined(const Interval& x);
 bool is_exact(const Interval& x);  // one value, or certainly NaN
 bool may_be_nan(const Interval& x);
 bool must_be_nan(const Interval& x);

@@ -3,7 +3,6 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "backends/reference/accumulate.h"
@@ -53,39 +52,47 @@ class Matrix {
   std::int64_t num_rows_ = 0, first_row_ = 0;
 };
 
-// How far TF32 may move any point of x: the last 13 mantissa bits are cut off or rounded,
-// subnormals flushed. A number whose last bits are zero stays.
-double tf32_error(const Interval& x) {
+// How the elements of a matrix may be read before they are multiplied (docs/numerics.md).
+enum class Reading : std::uint8_t { as_they_are, tf32, subnormals_as_zero };
+
+// How far a reading may move any point of x. TF32 cuts off or rounds the last 13 mantissa bits: a
+// number whose last bits are zero stays.
+double moved_by(Reading reading, const Interval& x) {
   constexpr std::uint32_t kLostBits = (1u << 13) - 1;
   constexpr double kSmallestNormal = 0x1p-126;
   const double largest = std::max(std::abs(x.low), std::abs(x.high));
-  if (!std::isfinite(largest)) return 0;
+  if (reading == Reading::as_they_are || !std::isfinite(largest)) return 0;
   if (largest < kSmallestNormal) return largest;
+  if (reading == Reading::subnormals_as_zero) return 0;
   const auto single = static_cast<float>(x.value);
   const bool stays =
       is_exact(x) && single == x.value && (std::bit_cast<std::uint32_t>(single) & kLostBits) == 0;
   return stays ? 0 : 0x1p-10 * largest;
 }
 
-// Elements as numbers and radii; with `tf32` those of what they become by it.
+// Elements as numbers and radii, of what they may become when they are read.
 struct Panel {
-  Panel(std::int64_t size, bool tf32_)
+  Panel(std::int64_t size, Reading reading_)
       : value(static_cast<std::size_t>(size)),
         radius(static_cast<std::size_t>(size)),
-        tf32(tf32_) {}
+        reading(reading_) {}
   void set(std::int64_t at, const Interval& x) {
-    const double moved = tf32 ? tf32_error(x) : 0;
+    const double moved = moved_by(reading, x);
     value[static_cast<std::size_t>(at)] = x.value;
     radius[static_cast<std::size_t>(at)] = radius_of(x) + moved;
     exact = exact && is_exact(x) && moved == 0;
   }
   std::vector<double> value, radius;
-  bool tf32;
+  Reading reading;
   bool exact = true;
 };
 
-bool multiplies_f32(const ir::Graph& graph, ir::ValueId matmul) {
-  return graph[graph[matmul].args[0]].type.dtype == DType::f32;
+Reading reading_of(const Evaluation& evaluation, ir::ValueId matmul) {
+  switch (evaluation.graph[evaluation.graph[matmul].args[0]].type.dtype) {
+    case DType::f32: return evaluation.tf32 ? Reading::tf32 : Reading::as_they_are;
+    case DType::bf16: return Reading::subnormals_as_zero;
+    default: return Reading::as_they_are;
+  }
 }
 
 // The products of some rows of A with all of B.
@@ -100,8 +107,8 @@ class Product {
         rows_(std::move(rows)),
         first_result_row_(first_result_row),
         k_(a.num_cols()),
-        tf32_(evaluation.tf32 && multiplies_f32(evaluation.graph, id)),
-        a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), tf32_) {}
+        reading_(reading_of(evaluation, id)),
+        a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), reading_) {}
 
   void run() {
     gather_a();
@@ -126,7 +133,7 @@ class Product {
     bool exact = a_panel_.exact;
     for (std::int64_t k0 = 0; k0 < k_; k0 += kChunk) {
       const std::int64_t k1 = std::min(k0 + kChunk, k_);
-      Panel b_panel((k1 - k0) * kLanes, tf32_);
+      Panel b_panel((k1 - k0) * kLanes, reading_);
       b_.visit(k0, k1, first_col, end_col,
                [&](std::int64_t k, std::int64_t col, const Interval& x) {
                  b_panel.set((k - k0) * kLanes + col - first_col, x);
@@ -172,7 +179,7 @@ class Product {
   const Matrix &a_, &b_;
   const std::vector<std::int64_t> rows_;
   std::int64_t first_result_row_, k_;
-  bool tf32_;
+  Reading reading_;
   Panel a_panel_;
 };
 
@@ -182,8 +189,7 @@ void evaluate_grouped_matmul(Evaluation& evaluation, ir::ValueId id) {
   const Table &x = evaluation[node.args[0]], &w = evaluation[node.args[1]];
   const std::vector<std::int64_t>& rows = result.required();
   for (std::int64_t row : rows) {
-    std::fill_n(result.cells(row), result.num_cols(),
-                anything(std::numeric_limits<double>::quiet_NaN()));
+    std::fill_n(result.cells(row), result.num_cols(), undefined());
   }
   const auto groups = backends::rows_of_groups(evaluation.graph, node, evaluation.bound);
   for (std::size_t g = 0; g < groups.size(); ++g) {

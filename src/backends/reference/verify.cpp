@@ -42,8 +42,8 @@ std::string describe_failure(const std::string& output, const std::vector<std::i
     row /= shape[d - 1];
   }
   return fmt::format("{}[{}]: got {}, expected {} within [{}, {}]", output, fmt::join(index, ", "),
-                     number_text(got), number_text(value), number_text(allowed.low),
-                     number_text(allowed.high));
+                     number_text(got), number_text(value), number_text(allowed.low + 0.0),
+                     number_text(allowed.high));  // -0 + 0 is 0
 }
 
 // Compares one output.

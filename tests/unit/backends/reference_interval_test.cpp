@@ -99,6 +99,41 @@ TEST(Interval, ZerosOfBothSignsAreEqual) {
   EXPECT_TRUE(accepts(exactly(-0.0), 0.0));
 }
 
+TEST(Interval, AComputedZeroHasEitherSignAndAReadOneItsOwn) {
+  const Interval computed = apply(ir::Op::mul, {exactly(-0.0), exactly(3)});
+  for (const double infinity : {kInf, -kInf}) {
+    EXPECT_TRUE(accepts(apply(ir::Op::rsqrt, {computed}), infinity));
+    EXPECT_TRUE(accepts(apply(ir::Op::div, {exactly(1), computed}), infinity));
+    EXPECT_TRUE(accepts(apply(ir::Op::pow, {computed, exactly(-3)}), infinity));
+  }
+  EXPECT_FALSE(accepts(apply(ir::Op::rsqrt, {exactly(0.0)}), -kInf));
+  EXPECT_FALSE(accepts(apply(ir::Op::div, {exactly(1), exactly(-0.0)}), kInf));
+  EXPECT_TRUE(accepts(computed, 0.0));
+  EXPECT_FALSE(accepts(computed, 0x1p-149));
+}
+
+TEST(Interval, APowerOfANegativeBaseIsANumberAtIntegersOnly) {
+  const Interval base = exactly(-3);
+  const Interval near_two{2 - 0x1p-23, 2 + 0x1p-30, 2 + 0x1p-22};
+  EXPECT_TRUE(accepts(apply(ir::Op::pow, {base, near_two}), 9));
+  EXPECT_TRUE(accepts(apply(ir::Op::pow, {base, near_two}), kNaN));
+  EXPECT_TRUE(must_be_nan(apply(ir::Op::pow, {base, {2.25, 2.5, 2.75}})));
+  EXPECT_FALSE(may_be_nan(apply(ir::Op::pow, {base, exactly(2)})));
+}
+
+TEST(Interval, WhatFollowsFromNothingComputedMayBeAnything) {
+  const Interval nothing = undefined();
+  for (const Interval& y :
+       {apply(ir::Op::gt, {nothing, exactly(0)}), apply(ir::Op::relu, {nothing}),
+        apply(ir::Op::select, {exactly(1), exactly(2), nothing}),
+        apply(ir::Op::add, {exactly(kNaN), nothing}), round_to(nothing, DType::e4m3),
+        hull(exactly(1), nothing, 1)}) {
+    EXPECT_TRUE(is_undefined(y));
+    for (const double result : {kNaN, kInf, -kInf, 0.0, 77.0}) EXPECT_TRUE(accepts(y, result));
+  }
+  EXPECT_FALSE(is_undefined(anything(kNaN)));
+}
+
 TEST(Interval, ComparisonIsOpenWhereOperandsOverlap) {
   const Interval open = apply(ir::Op::lt, {{0.9, 1, 1.1}, exactly(1)});
   EXPECT_EQ(open.low, 0);

@@ -109,6 +109,50 @@ TEST(Verify, MatmulWithInfinities) {
   EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).failed, 4);
 }
 
+// Sums of bf16 products on CPUs read subnormals as zero; those of f32 do not.
+TEST(Verify, SubnormalsInBf16MayCountAsZero) {
+  const double tiny = 0x1p-130, large = 0x1p127;
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const bool may_flush = dtype == DType::bf16;
+    HostTensor a(dtype, {2, 2}), b(dtype, {2, 1}), y(DType::f32, {2, 1});
+    a.fill({tiny, 1, 1, 1});
+    b.fill({large, 1});
+    const std::string type(name(dtype));
+    const auto graph = ir::parse("graph g(a: " + type + "[M, K], b: " + type +
+                                 "[K, N]) {\n y = matmul a, b -> f32\n return y\n}");
+    const std::vector<Binding> tensors{a.bind("a"), b.bind("b"), y.bind("y")};
+    y.fill({1.125, large});
+    EXPECT_TRUE(reference::verify(graph, tensors, {}).at(0).ok());
+    y.fill({1, large});
+    EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).ok(), may_flush);
+    y.fill({1.5, large});
+    EXPECT_FALSE(reference::verify(graph, tensors, {}).at(0).ok());
+    b.fill({kInf, 1});  // 0 times infinity
+    y.fill({kNaN, kInf});
+    EXPECT_TRUE(reference::verify(graph, tensors, {}).at(0).ok());
+  }
+}
+
+// Rows 2 and 3 are of no group: no op behind them is computed there.
+TEST(Verify, RowsOfNoGroupMayBeAnythingBehindAComparisonToo) {
+  HostTensor x(DType::f32, {4, 1}), w(DType::f32, {1, 1, 1}), ends(DType::i32, {1});
+  HostTensor y(DType::f32, {4, 1});
+  x.fill({1, -1, 1, 1});
+  w.fill({1});
+  ends.fill({2});
+  const auto graph = ir::parse(R"(graph g(x: f32[M, K], w: f32[G, K, N], ends: i32[G]) {
+    t = grouped_matmul x, w, ends
+    p = gt t, 0
+    y = cast p -> f32
+    return y
+  })");
+  const std::vector<Binding> tensors{x.bind("x"), w.bind("w"), ends.bind("ends"), y.bind("y")};
+  y.fill({1, 0, kNaN, 77});
+  EXPECT_TRUE(reference::verify(graph, tensors, {}).at(0).ok());
+  y.fill({1, 77, kNaN, 77});
+  EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).failed, 1);
+}
+
 TEST(Verify, NamedValuesAreRoundedInFast) {
   HostTensor x(DType::bf16, {2}), y(DType::bf16, {2});
   x.fill({256, 256});
