@@ -181,6 +181,17 @@ void evaluate_view(Evaluation& evaluation, ir::ValueId id) {
   }
 }
 
+namespace {
+
+bool any_undefined(const Row& row, std::int64_t num_cols) {
+  for (std::int64_t col = 0; col < num_cols; ++col) {
+    if (is_undefined(row[col])) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void evaluate_join(Evaluation& evaluation, ir::ValueId id) {
   const ir::Node& node = evaluation.graph[id];
   Table& result = evaluation[id];
@@ -190,10 +201,15 @@ void evaluate_join(Evaluation& evaluation, ir::ValueId id) {
   const bool by_turns = node.op == ir::Op::interleave;
   for (std::int64_t row : result.required()) {
     Interval* cells = result.cells(row);
+    const Row first_row = first.row(row), second_row = second.row(row);
+    if (any_undefined(first_row, half) || any_undefined(second_row, second.num_cols())) {
+      std::fill_n(cells, result.num_cols(), undefined());
+      continue;
+    }
     for (std::int64_t col = 0; col < half; ++col) {
       const std::int64_t at = by_turns ? 2 * col : col;
-      cells[at] = finish(evaluation, id, first.row(row)[col]);
-      cells[at + (by_turns ? 1 : half)] = finish(evaluation, id, second.row(row)[col]);
+      cells[at] = finish(evaluation, id, first_row[col]);
+      cells[at + (by_turns ? 1 : half)] = finish(evaluation, id, second_row[col]);
     }
   }
 }
