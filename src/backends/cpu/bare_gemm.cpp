@@ -66,6 +66,8 @@ bool run_bare_gemm(const GemmProblem& problem, const plan::FusedGemm& step,
                    const codegen::Bound& bound, MatmulCache& matmuls, BufferPool& pool) {
   if (problem.num_batches * problem.m * problem.n * problem.k == 0) return false;
   if (!matmuls.is_native(step.gemm.a.dtype)) return false;
+  // The caller's matrices have no room for the zero that this k needs.
+  if (padded_k(step.gemm.a.dtype, problem.k) != problem.k) return false;
   const plan::Store& store = step.epilogue.stores.front();
   const Operand result = make_operand(bound.tensors[static_cast<std::size_t>(store.value)],
                                       store.dtype, problem.shape);

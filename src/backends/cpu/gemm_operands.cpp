@@ -63,6 +63,7 @@ bool has_contiguous_rows(const GemmProblem& problem, const Operand& b) {
 
 bool has_dense_rows(const GemmProblem& problem, const Operand& b, DType compute) {
   return b.dtype == compute && has_contiguous_rows(problem, b) &&
+         padded_k(compute, problem.k) == problem.k &&
          (b.row_strides.back() == problem.k || problem.n == 1);
 }
 
@@ -171,7 +172,11 @@ bool has_dense_rows(const GemmProblem& problem, DType compute) {
 }
 
 RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
-    : compute_(compute), k_(problem.k), grid_(problem.a_grid), a_(problem.a) {
+    : compute_(compute),
+      k_(problem.k),
+      padded_k_(padded_k(compute, k_)),
+      grid_(problem.a_grid),
+      a_(problem.a) {
   const bool is_shared = !problem.merged && repeats_over_batches(problem.a);
   if (problem.merged) {
     Operand* const operand = &a_;
@@ -183,13 +188,13 @@ RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
     return;
   }
   for (std::int64_t batch = 0; batch < problem.num_batches; ++batch) {
-    batch_offsets_.push_back(is_shared ? 0 : batch * problem.m * k_);
+    batch_offsets_.push_back(is_shared ? 0 : batch * problem.m * padded_k_);
   }
   std::int64_t num_rows = problem.m * (is_shared ? 1 : problem.num_batches);
-  packed_ = pool.borrow(static_cast<std::size_t>(num_rows * k_) * size_bytes(compute_));
+  packed_ = pool.borrow(static_cast<std::size_t>(num_rows * padded_k_) * size_bytes(compute_));
   data_ = reinterpret_cast<const char*>(packed_.data());
   if (problem.num_rows != problem.m) {
-    const std::int64_t row_bytes = k_ * static_cast<std::int64_t>(size_bytes(compute_));
+    const std::int64_t row_bytes = padded_k_ * static_cast<std::int64_t>(size_bytes(compute_));
     auto* const padding = reinterpret_cast<char*>(packed_.data()) + problem.num_rows * row_bytes;
     std::memset(padding, 0, static_cast<std::size_t>((num_rows - problem.num_rows) * row_bytes));
     num_rows = problem.num_rows;
@@ -198,12 +203,12 @@ RowsOfA::RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool)
 }
 
 const char* RowsOfA::at(std::int64_t batch, std::int64_t row) const {
-  const std::int64_t offset = batch_offsets_[static_cast<std::size_t>(batch)] + row * k_;
+  const std::int64_t offset = batch_offsets_[static_cast<std::size_t>(batch)] + row * padded_k_;
   return data_ + offset * static_cast<std::int64_t>(size_bytes(compute_));
 }
 
 bool RowsOfA::is_dense(const GemmProblem& problem) const {
-  if (a_.rows || problem.num_rows != problem.m) return false;
+  if (a_.rows || problem.num_rows != problem.m || padded_k_ != k_) return false;
   if (a_.dtype != compute_ || (a_.column_stride != 1 && k_ != 1)) return false;
   if (problem.m == 1 || grid_.row_dims.empty()) return true;
   return (!problem.merged || grid_.row_dims.size() == 1) && a_.row_strides.back() == k_;
@@ -217,7 +222,7 @@ void RowsOfA::pack_all(std::int64_t num_rows) {
   const std::int64_t units_per_run = (run + kRows - 1) / kRows;
   const double nanoseconds = 0.2 * static_cast<double>(num_rows) * static_cast<double>(k_);
   auto* out = reinterpret_cast<char*>(packed_.data());
-  const std::int64_t row_bytes = k_ * static_cast<std::int64_t>(size_bytes(compute_));
+  const std::int64_t row_bytes = padded_k_ * static_cast<std::int64_t>(size_bytes(compute_));
   run_units(num_rows / run * units_per_run, workers_for(nanoseconds), [&](std::int64_t unit, int) {
     const std::int64_t row_in_run = unit % units_per_run * kRows;
     const std::int64_t row = unit / units_per_run * run + row_in_run;
@@ -225,17 +230,18 @@ void RowsOfA::pack_all(std::int64_t num_rows) {
     row_offsets(grid_, a_, row, std::span(&offset, 1));
     const std::int64_t count = std::min(kRows, run - row_in_run);
     const Matrix rows{a_.at(offset), a_.dtype, count, k_, row_stride, a_.column_stride};
-    pack(rows, compute_, out + row * row_bytes);
+    pack(rows, compute_, out + row * row_bytes, padded_k_);
   });
 }
 
 BlocksOfA::BlocksOfA(const GemmProblem& problem, DType compute, const RowsOfA& rows,
                      std::int64_t rows_per_block, BufferPool& pool) {
   if (problem.num_batches == 0) return;
+  const std::int64_t k = padded_k(compute, problem.k);
   const std::int64_t num_blocks = (problem.m + rows_per_block - 1) / rows_per_block;
   const bool is_shared = rows.at(0, 0) == rows.at(problem.num_batches - 1, 0);
   const std::int64_t num_batches = is_shared ? 1 : problem.num_batches;
-  block_bytes_ = static_cast<std::int64_t>(bytes_of_blocks(compute, rows_per_block, problem.k));
+  block_bytes_ = static_cast<std::int64_t>(bytes_of_blocks(compute, rows_per_block, k));
   batch_bytes_ = is_shared ? 0 : num_blocks * block_bytes_;
   packed_ = pool.borrow(static_cast<std::size_t>(num_batches * num_blocks * block_bytes_));
   auto* const packed = reinterpret_cast<char*>(packed_.data());
@@ -250,8 +256,7 @@ BlocksOfA::BlocksOfA(const GemmProblem& problem, DType compute, const RowsOfA& r
     const std::int64_t row = unit % groups_per_block * kBlockWidth;
     if (row >= rows_of_block) return;
     const char* data = rows.at(unit / groups_per_block / num_blocks, first + row);
-    const Matrix group{data,      compute,   std::min(kBlockWidth, rows_of_block - row),
-                       problem.k, problem.k, 1};
+    const Matrix group{data, compute, std::min(kBlockWidth, rows_of_block - row), k, k, 1};
     pack_blocks(group, compute, block_width(rows_of_block), packed + unit * group_bytes);
   });
 }
@@ -261,6 +266,7 @@ PanelsOfB::PanelsOfB(const GemmProblem& problem, std::size_t which, DType comput
     : compute_(compute),
       dtype_(problem.b[which].dtype),
       k_(problem.k),
+      padded_k_(padded_k(compute, k_)),
       n_(problem.n),
       column_stride_(problem.n == 1 ? problem.k : problem.b[which].row_strides.back()),
       k_stride_(problem.k == 1 ? 1 : problem.b[which].column_stride),
@@ -282,9 +288,8 @@ PanelsOfB::Way PanelsOfB::choose(const GemmProblem& problem, const Operand& b,
   const bool fits = kBlockWidth * k_ <= 2 * elements_of_panel();
   if (reads_blocks && fits && problem.m > (is_dense ? kManyRows : kFewRows)) return Way::blocks;
   if (is_dense) return Way::direct;
-  if (dtype_ == compute_ && (is_k_major || is_n_major) && problem.m <= kFewRows) {
-    return Way::direct;
-  }
+  const bool is_readable = dtype_ == compute_ && padded_k_ == k_ && (is_k_major || is_n_major);
+  if (is_readable && problem.m <= kFewRows) return Way::direct;
   return column_stride_ == 1 ? Way::n_major : Way::k_major;
 }
 
@@ -306,8 +311,8 @@ std::int64_t PanelsOfB::elements_of_panel() const {
 }
 
 MatrixType PanelsOfB::type(std::int64_t num_columns) const {
-  MatrixType type{compute_, {k_, num_columns}, {k_stride_, column_stride_}};
-  if (way_ == Way::k_major) type.strides = {1, k_};
+  MatrixType type{compute_, {padded_k_, num_columns}, {k_stride_, column_stride_}};
+  if (way_ == Way::k_major) type.strides = {1, padded_k_};
   if (way_ == Way::n_major) type.strides = {num_columns, 1};
   if (way_ == Way::blocks) {
     type.strides.clear();
@@ -318,7 +323,7 @@ MatrixType PanelsOfB::type(std::int64_t num_columns) const {
 
 std::size_t PanelsOfB::scratch_bytes(std::int64_t num_columns) const {
   if (way_ == Way::blocks) return bytes_of_blocks(compute_, num_columns, k_);
-  return packs() ? static_cast<std::size_t>(num_columns * k_) * size_bytes(compute_) : 0;
+  return packs() ? static_cast<std::size_t>(num_columns * padded_k_) * size_bytes(compute_) : 0;
 }
 
 Matrix PanelsOfB::panel(std::int64_t batch, std::int64_t first_column,
@@ -337,11 +342,16 @@ const char* PanelsOfB::get(std::int64_t batch, std::int64_t first_column, std::i
     pack_blocks(matrix, compute_, block_width(num_columns), scratch);
     return scratch;
   }
-  if (way_ == Way::n_major) {
-    std::swap(matrix.num_rows, matrix.num_columns);
-    std::swap(matrix.row_stride, matrix.column_stride);
+  if (way_ == Way::k_major) {
+    pack(matrix, compute_, scratch, padded_k_);
+    return scratch;
   }
+  std::swap(matrix.num_rows, matrix.num_columns);
+  std::swap(matrix.row_stride, matrix.column_stride);
   pack(matrix, compute_, scratch);
+  const auto row_bytes = static_cast<std::size_t>(num_columns) * size_bytes(compute_);
+  std::memset(scratch + static_cast<std::size_t>(k_) * row_bytes, 0,
+              static_cast<std::size_t>(padded_k_ - k_) * row_bytes);
   return scratch;
 }
 

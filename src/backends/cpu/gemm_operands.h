@@ -49,7 +49,7 @@ GroupedProblem make_grouped_problem(const plan::Plan& plan, const plan::GemmDesc
 // product's, after a copy of a panel at most.
 bool has_dense_rows(const GemmProblem& problem, DType compute);
 
-// Rows of a, k contiguous and rows k apart: where they are, or packed.
+// Rows of a, k contiguous and rows padded_k() apart: where they are, or packed.
 class RowsOfA {
  public:
   RowsOfA(const GemmProblem& problem, DType compute, BufferPool& pool);
@@ -60,7 +60,7 @@ class RowsOfA {
   void pack_all(std::int64_t num_rows);
 
   DType compute_;
-  std::int64_t k_;
+  std::int64_t k_, padded_k_;
   Grid grid_;
   Operand a_;
   std::vector<std::int64_t> batch_offsets_;  // in elements from data_
@@ -84,7 +84,7 @@ class BlocksOfA {
   BufferPool::Buffer packed_;
 };
 
-// How panels of b (some columns of the product, all of k) reach oneDNN.
+// How panels of b (some columns of the product, all of k, zeros up to padded_k()) reach oneDNN.
 class PanelsOfB {
  public:
   // Of `problem`'s operand number `which`. `reads_blocks`: oneDNN can be given blocks.
@@ -110,7 +110,7 @@ class PanelsOfB {
   std::int64_t elements_of_panel() const;
 
   DType compute_, dtype_;
-  std::int64_t k_, n_, column_stride_, k_stride_;
+  std::int64_t k_, padded_k_, n_, column_stride_, k_stride_;
   std::vector<std::int64_t> batch_offsets_;
   const char* data_;
   Way way_;

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/threads.h"
+#include "base/check.h"
 #include "epifuse/error.h"
 
 namespace epifuse::cpu {
@@ -45,6 +46,9 @@ bool is_brgemm(const dnnl::matmul::primitive_desc& description) {
 }  // namespace
 
 std::shared_ptr<const Matmul> Matmul::make(const MatmulType& type, const dnnl::engine& engine) {
+  const std::int64_t k = type.a.shape.back();
+  EPIFUSE_CHECK(padded_k(type.a.dtype, k) == k && padded_k(type.b.dtype, k) == k,
+                fmt::format("oneDNN is given a bf16 product of k = {}", k));
   const OnednnThreads threads(type.num_threads);  // the primitive is shaped for them
   try {
     dnnl::primitive_attr attributes;

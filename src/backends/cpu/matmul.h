@@ -30,10 +30,17 @@ struct MatmulType {
   auto operator<=>(const MatmulType&) const = default;
 };
 
+// The k that oneDNN multiplies operands of `dtype` with: the operands are packed with zeros up to
+// it. oneDNN 2.6 fails on machines with AMX at bf16 and k % 32 == 31 (docs/gotchas.md).
+constexpr std::int64_t padded_k(DType dtype, std::int64_t k) {
+  return dtype == DType::bf16 && k % 32 == 31 ? k + 1 : k;
+}
+
 // A compiled primitive. Any number of threads may call it at once.
 class Matmul {
  public:
   // Null when oneDNN has no implementation for the type on this machine, or a slow one for blocks.
+  // InternalError for a k that is not padded.
   static std::shared_ptr<const Matmul> make(const MatmulType& type, const dnnl::engine& engine);
 
   std::size_t scratch_bytes() const { return scratch_.get_size(); }

@@ -21,5 +21,7 @@ struct Matrix {
 
 // out[row * num_columns + column] = source[row, column]; `to` is the source's dtype or f32.
 void pack(const Matrix& source, DType to, char* out);
+// The same with rows `row_stride` elements apart, which is num_columns or more: zeros follow a row.
+void pack(const Matrix& source, DType to, char* out, std::int64_t row_stride);
 
 }  // namespace epifuse::cpu

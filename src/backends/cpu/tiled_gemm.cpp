@@ -206,7 +206,7 @@ class TiledGemm {
   }
 
   MatmulType matmul_type(std::size_t product, std::int64_t m, std::int64_t n) const {
-    const std::int64_t k = problem_.k;
+    const std::int64_t k = padded_k(compute_, problem_.k);
     if (swaps_) {
       return {{compute_, {n, k}, {k, 1}},
               {compute_, {k, m}, {}, block_width(m)},

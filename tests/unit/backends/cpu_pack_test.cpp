@@ -109,6 +109,29 @@ TEST(CpuPack, DenseRowsOfAnyStridesAndDtype) {
   }
 }
 
+TEST(CpuPack, ZerosFollowRowsThatLieApart) {
+  for (const Sizes& s : kSizes) {
+    for (const std::int64_t stride : {std::int64_t{1}, std::int64_t{2}, s.num_rows + 5}) {
+      const std::int64_t apart = s.k + 2;
+      for (const auto& [from, to] :
+           {std::pair(DType::bf16, DType::bf16), std::pair(DType::f32, DType::f32),
+            std::pair(DType::f16, DType::f32)}) {
+        const std::int64_t row_stride = stride > s.num_rows ? 1 : s.k * stride + 1;
+        const Stored source(from, s.num_rows, s.k, row_stride, stride);
+        const std::int64_t count = s.num_rows * apart;
+        std::vector<char> packed(static_cast<std::size_t>(count) * size_bytes(to) + 1, 'x');
+        pack(source.matrix, to, packed.data(), apart);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::int64_t row = i / apart, column = i % apart;
+          ASSERT_EQ(load_element(packed.data(), to, i), column < s.k ? element(row, column) : 0)
+              << "row " << row << " column " << column << ", column stride " << stride;
+        }
+        EXPECT_EQ(packed.back(), 'x') << "nothing is written past the end";
+      }
+    }
+  }
+}
+
 TEST(CpuPack, TransposesMatricesOfAnySize) {
   for (const Sizes& s : kSizes) {
     const std::int64_t stride = s.num_rows + 2;
