@@ -43,6 +43,12 @@ bool is_brgemm(const dnnl::matmul::primitive_desc& description) {
   return std::string_view(description.impl_info_str()).starts_with("brg");
 }
 
+dnnl::engine make_engine() {
+  const dnnl_version_t& version = *dnnl_version();
+  require_onednn(version.major, version.minor);
+  return {dnnl::engine::kind::cpu, 0};
+}
+
 }  // namespace
 
 std::shared_ptr<const Matmul> Matmul::make(const MatmulType& type, const dnnl::engine& engine) {
@@ -94,7 +100,14 @@ void MatmulCall::run(const void* a, const void* b, void* c, void* scratch) {
   if (status != dnnl_success) fail("run a matmul", status);
 }
 
-MatmulCache::MatmulCache() : engine_(dnnl::engine::kind::cpu, 0) {}
+void require_onednn(int major, int minor) {
+  constexpr int kMajor = 2, kOldestMinor = 6;
+  if (major == kMajor && minor >= kOldestMinor) return;
+  throw UnavailableError(fmt::format("expected oneDNN {}.{} or a newer {}.x, loaded {}.{}", kMajor,
+                                     kOldestMinor, kMajor, major, minor));
+}
+
+MatmulCache::MatmulCache() : engine_(make_engine()) {}
 
 std::shared_ptr<const Matmul> MatmulCache::get(const MatmulType& type) {
   {

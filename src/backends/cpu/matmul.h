@@ -68,9 +68,13 @@ class MatmulCall {
   dnnl::memory a_, b_, c_, scratch_;
 };
 
+// UnavailableError unless oneDNN `major`.`minor` is one that epifuse is written for: 2.6 to 2.x.
+void require_onednn(int major, int minor);
+
 // The primitives of an executable. Thread-safe.
 class MatmulCache {
  public:
+  // UnavailableError when the library that was loaded is no oneDNN for epifuse.
   MatmulCache();
   std::shared_ptr<const Matmul> get(const MatmulType& type);
   // Whether oneDNN multiplies matrices of `dtype` on this machine; if not, they become f32 first.
