@@ -116,8 +116,8 @@ class Program {
   std::shared_ptr<State> state_;
 };
 
-/// Compiles `graph`. Without a GPU a CUDA target still compiles; only running it needs one.
-/// Throws GraphError for a graph without outputs, UnavailableError when NVRTC is needed and absent.
+/// Compiles `graph`. Without a GPU a CUDA target still compiles; only running it needs one. Throws
+/// GraphError for a graph without outputs, UnavailableError without a needed NVRTC or oneDNN 2.6.
 Program compile(const Graph& graph, const Target& target = Target::automatic(),
                 const CompileOptions& options = {});
 

@@ -9,9 +9,11 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 
+#include "base/fork.h"
 #include "base/settings.h"
 #include "epifuse/error.h"
 
@@ -35,6 +37,8 @@ struct Job {
 
 class Pool {
  public:
+  int made_after_forks() const { return made_after_forks_; }
+
   void run(Job& job) {
     {
       const std::lock_guard lock(mutex_);
@@ -82,15 +86,22 @@ class Pool {
     }
   }
 
+  const int made_after_forks_ = num_forks();
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job*> open_;  // jobs that still take helpers
   int num_workers_ = 0;
 };
 
-// Never destroyed: other threads may still run jobs at exit, and a forked child has none to join.
+// Never destroyed: other threads may still run jobs at exit. A forked child gets its own pool, for
+// it has none of the threads, and one of them may have held the lock.
 Pool& shared_pool() {
-  static Pool* const pool = new Pool;
+  static std::atomic<Pool*> current{nullptr};
+  Pool* pool = current.load();
+  while (pool == nullptr || pool->made_after_forks() != num_forks()) {
+    auto fresh = std::make_unique<Pool>();
+    if (current.compare_exchange_strong(pool, fresh.get())) return *fresh.release();
+  }
   return *pool;
 }
 

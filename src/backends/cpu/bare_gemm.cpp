@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "backends/cpu/threads.h"
-#include "base/parallel.h"
 
 namespace epifuse::cpu {
 namespace {
@@ -57,7 +56,7 @@ std::optional<MatmulType> matmul_type(const GemmProblem& problem, const Operand&
   const std::optional<MatrixType> b_type = matrix_type(b_grid, b);
   const std::optional<MatrixType> c_type = matrix_type(c_grid, c);
   if (!a_type || !b_type || !c_type || c_type->strides.back() != 1) return std::nullopt;
-  return MatmulType{*a_type, transposed(*b_type), *c_type, num_threads()};
+  return MatmulType{*a_type, transposed(*b_type), *c_type, threads_here()};
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "backends/cpu/threads.h"
 #include "backends/cpu/tiled_gemm.h"
 #include "backends/rows.h"
-#include "base/parallel.h"
 #include "epifuse/error.h"
 
 namespace epifuse::cpu {
@@ -46,7 +45,7 @@ Shares share_out(const std::vector<backends::GroupRows>& groups) {
   Shares shares;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (cost(g) == 0) continue;
-    const bool is_large = cost(g) * 2 * num_threads() > total;
+    const bool is_large = cost(g) * 2 * threads_here() > total;
     (is_large ? shares.shared : shares.whole).push_back(g);
   }
   std::stable_sort(shares.whole.begin(), shares.whole.end(),
@@ -68,7 +67,7 @@ void run_groups(const plan::Plan& plan, const plan::FusedGemm& step, const Epilo
   };
   const Shares shares = share_out(groups);
   for (const std::size_t g : shares.shared) run_group(g);
-  run_units(std::ssize(shares.whole), num_threads(), [&](std::int64_t unit, int) {
+  run_units(std::ssize(shares.whole), threads_here(), [&](std::int64_t unit, int) {
     run_group(shares.whole[static_cast<std::size_t>(unit)]);
   });
 }

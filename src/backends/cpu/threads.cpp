@@ -7,11 +7,33 @@
 #include <atomic>
 #include <exception>
 
+#include "base/fork.h"
 #include "base/parallel.h"
 
 namespace epifuse::cpu {
 
-int threads_here() { return omp_in_parallel() != 0 ? 1 : num_threads(); }
+namespace {
+
+constexpr int kNever = -1;
+
+// num_forks() when this thread last had OpenMP's threads work for it.
+int& forks_before_team() {
+  thread_local int forks = kNever;
+  return forks;
+}
+
+// In a forked child OpenMP's threads are gone, but the thread that had them work for it, the one
+// that forked, still waits for them. Threads that the child starts get new ones.
+bool has_lost_team() { return forks_before_team() != kNever && forks_before_team() != num_forks(); }
+
+}  // namespace
+
+int threads_here() {
+  if (omp_in_parallel() != 0 || has_lost_team()) return 1;
+  // Another user of OpenMP, such as PyTorch in a DataLoader's worker, may know of threads lost.
+  if (num_forks() > 0 && omp_get_max_threads() == 1) return 1;
+  return num_threads();
+}
 
 int workers_for(double nanoseconds) {
   constexpr double kWorthSharing = 20e3;  // waking the pool costs a few microseconds
@@ -21,6 +43,7 @@ int workers_for(double nanoseconds) {
 
 OnednnThreads::OnednnThreads(int num_threads) : before_(omp_get_max_threads()) {
   if (num_threads != before_) omp_set_num_threads(num_threads);
+  if (num_threads > 1) forks_before_team() = num_forks();
 }
 
 OnednnThreads::~OnednnThreads() {
@@ -35,6 +58,7 @@ void run_units(std::int64_t num_units, int num_workers,
     for (std::int64_t unit = 0; unit < num_units; ++unit) body(unit, 0);
     return;
   }
+  forks_before_team() = num_forks();
   std::atomic<std::int64_t> next{0};
   std::exception_ptr error;
   std::atomic_flag has_error;

@@ -7,7 +7,8 @@
 
 namespace epifuse::cpu {
 
-// Threads that work started here may use: 1 inside of run_units.
+// Threads that work started here may use: 1 inside of run_units, and in a forked child for the
+// thread that forked, if OpenMP's threads worked for it before.
 int threads_here();
 
 // Threads worth using for this many nanoseconds of work on one core: 1 when it is too little to
@@ -22,6 +23,7 @@ void run_units(std::int64_t num_units, int num_workers,
 // While it lives, oneDNN calls of this thread use `num_threads` threads.
 class OnednnThreads {
  public:
+  // At most threads_here().
   explicit OnednnThreads(int num_threads);
   ~OnednnThreads();
   OnednnThreads(const OnednnThreads&) = delete;

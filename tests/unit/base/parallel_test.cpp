@@ -10,15 +10,34 @@
 #include <vector>
 
 #include "epifuse/error.h"
+#include "tests/common/forked.h"
 
 namespace epifuse {
 namespace {
 
-class Parallel : public testing::TestWithParam<const char*> {
+class Parallel : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { setenv("EPIFUSE_THREADS", GetParam(), 1); }
   void TearDown() override { unsetenv("EPIFUSE_THREADS"); }
 };
+
+// The child has none of the pool's threads: its own pool takes part in the work.
+TEST_P(Parallel, RunsInAForkedChild) {
+  const auto num_threads_that_meet = [] {
+    std::atomic<int> num_here = 0;
+    const int num_expected = num_threads();
+    parallel_for(num_expected, [&](std::int64_t, int) {
+      ++num_here;
+      while (num_here < num_expected) std::this_thread::yield();
+    });
+    return num_here.load();
+  };
+  EXPECT_EQ(num_threads_that_meet(), num_threads());
+  const auto in_child = [&] { return num_threads_that_meet() == num_threads(); };
+  const auto in_both = [&] { return in_child() && testing::run_in_child(in_child).empty(); };
+  EXPECT_EQ(testing::run_in_child(in_both), "");
+  EXPECT_EQ(num_threads_that_meet(), num_threads()) << "the parent goes on";
+}
 
 TEST_P(Parallel, RunsEveryIndexOnceOnKnownThreads) {
   for (std::int64_t count : {0, 1, 2, 3, 1000}) {
@@ -77,7 +96,7 @@ TEST_P(Parallel, ServesSeveralCallersAtOnce) {
   EXPECT_EQ(calls, 4 * 50 * 20);
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values("1", "2", "5"));
+INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values("1", "2", "5"));
 
 TEST(NumThreads, ReadsTheSetting) {
   setenv("EPIFUSE_THREADS", "3", 1);
