@@ -12,6 +12,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "base/descriptor.h"
 #include "epifuse/error.h"
 
 namespace epifuse {
@@ -21,21 +22,6 @@ namespace {
   throw ArgumentError(
       fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));
 }
-
-// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Returns 0 or the error number.
 int write_all(int fd, std::string_view bytes) {

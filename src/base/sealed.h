@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,13 +36,17 @@ std::string seal(std::string_view format, std::string_view fields);
 // The fields; empty when the format is another or any byte was lost, changed or added.
 std::optional<std::string_view> unseal(std::string_view format, std::string_view bytes);
 
-// A folder of sealed files, each named by its key. Any number of processes may share it or be
-// killed at any moment. Where it cannot be read or written it is empty; so is an empty path.
+// A folder of sealed files, each named by its key: 64 hexadecimal digits. Any number of processes
+// may share it or be killed at any moment. Where it cannot be read or written it is empty; so is an
+// empty path, and a folder that others can write to, which is said once.
 class SealedFolder {
  public:
-  // `format` is the first line of every file, `suffix` ends its name. Both must outlive this.
-  SealedFolder(std::filesystem::path folder, std::string_view format, std::string_view suffix)
-      : folder_(std::move(folder)), format_(format), suffix_(suffix) {}
+  // `format` is the first line of every file: words, a blank, a number. `suffix` ends its name.
+  // Both must outlive this. What was used longest ago goes while all files are more than
+  // `max_bytes`.
+  SealedFolder(std::filesystem::path folder, std::string_view format, std::string_view suffix,
+               std::uintmax_t max_bytes = std::numeric_limits<std::uintmax_t>::max())
+      : folder_(std::move(folder)), format_(format), suffix_(suffix), max_bytes_(max_bytes) {}
 
   struct Entry {
     std::string key, description;
@@ -49,20 +54,36 @@ class SealedFolder {
     std::uintmax_t bytes = 0;
     bool valid = false;  // else only key and bytes are known
   };
-  std::optional<Entry> load(const std::string& key) const;  // corrupt, truncated, absent: empty
-  // A folder that cannot be written is no error: it costs the next process the work again.
+  // Corrupt, truncated, absent: empty. What is there counts as used now.
+  std::optional<Entry> load(const std::string& key) const;
+  // A folder that cannot be written is no error: it costs the next process the work again. Said
+  // once.
   void store(const std::string& key, std::string_view description, std::string_view fields) const;
   std::vector<Entry> list() const;  // reads and checks every entry
-  std::size_t clear() const;        // number removed
+  // Removes the entries, damaged ones too, and gives their number. A file is taken for an entry by
+  // what it holds: others stay, whatever their names are.
+  std::size_t clear() const;
   bool empty() const;
+  bool is_private() const;  // else nothing is read or written
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
+  struct Named {
+    std::filesystem::path path;
+    std::string key;
+  };
+  std::vector<Named> entries() const;      // what has an entry's name
+  std::vector<Named> temporaries() const;  // what has the name of a file that becomes an entry
+  bool holds_entry(const Named& file) const;
+  bool holds_begun_entry(const Named& file) const;
+  void remove_least_recent() const;
+  void remove_left_overs() const;
   std::filesystem::path file_of(const std::string& key) const;
   Entry decode(const std::string& key, std::string_view bytes) const;
 
   std::filesystem::path folder_;
   std::string_view format_, suffix_;
+  std::uintmax_t max_bytes_;
 };
 
 }  // namespace epifuse

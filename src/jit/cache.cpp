@@ -1,14 +1,15 @@
 // The folder of compiled kernels: keys, and entries that are whole and unchanged or do not count.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include <charconv>
+
 #include "base/hash.h"
 #include "base/settings.h"
 #include "codegen/source_text.h"
 #include "epifuse/error.h"
 #include "jit/compile_inputs.h"
+#include "jit/compile_lock.h"
 #include "jit/jit.h"
 
 namespace epifuse::jit {
@@ -19,6 +20,8 @@ namespace fs = std::filesystem;
 // First line of every entry; a new layout gets a new number and thereby new keys.
 constexpr std::string_view kFormat = "epifuse cubin 1\n";
 constexpr std::string_view kSuffix = ".cubin";
+// Some ten thousand kernels.
+constexpr std::uintmax_t kDefaultMaxBytes = std::uintmax_t{1} << 30;
 
 std::string encode(const Binary& binary) {
   std::string fields;
@@ -49,18 +52,27 @@ std::optional<Binary> decode(std::string_view text) {
   return binary;
 }
 
-// Anybody may make a folder in /tmp: one of that name counts only when nobody else can write to it.
-fs::path own_temporary_folder() {
-  const fs::path folder = fmt::format("/tmp/epifuse-{}", geteuid());
-  try {
-    make_private_folder(folder);
-  } catch (const Error&) {
-    return {};
+// What a unit stands for: "" a byte, "K" 1024 of them; 0 for other text.
+std::uintmax_t unit_bytes(std::string_view unit) {
+  if (unit.empty()) return 1;
+  constexpr std::string_view kUnits = "KMG";
+  const std::size_t power = kUnits.find(unit);
+  return unit.size() == 1 && power != kUnits.npos ? std::uintmax_t{1} << (10 * (power + 1)) : 0;
+}
+
+std::uintmax_t max_bytes() {
+  const std::string text = Settings::read().cache_size;
+  if (text.empty()) return kDefaultMaxBytes;
+  std::uintmax_t number = 0, bytes = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, number);
+  const std::uintmax_t unit = unit_bytes({after, static_cast<std::size_t>(end - after)});
+  if (error != std::errc() || unit == 0 || __builtin_mul_overflow(number, unit, &bytes)) {
+    throw ArgumentError(fmt::format(
+        "EPIFUSE_CACHE_SIZE must be a number of bytes, as 500000000, 500K, 64M or 2G, not \"{}\"",
+        text));
   }
-  struct stat status {};
-  const bool ours = lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-                    status.st_uid == geteuid() && (status.st_mode & 0022) == 0;
-  return ours ? folder : fs::path();
+  return bytes;
 }
 
 }  // namespace
@@ -79,14 +91,15 @@ std::string cache_key(const codegen::KernelSource& source, std::string_view tool
   return sha256_hex(all);
 }
 
-KernelCache::KernelCache(fs::path folder) : files_(std::move(folder), kFormat, kSuffix) {}
+KernelCache::KernelCache(fs::path folder)
+    : files_(std::move(folder), kFormat, kSuffix, max_bytes()) {}
 
 fs::path KernelCache::default_folder() {
   const Settings settings = Settings::read();
   if (!settings.cache_folder.empty()) return settings.cache_folder;
   if (!settings.xdg_cache_home.empty()) return fs::path(settings.xdg_cache_home) / "epifuse";
   if (!settings.home.empty()) return fs::path(settings.home) / ".cache" / "epifuse";
-  return own_temporary_folder();
+  return fmt::format("/tmp/epifuse-{}", geteuid());
 }
 
 std::optional<Binary> KernelCache::load(const std::string& key) const {
@@ -106,6 +119,11 @@ std::vector<KernelCache::Entry> KernelCache::list() const {
     entries.push_back({entry.key, valid ? entry.description : "", entry.bytes, valid});
   }
   return entries;
+}
+
+std::size_t KernelCache::clear() const {
+  remove_lock_file(folder());
+  return files_.clear();
 }
 
 }  // namespace epifuse::jit

@@ -4,16 +4,21 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <map>
 #include <mutex>
 
 #include "base/parallel.h"
 #include "epifuse/error.h"
+#include "jit/compile_lock.h"
 #include "jit/toolchain.h"
 
 namespace epifuse::jit {
 namespace {
+
+// Longer than a kernel takes to compile on a machine that is busy.
+constexpr std::chrono::milliseconds kMaxWait{60000};
 
 using Result = std::shared_ptr<const Binary>;
 
@@ -124,25 +129,49 @@ struct Jit::Impl {
     job.settled = true;
   }
 
-  // Answers every job: from disk, else by compiling.
-  void work_off(std::vector<Job>& jobs) {
-    std::vector<Job*> misses;
+  bool settle_from_disk(Job& job) {
+    std::optional<Binary> binary = cache.load(job.key);
+    if (!binary) return false;
+    settle(job, std::make_shared<const Binary>(std::move(*binary)));
+    return true;
+  }
+
+  // What another process compiles at this moment is left for later.
+  void compile_unless_busy(Job& job) {
+    const CompileLock lock(cache.folder(), job.key);
+    if (lock.state() == CompileLock::State::busy) return;
+    if (!settle_from_disk(job)) compile(job);
+  }
+
+  // Who waited in vain once, for a process that hangs, does not wait for other kernels.
+  void compile_or_wait(Job& job, std::atomic<bool>& waits) {
+    const CompileLock lock(cache.folder(), job.key, waits ? kMaxWait : kMaxWait.zero());
+    if (lock.state() == CompileLock::State::busy) waits = false;
+    if (!settle_from_disk(job)) compile(job);
+  }
+
+  template <class Function>
+  void for_unsettled(std::vector<Job>& jobs, Function function) {
+    std::vector<Job*> left;
     for (Job& job : jobs) {
-      std::optional<Binary> binary = cache.load(job.key);
-      if (binary) {
-        settle(job, std::make_shared<const Binary>(std::move(*binary)));
-      } else {
-        misses.push_back(&job);
-      }
+      if (!job.settled) left.push_back(&job);
     }
-    parallel_for(std::ssize(misses), [&](std::int64_t i, int) {
-      Job& job = *misses[static_cast<std::size_t>(i)];
+    parallel_for(std::ssize(left), [&](std::int64_t i, int) {
+      Job& job = *left[static_cast<std::size_t>(i)];
       try {
-        compile(job);
+        function(job);
       } catch (...) {
         give_up(job);
       }
     });
+  }
+
+  // Answers every job: from disk, else by compiling, else by waiting for who compiles it.
+  void work_off(std::vector<Job>& jobs) {
+    for (Job& job : jobs) settle_from_disk(job);
+    for_unsettled(jobs, [&](Job& job) { compile_unless_busy(job); });
+    std::atomic<bool> waits = true;
+    for_unsettled(jobs, [&](Job& job) { compile_or_wait(job, waits); });
   }
 
   std::mutex open_mutex;

@@ -50,12 +50,15 @@ class Nvrtc {
 std::string cache_key(const codegen::KernelSource& source, std::string_view toolchain);
 
 // A folder of cubins named by key. Any number of processes may share it or be killed at any moment.
-// Where it cannot be read or written there is simply no cache; an empty path asks for that.
+// Where it cannot be read or written, and where others could write to it, there is simply no cache,
+// which is said once; an empty path asks for that. Of more bytes than the setting `cache_size`
+// those kernels go that were used longest ago.
 class KernelCache {
  public:
+  // Throws ArgumentError when the setting `cache_size` is no size.
   explicit KernelCache(std::filesystem::path folder);
   // The setting `cache_folder`, else $XDG_CACHE_HOME/epifuse, $HOME/.cache/epifuse,
-  // /tmp/epifuse-UID (the last only if it is this user's own).
+  // /tmp/epifuse-UID.
   static std::filesystem::path default_folder();
 
   std::optional<Binary> load(const std::string& key) const;  // corrupt, truncated, absent: empty
@@ -66,8 +69,9 @@ class KernelCache {
     std::uintmax_t bytes;
     bool valid;
   };
-  std::vector<Entry> list() const;                      // reads and checks every entry
-  std::size_t clear() const { return files_.clear(); }  // number removed
+  std::vector<Entry> list() const;                         // reads and checks every entry
+  std::size_t clear() const;                               // number removed; what is no entry stays
+  bool is_private() const { return files_.is_private(); }  // else there is no cache
   const std::filesystem::path& folder() const { return files_.folder(); }
 
  private:

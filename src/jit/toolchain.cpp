@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/private_files.h"
 #include "base/settings.h"
 #include "epifuse/error.h"
 #include "jit/nvrtc_places.h"
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFileName = "toolchains.tsv";
 constexpr std::size_t kMaxRecords = 16;
+constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
 
 // A line of the file: fields between tabs, the most recently used NVRTC first.
 struct Record {
@@ -37,7 +39,7 @@ std::string stamp_of(const fs::path& path) {
 
 std::vector<Record> read_records(const fs::path& folder) {
   std::vector<Record> records;
-  std::istringstream lines(read_file(folder / kFileName).value_or(""));
+  std::istringstream lines(read_private_file(folder / kFileName, kMaxFileBytes).value_or(""));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     Record record;
@@ -49,10 +51,18 @@ std::vector<Record> read_records(const fs::path& folder) {
   return records;
 }
 
+void remove_left_overs(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::path& file : files_with(folder, kTemporarySuffix)) {
+    const bool is_ours = target_of_temporary(file.filename().string()) == kFileName;
+    if (is_ours && is_left_over(file)) fs::remove(file, ignored);
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> recorded_toolchain(const fs::path& cache_folder) {
-  if (cache_folder.empty()) return std::nullopt;
+  if (cache_folder.empty() || why_not_private(cache_folder)) return std::nullopt;
   const std::vector<Record> records = read_records(cache_folder);
   for (const std::string& place : nvrtc_places(Settings::read())) {
     const auto record = std::find_if(records.begin(), records.end(),
@@ -69,7 +79,7 @@ std::optional<std::string> recorded_toolchain(const fs::path& cache_folder) {
 }
 
 void record_toolchain(const fs::path& cache_folder, const Nvrtc& nvrtc) {
-  if (cache_folder.empty()) return;
+  if (cache_folder.empty() || why_not_private(cache_folder)) return;
   std::vector<Record> records = read_records(cache_folder);
   std::erase_if(records, [&](const Record& record) { return record.place == nvrtc.place(); });
   records.insert(records.begin(),
@@ -82,6 +92,7 @@ void record_toolchain(const fs::path& cache_folder, const Nvrtc& nvrtc) {
   }
   try {
     make_private_folder(cache_folder);
+    remove_left_overs(cache_folder);
     write_file_atomically(cache_folder / kFileName, text);
   } catch (const Error&) {
     // Without a record the next process opens NVRTC to know its keys.

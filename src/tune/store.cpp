@@ -97,7 +97,8 @@ std::vector<TuneStore::Entry> TuneStore::list() const {
 std::size_t TuneStore::clear() const {
   const std::size_t num_removed = files_.clear();
   std::error_code ignored;
-  if (!folder().empty()) fs::remove(folder(), ignored);  // only if nothing is in it
+  // Entries show that it is ours. It goes only if nothing else is in it.
+  if (num_removed > 0) fs::remove(folder(), ignored);
   return num_removed;
 }
 

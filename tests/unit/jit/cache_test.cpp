@@ -138,8 +138,9 @@ TEST(KernelCache, ListsAndClears) {
   const std::string other(64, 'b');
   cache.store(kKey, small_binary(), "first");
   cache.store(other, small_binary(), "second");
-  write_text(folder.path() / (other + ".cubin"), "damaged");
-  write_text(folder.path() / ".half-written.tmp", "left by a writer that was killed");
+  const std::filesystem::path damaged = folder.path() / (other + ".cubin");
+  write_text(damaged, read_file(damaged).value().substr(0, 20));
+  write_text(folder.path() / ("." + kKey + ".cubin.AbC123.tmp"), "epifuse cu");  // writer killed
   write_text(folder.path() / "unrelated.txt", "kept");
 
   const std::vector<KernelCache::Entry> entries = cache.list();
@@ -148,7 +149,7 @@ TEST(KernelCache, ListsAndClears) {
   EXPECT_EQ(entries[0].description, "first");
   EXPECT_TRUE(entries[0].valid);
   EXPECT_EQ(entries[1].key, other);
-  EXPECT_EQ(entries[1].bytes, 7u);
+  EXPECT_EQ(entries[1].bytes, 20u);
   EXPECT_FALSE(entries[1].valid);
 
   EXPECT_EQ(cache.clear(), 2u);

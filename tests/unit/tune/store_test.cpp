@@ -37,6 +37,28 @@ TEST(TuneStore, RoundTrip) {
   EXPECT_TRUE(store.empty());
 }
 
+TEST(TuneStore, ClearLeavesWhatEpifuseDidNotWrite) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  std::filesystem::create_directory(store.folder());
+  EXPECT_EQ(store.clear(), 0u);
+  EXPECT_TRUE(std::filesystem::exists(store.folder())) << "an empty folder of another program";
+  jit::write_text(store.folder() / "song.tuned", "of another program");
+  jit::write_text(store.folder() / (kKey + ".tuned"), "of another program");
+  store.store(std::string(64, 'b'), kTuned, "");
+  EXPECT_EQ(store.clear(), 1u);
+  EXPECT_TRUE(std::filesystem::exists(store.folder() / "song.tuned"));
+  EXPECT_TRUE(std::filesystem::exists(store.folder() / (kKey + ".tuned")));
+}
+
+TEST(TuneStore, ClearRemovesItsFolder) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  store.store(kKey, kTuned, "");
+  EXPECT_EQ(store.clear(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(store.folder()));
+}
+
 TEST(TuneStore, WithoutAFolderNothingIsKept) {
   const TuneStore store({});
   store.store(kKey, kTuned, "");
