@@ -81,11 +81,11 @@ Sizes complete_sizes(const Graph& graph, const Sizes& given) {
   std::set<std::string> symbols;
   for (const ir::Node& node : graph.ir().nodes) {
     if (node.op != ir::Op::input) continue;
-    for (const Dim& dim : node.type.shape)
-      symbols.merge([&] {
-        const auto names = dim.symbols();
-        return std::set<std::string>(names.begin(), names.end());
-      }());
+    for (const std::vector<Dim>* dims : {&node.type.shape, &node.type.strides}) {
+      for (const Dim& dim : *dims) {
+        for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
+      }
+    }
   }
   Sizes out;
   for (const std::string& symbol : symbols) {

@@ -123,7 +123,9 @@ void HostTensors::add_input(const ir::Node& node, const Sizes& sizes, const Inpu
                             double scale) {
   const std::vector<std::int64_t> shape = ir::eval(node.type.shape, sizes);
   std::vector<std::int64_t> strides = TensorView::dense_strides(shape);
-  if (!node.type.strides.empty()) strides = ir::eval(node.type.strides, sizes);
+  if (!node.type.strides.empty()) {
+    strides = ir::eval_strides(node.type.strides, node.type.shape, sizes);
+  }
   const std::int64_t count = span_elements(shape, strides);
   buffers_.emplace_back(static_cast<std::size_t>(count) * size_bytes(node.type.dtype));
   TensorView flat = dense_view(node.type.dtype, {count}, buffers_.back().data());

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "c_options.h"
 #include "epifuse/error.h"
 #include "epifuse/fusion.h"
@@ -40,8 +41,7 @@ std::string& last_error() {
 
 EpifuseStatus failed(EpifuseStatus status, const char* prefix, const char* what) noexcept {
   try {
-    last_error() = prefix;
-    last_error() += what;
+    last_error() = utf8_text(std::string(prefix) + what, EPIFUSE_MAX_ERROR);
   } catch (const std::bad_alloc&) {
     last_error().clear();
   }
@@ -165,6 +165,17 @@ KernelTable& kernel_table() {
   return table;
 }
 
+// -1 for a null kernel.
+template <typename Ask>
+int number_of(const EpifuseKernel* kernel, const Ask& ask) noexcept {
+  int number = -1;
+  guarded([&] {
+    require(kernel, "a kernel");
+    number = static_cast<int>(ask(kernel->programs));
+  });
+  return number;
+}
+
 // All inputs or outputs of a kernel.
 std::span<const EpifuseTensor> all_of(const EpifuseTensor* tensors, std::size_t count,
                                       const char* what) {
@@ -220,21 +231,26 @@ EpifuseStatus epifuse_kernel(const char* graph, size_t graph_length, const char*
 }
 
 int epifuse_num_inputs(const EpifuseKernel* kernel) {
-  return static_cast<int>(kernel->programs.num_inputs());
+  return number_of(kernel, [](const LayoutPrograms& programs) { return programs.num_inputs(); });
 }
 
 int epifuse_num_outputs(const EpifuseKernel* kernel) {
-  return static_cast<int>(kernel->programs.num_outputs());
+  return number_of(kernel, [](const LayoutPrograms& programs) { return programs.num_outputs(); });
 }
 
 int epifuse_is_cuda(const EpifuseKernel* kernel) {
-  return kernel->programs.target().kind == DeviceKind::cuda ? 1 : 0;
+  return number_of(kernel, [](const LayoutPrograms& programs) {
+    return programs.target().kind == DeviceKind::cuda;
+  });
 }
 
 EpifuseStatus epifuse_output(const EpifuseKernel* kernel, const EpifuseTensor* inputs, int index,
                              EpifuseDType* dtype, int32_t* rank, int64_t sizes[EPIFUSE_MAX_RANK]) {
   return guarded([&] {
     require(kernel, "a kernel");
+    require(dtype, "a place for the dtype");
+    require(rank, "a place for the rank");
+    require(sizes, "a place for the sizes");
     const LayoutPrograms& programs = kernel->programs;
     const TensorForm form = programs.output(all_of(inputs, programs.num_inputs(), "inputs"), index);
     *dtype = static_cast<EpifuseDType>(form.dtype);

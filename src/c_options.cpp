@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "epifuse/error.h"
@@ -78,6 +79,10 @@ void read_likely_sizes(const Json& value, HostOptions& options) {
   if (!value.is_object()) fail("likely_sizes", kExpected, value);
   for (const auto& [symbol, size] : value.items()) {
     if (!size.is_number_integer()) fail("likely_sizes", kExpected, value);
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (size.is_number_unsigned() && size.get<std::uint64_t>() > kMost) {
+      fail("likely_sizes", "integers of 64 bits", value);
+    }
     options.fusion.likely_sizes[symbol] = size.get<std::int64_t>();
   }
 }

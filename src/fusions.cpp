@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/strided.h"
 #include "codegen/kernel.h"
+#include "codegen/problem_views.h"
 #include "epifuse/error.h"
 #include "epifuse/fusion.h"
 #include "fusion_kernel.h"
@@ -23,6 +25,18 @@ namespace {
 using Names = std::set<std::string, std::less<>>;
 using ir::ValueId;
 using Ids = std::map<std::string_view, ValueId>;
+
+void check_likely_sizes(const FusionRequest& request, const ir::Graph& graph) {
+  if (request.likely_sizes.empty()) return;
+  const std::vector<std::string> symbols = codegen::problem_symbols(graph);
+  for (const auto& [symbol, size] : request.likely_sizes) {
+    if (!std::ranges::binary_search(symbols, symbol)) {
+      throw ArgumentError(
+          fmt::format("likely_sizes: expected size symbols of the graph, got '{}'", symbol));
+    }
+    check_size(symbol, size);
+  }
+}
 
 void check_names(const FusionRequest& request, const HostValues& names) {
   const auto check = [&](std::string_view what, const std::string& name) {
@@ -201,6 +215,7 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
     ids.emplace(node.name, static_cast<ValueId>(i));
   }
   check_names(request, names);
+  check_likely_sizes(request, graph.ir());
   const CompileOptions planned = options_on(info, options);
   const std::vector<FusionLevel> levels = fusion_levels(graph.ir(), request);
   std::vector<plan::Plan> plans;

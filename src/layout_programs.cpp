@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <set>
 
+#include "backends/overlaps.h"
+#include "base/strided.h"
+#include "c_tensors.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "program_state.h"
@@ -21,10 +24,6 @@ enum class Stride : std::uint8_t { any, zero, one };
 unsigned bits(Stride stride, std::size_t dim) { return static_cast<unsigned>(stride) << (2 * dim); }
 Stride stride_of(unsigned layout, std::size_t dim) {
   return static_cast<Stride>(layout >> (2 * dim) & 3U);
-}
-
-std::span<const std::int64_t> sizes_of(const EpifuseTensor& tensor) {
-  return {tensor.sizes, static_cast<std::size_t>(tensor.rank)};
 }
 
 bool is_empty(const EpifuseTensor& tensor) {
@@ -98,20 +97,6 @@ void run_bound(const RecentCall& call, Stream stream) {
   if (call.program != nullptr) call.program->state().executable->run(call.bound, stream);
 }
 
-void check_dtype_and_rank(std::string_view role, std::string_view name, const ir::TensorType& type,
-                          const EpifuseTensor& tensor) {
-  const auto fail = [&](const std::string& came) {
-    throw ArgumentError(
-        fmt::format("{} '{}' is declared {}: got {}", role, name, ir::print(type), came));
-  };
-  if (static_cast<int>(tensor.dtype) != static_cast<int>(type.dtype)) {
-    const bool known = tensor.dtype >= EPIFUSE_F32 && tensor.dtype <= EPIFUSE_I64;
-    fail(known ? fmt::format("{} elements", epifuse::name(static_cast<DType>(tensor.dtype)))
-               : fmt::format("dtype {}, which is none", static_cast<int>(tensor.dtype)));
-  }
-  if (tensor.rank != std::ssize(type.shape)) fail(fmt::format("a tensor of {} dims", tensor.rank));
-}
-
 }  // namespace
 
 LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions options)
@@ -180,10 +165,17 @@ std::int64_t LayoutPrograms::eval(const Declared& declared, std::size_t dim,
   return polynomial.eval(values);
 }
 
-void LayoutPrograms::check_dtypes_and_ranks(std::span<const Declared> declared,
-                                            std::span<const EpifuseTensor> tensors) {
+void LayoutPrograms::check_forms(std::span<const Declared> declared,
+                                 std::span<const EpifuseTensor> tensors, Needs needs) {
   for (std::size_t i = 0; i < declared.size(); ++i) {
-    check_dtype_and_rank(declared[i].role, declared[i].name, *declared[i].type, tensors[i]);
+    epifuse::check_form(declared[i].role, declared[i].name, *declared[i].type, tensors[i], needs);
+  }
+}
+
+void LayoutPrograms::check_bounds(std::span<const Declared> declared,
+                                  std::span<const EpifuseTensor> tensors) {
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    epifuse::check_bounds(declared[i].role, declared[i].name, *declared[i].type, tensors[i]);
   }
 }
 
@@ -225,7 +217,7 @@ TensorForm LayoutPrograms::output(std::span<const EpifuseTensor> inputs, int ind
     throw ArgumentError(fmt::format("graph '{}': expected an output below {}, got {}", graph_.name,
                                     outputs_.size(), index));
   }
-  check_dtypes_and_ranks(inputs_, inputs);
+  check_forms(inputs_, inputs, Needs::sizes);
   check_sizes(inputs_, inputs, inputs);
   const Declared& declared = outputs_[static_cast<std::size_t>(index)];
   TensorForm form{declared.type->dtype, static_cast<int>(declared.sizes.size()), {}};
@@ -235,6 +227,13 @@ TensorForm LayoutPrograms::output(std::span<const EpifuseTensor> inputs, int ind
     throw ArgumentError(fmt::format("output '{}' is declared {}: {} would be {}", declared.name,
                                     ir::print(*declared.type), declared.type->shape[d].str(),
                                     form.sizes[d]));
+  }
+  const std::span sizes(form.sizes.data(), declared.sizes.size());
+  if (!checked_count(sizes)) {
+    throw ArgumentError(
+        fmt::format("output '{}' is declared {}: [{}] would be more than 2^40 "
+                    "elements",
+                    declared.name, ir::print(*declared.type), fmt::join(sizes, ", ")));
   }
   return form;
 }
@@ -259,8 +258,8 @@ LayoutPrograms::Call LayoutPrograms::call_on(std::span<const EpifuseTensor> inpu
 
 void LayoutPrograms::run(std::span<const EpifuseTensor> inputs,
                          std::span<const EpifuseTensor> outputs, Stream stream) const {
-  check_dtypes_and_ranks(inputs_, inputs);
-  check_dtypes_and_ranks(outputs_, outputs);
+  check_forms(inputs_, inputs, Needs::strides);
+  check_forms(outputs_, outputs, Needs::strides);
   std::vector<std::int64_t> numbers;
   numbers.reserve(num_numbers_);
   for (const EpifuseTensor& tensor : inputs) add_numbers(numbers, tensor);
@@ -290,17 +289,22 @@ RecentCall LayoutPrograms::bind(CallNumbers numbers, std::span<const EpifuseTens
                                 std::span<const EpifuseTensor> outputs) const {
   check_sizes(inputs_, inputs, inputs);
   check_sizes(outputs_, outputs, inputs);
+  check_bounds(inputs_, inputs);
+  check_bounds(outputs_, outputs);
   if (std::ranges::all_of(outputs, is_empty)) return {};
   const Call call = call_on(inputs, outputs);
   const Program& program = find_or_compile(call.layouts);
-  const RecentCall recent{&program,
-                          std::make_shared<const codegen::Bound>(backends::bind(
-                              program.state().executable->plan(), call.tensors, target_.kind))};
+  const plan::Plan& plan = program.state().executable->plan();
+  const RecentCall recent{&program, std::make_shared<const codegen::Bound>(
+                                        backends::bind(plan, call.tensors, target_.kind))};
+  backends::check_overlaps(plan, *recent.bound, backends::InPlace::allowed);
   recent_.add(numbers, recent);
   return recent;
 }
 
 void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
+  check_forms(inputs_, inputs, Needs::strides);
+  check_bounds(inputs_, inputs);
   std::vector<TensorForm> forms;
   std::vector<std::vector<std::int64_t>> strides;
   for (std::size_t i = 0; i < num_outputs(); ++i) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "c_tensors.h"
 #include "epifuse/c.h"
 #include "epifuse/program.h"
 #include "ir/graph.h"
@@ -82,8 +83,11 @@ class LayoutPrograms {
   Size size_of(const Dim& dim) const;
   std::int64_t eval(const Declared& declared, std::size_t dim,
                     std::span<const EpifuseTensor> inputs) const;
-  static void check_dtypes_and_ranks(std::span<const Declared> declared,
-                                     std::span<const EpifuseTensor> tensors);
+  // Dtypes, ranks, and that there are sizes, and strides where those are read.
+  static void check_forms(std::span<const Declared> declared,
+                          std::span<const EpifuseTensor> tensors, Needs needs);
+  static void check_bounds(std::span<const Declared> declared,
+                           std::span<const EpifuseTensor> tensors);
   // The first tensors that the numbers make, which are taken from them.
   static std::vector<EpifuseTensor> take_tensors(std::span<const Declared> declared,
                                                  CallNumbers& numbers);

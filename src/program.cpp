@@ -5,8 +5,10 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
+#include "backends/overlaps.h"
 #include "backends/problems.h"
 #include "base/hash.h"
+#include "base/strided.h"
 #include "epifuse/error.h"
 #include "explain.h"
 #include "program_state.h"
@@ -70,6 +72,7 @@ std::shared_ptr<const codegen::Bound> RecentBindings::find_or_bind(const plan::P
     }
   }
   auto bound = std::make_shared<const codegen::Bound>(backends::bind(plan, tensors, device));
+  backends::check_overlaps(plan, *bound, backends::InPlace::allowed);
   const std::scoped_lock lock(mutex_);
   if (entries_.size() >= backends::kMostRecentCalls) entries_.clear();
   entries_.insert_or_assign(hash, Entry{{tensors.begin(), tensors.end()}, bound});
@@ -101,6 +104,7 @@ std::vector<std::string> Program::tune(std::span<const Binding> tensors) const {
 }
 
 std::string Program::explain(const Sizes& sizes, std::string_view machine) const {
+  for (const auto& [symbol, size] : sizes) check_size(symbol, size);
   std::string text = explain_text(state_->executable->plan(), state_->executable->report(),
                                   state_->target, sizes, machine);
   const backends::RunPlan run = run_plan_at(*state_, sizes);
@@ -117,6 +121,7 @@ std::string Program::explain(const Sizes& sizes, std::string_view machine) const
 }
 
 std::string Program::explain_json(const Sizes& sizes, std::string_view machine) const {
+  for (const auto& [symbol, size] : sizes) check_size(symbol, size);
   nlohmann::ordered_json all = nlohmann::ordered_json::parse(epifuse::explain_json(
       state_->executable->plan(), state_->executable->report(), state_->target, sizes, machine));
   const backends::RunPlan run = run_plan_at(*state_, sizes);

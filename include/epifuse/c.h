@@ -33,23 +33,33 @@ typedef enum {
 
 #define EPIFUSE_MAX_RANK 6
 
-/* Memory seen as a tensor. Nothing is owned. */
+/* Memory seen as a tensor. Nothing is owned. At most 2^40 elements (sizes of 0 count as 1) lie in
+   it, and as many from its first in memory to its last. */
 typedef struct {
-  void* data;
+  void* data;             /* may be null where no element is */
   int32_t dtype;          /* an EpifuseDType */
   int32_t rank;           /* 0 to EPIFUSE_MAX_RANK */
-  const int64_t* sizes;   /* outermost first */
+  const int64_t* sizes;   /* outermost first; may be null where rank is 0, as may strides */
   const int64_t* strides; /* in elements, one for each size */
 } EpifuseTensor;
 
-/* A graph that runs on tensors of any strides. */
+/* A graph that runs on tensors of any strides, 0 and negative ones too. Three things are refused:
+   - an input that the graph reshapes, with strides that cannot express the new shape (as a view in
+     PyTorch or NumPy): it has to be contiguous;
+   - an output with strides by which two of its elements are one;
+   - an output that shares memory with an input or another output. It may be an input itself (the
+     same address, sizes and strides) where the step that writes it reads that input element by
+     element, as a residual, and nothing reads it later. Columns of one buffer that lie between
+     each other share none. */
 typedef struct EpifuseKernel EpifuseKernel;
 
 /* "0.1.0" */
 const char* epifuse_version(void);
 
 /* Of the last call on this thread that failed; "" when none did. Valid until the thread's next
-   call. */
+   call. Always UTF-8 of at most EPIFUSE_MAX_ERROR bytes: longer ones are cut, and other bytes are
+   written as \xNN. */
+#define EPIFUSE_MAX_ERROR 8191
 const char* epifuse_last_error(void);
 
 /* Frees text that a function below handed out. */
@@ -63,7 +73,7 @@ void epifuse_free(char* text);
       "after": {"leaf": ["value"]},            inputs that the host makes of values of the graph
       "in_memory": ["value"],                  values that the host needs in memory in any case
       "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
-      "likely_sizes": {"M": 128}}  what symbols are likely to be
+      "likely_sizes": {"M": 128}}  what symbols of the graph are likely to be
    The answer, kernels in an order in which they can run:
      {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier
                    "epilogue": "bias+gelu_erf",         its ops, in order
@@ -89,13 +99,14 @@ EpifuseStatus epifuse_explain(const char* graph, const char* options, char** jso
 EpifuseStatus epifuse_kernel(const char* graph, size_t graph_length, const char* options,
                              size_t options_length, const EpifuseKernel** kernel);
 
+/* -1 for a null kernel, with an error in epifuse_last_error, as epifuse_is_cuda. */
 int epifuse_num_inputs(const EpifuseKernel* kernel);
 int epifuse_num_outputs(const EpifuseKernel* kernel);
 /* 1 when its tensors are memory of a GPU, 0 when they are the host's: what the target came to. */
 int epifuse_is_cuda(const EpifuseKernel* kernel);
 
 /* Dtype, rank and sizes of output `index` for these inputs (all of them, in order; only rank, dtype
-   and sizes are read). */
+   and sizes are read). No place may be null. */
 EpifuseStatus epifuse_output(const EpifuseKernel* kernel, const EpifuseTensor* inputs, int index,
                              EpifuseDType* dtype, int32_t* rank, int64_t sizes[EPIFUSE_MAX_RANK]);
 

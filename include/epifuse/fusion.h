@@ -24,7 +24,8 @@ struct FusionRequest {
   std::set<std::string, std::less<>> in_memory;
   /// Whether to leave to the host what it is known to run faster itself, as PyTorch does on CPUs.
   bool only_faster = false;
-  /// What symbols of sizes are likely to be; without, a product that has some is fused.
+  /// What symbols of sizes are likely to be, from 0 to kMaxElements; without, a product that has
+  /// some is fused.
   Sizes likely_sizes;
 };
 
@@ -57,7 +58,7 @@ struct Fusions {
 
 /// The kernels that `target` fuses of `graph`, whose outputs are all values that the host reads.
 /// Only what pays: a product with work around it, of which no more is stored than without it.
-/// Throws ArgumentError when the request names values that the graph has not.
+/// Throws ArgumentError when the request names values or symbols that the graph has not.
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options = {},
                      const FusionRequest& request = {});
 

@@ -13,12 +13,15 @@ struct ProblemTensor {
   std::string name;                   ///< of an input or output of the graph
   const void* const* data = nullptr;  ///< the first elements
   /// From one row (step along the last dim but one) to the next, in elements; null: tensors are
-  /// dense. Only of tensors of two dims or more for which the graph declares no strides.
+  /// dense. Only of tensors of two dims or more for which the graph declares no strides. At least
+  /// the length of a row (the last size): rows that fold onto each other are an ArgumentError where
+  /// the host reads the arrays, and not looked for where the device does.
   const std::int64_t* row_strides = nullptr;
 };
 
 /// Problems of one graph, in any number. Tensors of a problem have the shapes that the graph
-/// declares at the problem's sizes; a size may be 0.
+/// declares at the problem's sizes; a size may be 0. Outputs of a problem share no memory with its
+/// inputs (but as Program::run says) or with any tensor of another problem.
 ///
 /// All arrays but `host_sizes` are where the target's device reads them: for a GPU in its memory,
 /// or pinned. They are read when the work runs, not when it is queued: their contents may be

@@ -65,9 +65,12 @@ using Stream = void*;
 class Program {
  public:
   /// Runs on the given inputs, scalars and outputs, in any order, matched by name. Sizes are read
-  /// off the tensors; outputs may have any strides but 0. On CUDA the work is queued on `stream`
-  /// (also while it is being captured) and the call returns at once. Throws ArgumentError when a
-  /// tensor is missing or does not fit.
+  /// off the tensors; outputs may have any strides that keep their elements apart. An output shares
+  /// no memory with an input or another output. One exception: it may be an input itself (the same
+  /// address, sizes and strides) that the step which writes it reads element by element, as a
+  /// residual, and no later step reads. Columns of one buffer that lie between each other share
+  /// none. On CUDA the work is queued on `stream` (also while it is being captured) and the call
+  /// returns at once. Throws ArgumentError when a tensor is missing or does not fit.
   void run(std::span<const Binding> tensors, Stream stream = nullptr) const;
   void run(std::initializer_list<Binding> tensors, Stream stream = nullptr) const {
     run(std::span<const Binding>(tensors.begin(), tensors.size()), stream);
@@ -91,11 +94,11 @@ class Program {
   /// beside the kernel cache, and programs compiled later on this machine follow them. Takes a few
   /// seconds a step. Inputs stay as they are, outputs are overwritten. Returns a line for each step
   /// that was measured: none on the CPU. Throws ArgumentError as `run` does, and when an output
-  /// shares memory with an input; UnavailableError without a GPU.
+  /// is an input itself; UnavailableError without a GPU.
   std::vector<std::string> tune(std::span<const Binding> tensors) const;
   /// Text: what became one kernel, what did not and why, bytes saved, expected time.
   /// `machine` is a row of machines.def; empty picks one that suits the target. With `sizes` the
-  /// numbers are given for those sizes.
+  /// numbers are given for those sizes; ArgumentError for one below 0 or above kMaxElements.
   std::string explain(const Sizes& sizes = {}, std::string_view machine = "") const;
   /// The same as JSON.
   std::string explain_json(const Sizes& sizes = {}, std::string_view machine = "") const;

@@ -14,8 +14,14 @@
 namespace epifuse::backends {
 namespace {
 
+// The stride of a dim of size 1 leads nowhere, and may be any number.
 codegen::BoundTensor bound_tensor(const TensorView& view) {
-  return {view.data, {0, view.shape, view.strides_or_dense()}};
+  std::vector<std::int64_t> strides = view.strides_or_dense();
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    const bool is_sane = -kMaxElements <= strides[d] && strides[d] <= kMaxElements;
+    if (view.shape[d] <= 1 && !is_sane) strides[d] = 0;
+  }
+  return {view.data, {0, view.shape, std::move(strides)}};
 }
 
 // Values that the steps of a plan read or write.
@@ -30,6 +36,18 @@ std::vector<bool> used_values(const plan::Plan& plan) {
     for (const plan::Store& store : plan.epilogue(i).stores) use(store.value);
   }
   return used;
+}
+
+// Throws ArgumentError for values of a step that have more elements than kMaxElements, though they
+// may never lie in memory.
+void check_steps(const plan::Plan& plan, const Sizes& sizes) {
+  for (const plan::Step& step : plan.steps) {
+    if (const auto* fused = std::get_if<plan::FusedGemm>(&step)) {
+      ir::eval(plan.graph[fused->gemm.matmul].type.shape, sizes);
+    } else {
+      ir::eval(std::get<plan::Tail>(step).shape, sizes);
+    }
+  }
 }
 
 }  // namespace
@@ -60,6 +78,7 @@ codegen::Bound bind(const plan::Plan& plan, std::span<const Binding> tensors, De
     is_written[id] = true;
     bound.tensors[id] = bound_tensor(matched.outputs[i]->view);
   }
+  check_steps(plan, bound.sizes);
   resolve_views(plan, bound);
   return bound;
 }

@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "backends/bind.h"
+#include "base/strided.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 
@@ -37,24 +40,31 @@ class Matcher {
       : graph_(graph), tensors_(tensors), device_(device), outputs_(outputs) {}
 
   Matched run() {
-    check_names();
+    index_names();
     match_sources();
     match_outputs();
+    if (num_found_ < tensors_.size()) check_unknown();
     for (const Pair& pair : pairs_) check_form(pair);
     for (const Pair& pair : pairs_) solve_sizes(pair);
-    for (const Pair& pair : pairs_) solve_strides(pair);
+    for (const bool of_steps : {true, false}) {
+      for (const Pair& pair : pairs_) solve_strides(pair, of_steps);
+    }
     for (const Pair& pair : pairs_) check_sizes(pair);
     return std::move(result_);
   }
 
  private:
-  void check_names() const;
+  void index_names();
+  const Binding* find(std::string_view name) const;
+  [[noreturn]] static void fail_twice(std::string_view name);
+  void check_unknown() const;
+  [[noreturn]] void fail_missing(std::string_view role, std::string_view name) const;
   void match_sources();
   void match_outputs();
-  const Binding* find(std::string_view name) const;
   void check_form(const Pair& pair) const;
+  static void check_bounds(const Pair& pair);
   void solve_sizes(const Pair& pair);
-  void solve_strides(const Pair& pair);
+  void solve_strides(const Pair& pair, bool of_steps);
   void check_sizes(const Pair& pair) const;
   void check_strides(const Pair& pair) const;
   std::int64_t eval(const Pair& pair, const Dim& dim) const;
@@ -63,6 +73,8 @@ class Matcher {
   std::span<const Binding> tensors_;
   DeviceKind device_;
   Outputs outputs_;
+  std::unordered_map<std::string_view, const Binding*> by_name_;  // where there are many
+  std::size_t num_found_ = 0;                                     // tensors that the graph names
   std::vector<Pair> pairs_;
   Matched result_;
 };
@@ -71,31 +83,57 @@ bool is_signature(const ir::Node& node) {
   return node.op == ir::Op::input || node.op == ir::Op::scalar;
 }
 
-void Matcher::check_names() const {
+// A few names are compared one with another; more are looked up.
+constexpr std::size_t kFewNames = 16;
+
+void Matcher::index_names() {
+  if (tensors_.size() <= kFewNames) return;
+  for (const Binding& binding : tensors_) {
+    if (!by_name_.emplace(binding.name, &binding).second) fail_twice(binding.name);
+  }
+}
+
+const Binding* Matcher::find(std::string_view name) const {
+  if (tensors_.size() > kFewNames) {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+  const Binding* found = nullptr;
+  for (const Binding& binding : tensors_) {
+    if (binding.name != name) continue;
+    if (found != nullptr) fail_twice(name);
+    found = &binding;
+  }
+  return found;
+}
+
+void Matcher::fail_twice(std::string_view name) {
+  throw ArgumentError(fmt::format("'{}' is bound twice in one call", name));
+}
+
+// Throws where a tensor has a name that the graph has not.
+void Matcher::check_unknown() const {
+  constexpr std::size_t kMostNamed = 20;
   std::vector<std::string_view> known;
   for (const ir::Node& node : graph_.nodes) {
     if (is_signature(node)) known.push_back(node.name);
   }
   for (const ir::Output& output : graph_.outputs) known.push_back(output.name);
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const std::string& name = tensors_[i].name;
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw ArgumentError(fmt::format("graph '{}' has no input or output '{}'; it has {}",
-                                      graph_.name, name, fmt::join(known, ", ")));
-    }
-    for (std::size_t j = 0; j < i; ++j) {
-      if (tensors_[j].name == name) {
-        throw ArgumentError(fmt::format("'{}' is bound twice in one call", name));
-      }
-    }
+  const std::unordered_set<std::string_view> names(known.begin(), known.end());
+  for (const Binding& binding : tensors_) {
+    if (names.contains(binding.name)) continue;
+    const std::size_t rest = known.size() - std::min(known.size(), kMostNamed);
+    known.resize(known.size() - rest);
+    throw ArgumentError(fmt::format("graph '{}' has no input or output '{}'; it has {}{}",
+                                    graph_.name, binding.name, fmt::join(known, ", "),
+                                    rest == 0 ? "" : fmt::format(" and {} more", rest)));
   }
 }
 
-const Binding* Matcher::find(std::string_view name) const {
-  for (const Binding& binding : tensors_) {
-    if (binding.name == name) return &binding;
-  }
-  return nullptr;
+void Matcher::fail_missing(std::string_view role, std::string_view name) const {
+  check_unknown();  // it may be there under another name
+  throw ArgumentError(
+      fmt::format("nothing is bound to {} '{}' of graph '{}'", role, name, graph_.name));
 }
 
 void Matcher::match_sources() {
@@ -103,10 +141,8 @@ void Matcher::match_sources() {
     const Binding* binding = is_signature(node) ? find(node.name) : nullptr;
     result_.sources.push_back(binding);
     if (!is_signature(node)) continue;
-    if (binding == nullptr) {
-      throw ArgumentError(fmt::format("nothing is bound to {} '{}' of graph '{}'",
-                                      ir::name(node.op), node.name, graph_.name));
-    }
+    if (binding == nullptr) fail_missing(ir::name(node.op), node.name);
+    ++num_found_;
     if (node.op == ir::Op::input) {
       pairs_.push_back({"input", node.name, &node.type, &binding->view});
     } else if (binding->view.data != nullptr || !binding->view.shape.empty()) {
@@ -119,12 +155,10 @@ void Matcher::match_sources() {
 void Matcher::match_outputs() {
   for (const ir::Output& output : graph_.outputs) {
     const Binding* binding = find(output.name);
-    if (binding == nullptr && outputs_ == Outputs::required) {
-      throw ArgumentError(
-          fmt::format("nothing is bound to output '{}' of graph '{}'", output.name, graph_.name));
-    }
+    if (binding == nullptr && outputs_ == Outputs::required) fail_missing("output", output.name);
     result_.outputs.push_back(binding);
     if (binding == nullptr) continue;
+    ++num_found_;
     pairs_.push_back({"output", output.name, &graph_[output.value].type, &binding->view});
   }
 }
@@ -139,13 +173,26 @@ void Matcher::check_form(const Pair& pair) const {
   if (!view.strides.empty() && view.strides.size() != view.shape.size()) {
     pair.fail(fmt::format("{} strides for {} dims", view.strides.size(), view.shape.size()));
   }
-  for (std::int64_t size : view.shape) {
-    if (size < 0) pair.fail(fmt::format("a negative size in [{}]", fmt::join(view.shape, ", ")));
-  }
+  check_bounds(pair);
   if (view.data == nullptr && view.num_elements() > 0) pair.fail("a null pointer");
   if (view.device != device_) {
     pair.fail(fmt::format("{} memory where {} memory is expected", device_name(view.device),
                           device_name(device_)));
+  }
+}
+
+// Nothing that is made of sizes and strides wraps from here on.
+void Matcher::check_bounds(const Pair& pair) {
+  const TensorView& view = *pair.view;
+  for (const std::int64_t size : view.shape) {
+    if (size < 0) pair.fail(fmt::format("a negative size in [{}]", fmt::join(view.shape, ", ")));
+  }
+  if (!checked_count(view.shape)) {
+    pair.fail(fmt::format("[{}], more than 2^40 elements", fmt::join(view.shape, ", ")));
+  }
+  if (!view.strides.empty() && !checked_reach(view.shape, view.strides)) {
+    pair.fail(fmt::format("[{}] with strides [{}], which reach over more than 2^40 elements",
+                          fmt::join(view.shape, ", "), fmt::join(view.strides, ", ")));
   }
 }
 
@@ -158,9 +205,13 @@ void Matcher::solve_sizes(const Pair& pair) {
   }
 }
 
-void Matcher::solve_strides(const Pair& pair) {
+// Those of dims of size 1 and 0 say little: they count where no other dim tells. An output lies as
+// its tensor does, whatever its value, which may be an input or a view of one, declares.
+void Matcher::solve_strides(const Pair& pair, bool of_steps) {
+  if (pair.role == "output") return;
   const std::vector<std::int64_t> strides = pair.view->strides_or_dense();
   for (std::size_t d = 0; d < pair.type->strides.size(); ++d) {
+    if ((pair.view->shape[d] > 1) != of_steps) continue;
     if (const auto symbol = pair.type->strides[d].symbol()) {
       result_.sizes.emplace(*symbol, strides[d]);
     }
@@ -196,20 +247,19 @@ void Matcher::check_strides(const Pair& pair) const {
   const TensorView& view = *pair.view;
   if (view.num_elements() == 0) return;
   const std::vector<std::int64_t> strides = view.strides_or_dense();
+  if (pair.role == "output") {
+    if (!folds(view.shape, strides)) return;
+    pair.fail(fmt::format("strides [{}], whose elements overlap", fmt::join(strides, ", ")));
+  }
+  const bool declared = !pair.type->strides.empty();
   for (std::size_t d = 0; d < strides.size(); ++d) {
     if (view.shape[d] == 1) continue;
-    const bool declared = !pair.type->strides.empty();
-    // An output is laid out as its tensor is; an input without strides is row-major.
-    const bool must_be_unit = pair.role == "input" && d + 1 == strides.size();
+    const bool must_be_unit = d + 1 == strides.size();  // one without strides is row-major
     const bool wrong = declared ? strides[d] != eval(pair, pair.type->strides[d])
                                 : must_be_unit && strides[d] != 1;
-    if (wrong) {
-      pair.fail(fmt::format("strides [{}]{}", fmt::join(strides, ", "),
-                            declared ? "" : ", where the last must be 1"));
-    }
-    if (pair.role == "output" && strides[d] == 0) {
-      pair.fail(fmt::format("strides [{}], whose elements overlap", fmt::join(strides, ", ")));
-    }
+    if (!wrong) continue;
+    pair.fail(fmt::format("strides [{}]{}", fmt::join(strides, ", "),
+                          declared ? "" : ", where the last must be 1"));
   }
 }
 

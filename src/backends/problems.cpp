@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "backends/overlaps.h"
+#include "base/strided.h"
 #include "codegen/problem_views.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
@@ -101,21 +103,30 @@ void match_scalars(const ir::Graph& graph, const Problems& problems, ProblemArra
   }
 }
 
-TensorView view_of(const ir::TensorType& type, const ProblemArrays& problems, ir::ValueId value,
-                   std::int64_t i, const Sizes& sizes, DeviceKind device) {
+TensorView view_of(std::string_view name, const ir::TensorType& type, const ProblemArrays& problems,
+                   ir::ValueId value, std::int64_t i, const Sizes& sizes, DeviceKind device) {
   const ProblemArrays::Tensor& arrays = problems.tensors[static_cast<std::size_t>(value)];
   TensorView view;
   view.data = const_cast<void*>(arrays.data[i]);
   view.dtype = type.dtype;
   view.device = device;
   view.shape = ir::eval(type.shape, sizes);
-  view.strides =
-      type.strides.empty() ? TensorView::dense_strides(view.shape) : ir::eval(type.strides, sizes);
+  view.strides = type.strides.empty() ? TensorView::dense_strides(view.shape)
+                                      : ir::eval_strides(type.strides, type.shape, sizes);
   if (arrays.row_strides == nullptr) return view;
   std::int64_t stride = arrays.row_strides[i];
+  const std::span<const std::int64_t> leading(view.shape.data(), view.shape.size() - 1);
+  const bool steps = std::ranges::any_of(leading, [](std::int64_t size) { return size > 1; });
+  if (steps && (stride < view.shape.back() || stride > kMaxElements)) {
+    throw ArgumentError(
+        fmt::format("'{}' has rows of {} elements: expected a row stride of that "
+                    "to 2^40, got {}",
+                    name, view.shape.back(), stride));
+  }
   for (std::size_t d = view.shape.size() - 1; d-- > 0;) {
     view.strides[d] = stride;
-    stride *= view.shape[d];
+    const bool wraps = __builtin_mul_overflow(stride, view.shape[d], &stride);
+    if (wraps) throw ArgumentError(fmt::format("'{}' reaches over more than 2^40 elements", name));
   }
   return view;
 }
@@ -125,10 +136,7 @@ Sizes sizes_of(const ProblemArrays& problems, std::int64_t i) {
   const std::size_t width = problems.symbols.size();
   for (std::size_t s = 0; s < width; ++s) {
     const std::int64_t size = problems.sizes[static_cast<std::size_t>(i) * width + s];
-    if (size < 0) {
-      throw ArgumentError(
-          fmt::format("expected a size of at least 0 for {}, got {}", problems.symbols[s], size));
-    }
+    check_size(problems.symbols[s], size);
     sizes[problems.symbols[s]] = size;
   }
   return sizes;
@@ -143,7 +151,7 @@ codegen::Bound bound_problem(const plan::Plan& plan, const ProblemArrays& proble
     ir::TensorType type = graph[slot.value].type;
     if (graph[slot.value].op != ir::Op::input) type.strides.clear();
     tensors.emplace_back(std::string(slot.name),
-                         view_of(type, problems, slot.value, i, sizes, device));
+                         view_of(slot.name, type, problems, slot.value, i, sizes, device));
   }
   for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
     if (graph.nodes[id].op != ir::Op::scalar) continue;
@@ -190,8 +198,8 @@ codegen::Bound bind_stand_ins(const plan::Plan& plan, Sizes sizes, DeviceKind de
   std::vector<Binding> tensors;
   const auto add = [&](const std::string& name, const ir::TensorType& type,
                        const ir::Shape& strides) {
-    TensorView view{stand_in_address(), type.dtype, ir::eval(type.shape, sizes),
-                    ir::eval(strides, sizes), device};
+    TensorView view{stand_in_address(), type.dtype, ir::eval(type.shape, sizes), {}, device};
+    if (!strides.empty()) view.strides = ir::eval_strides(strides, type.shape, sizes);
     tensors.emplace_back(name, std::move(view));
   };
   for (const ir::Node& node : plan.graph.nodes) {
@@ -211,6 +219,7 @@ void run_one_by_one(const Executable& executable, const ProblemArrays& problems,
     all.push_back(std::make_shared<const codegen::Bound>(
         bind_problem(executable.plan(), problems, i, device)));
   }
+  check_overlaps(executable.plan(), all);
   for (const auto& bound : all) executable.run(bound, stream);
 }
 

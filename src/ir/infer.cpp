@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "epifuse/error.h"
+#include "epifuse/tensor.h"
 #include "ir/graph.h"
 #include "ir/infer_views.h"
 #include "ir/text.h"
@@ -12,8 +13,6 @@
 
 namespace epifuse::ir {
 namespace {
-
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 
 bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
 
@@ -56,13 +55,13 @@ void check_shape(const Node& node, const Shape& shape) {
   Dim num_elements = 1;
   for (const Dim& dim : shape) {
     const std::optional<std::int64_t> size = dim.constant();
-    if (size && (*size < 0 || *size > kMaxSize)) {
+    if (size && (*size < 0 || *size > kMaxElements)) {
       throw GraphError(
           fmt::format("{} expects sizes from 0 to 2^40, got {}", name(node.op), print(shape)));
     }
     if (!size || num_elements.is(0)) continue;
     num_elements = num_elements * dim;
-    if (*num_elements.constant() > kMaxSize) {
+    if (*num_elements.constant() > kMaxElements) {
       throw GraphError(fmt::format("{} expects a shape of at most 2^40 elements, got {}",
                                    name(node.op), print(shape)));
     }
@@ -77,7 +76,7 @@ TensorType infer_input(const Node& node) {
   }
   for (const Dim& stride : type.strides) {
     const std::optional<std::int64_t> value = stride.constant();
-    if (value && (*value < 0 || *value > kMaxSize)) {
+    if (value && (*value < 0 || *value > kMaxElements)) {
       throw GraphError(
           fmt::format("input {} expects strides from 0 to 2^40, got {}", node.name, stride.str()));
     }

@@ -1,13 +1,16 @@
 // What is known of a value's memory layout before any tensor is bound, and exactly once all are.
 #include "ir/views.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/strided.h"
 #include "epifuse/error.h"
 #include "ir/reshape.h"
+#include "ir/text.h"
 
 namespace epifuse::ir {
 namespace {
@@ -116,8 +119,9 @@ Layout resolve_slice(const Node& view, const Layout& from, const Sizes& sizes) {
       throw ArgumentError(fmt::format("slice '{}' takes {}:{} of dim {}, which has size {}",
                                       view.name, start, stop, d, from.shape[d]));
     }
-    to.shape.push_back((stop - start + range.step - 1) / range.step);
-    to.strides.push_back(from.strides[d] * range.step);
+    const std::int64_t length = stop - start, size = length / range.step;
+    to.shape.push_back(size + (length % range.step != 0 ? 1 : 0));
+    to.strides.push_back(to.shape.back() > 1 ? from.strides[d] * range.step : from.strides[d]);
     if (start < from.shape[d]) to.offset += start * from.strides[d];
   }
   return to;
@@ -271,6 +275,25 @@ std::vector<std::int64_t> eval(const Shape& shape, const Sizes& sizes) {
     if (result.back() < 0) {
       throw ArgumentError(fmt::format("size {} is negative: {}", dim.str(), result.back()));
     }
+  }
+  if (!checked_count(result)) {
+    throw ArgumentError(
+        fmt::format("expected a shape of at most 2^40 elements, got {}, which is "
+                    "[{}]",
+                    print(shape), fmt::join(result, ", ")));
+  }
+  return result;
+}
+
+std::vector<std::int64_t> eval_strides(const Shape& strides, const Shape& shape,
+                                       const Sizes& sizes) {
+  std::vector<std::int64_t> result;
+  for (const Dim& stride : strides) result.push_back(stride.eval(sizes));
+  const std::vector<std::int64_t> extents = eval(shape, sizes);
+  if (!checked_reach(extents, result)) {
+    throw ArgumentError(fmt::format(
+        "expected strides that reach over at most 2^40 elements, got {}, which is [{}], of [{}]",
+        print(strides), fmt::join(result, ", "), fmt::join(extents, ", ")));
   }
   return result;
 }

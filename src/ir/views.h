@@ -54,6 +54,11 @@ struct Layout {
 std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& storage,
                               const Sizes& sizes);
 
+// A shape at these sizes. Throws ArgumentError for a negative size and for more elements than
+// kMaxElements, so that nothing that is made of the result wraps.
 std::vector<std::int64_t> eval(const Shape& shape, const Sizes& sizes);
+// The strides of such a shape. Throws ArgumentError where they reach over more than kMaxElements.
+std::vector<std::int64_t> eval_strides(const Shape& strides, const Shape& shape,
+                                       const Sizes& sizes);
 
 }  // namespace epifuse::ir

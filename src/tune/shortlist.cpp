@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "epifuse/error.h"
+
 namespace epifuse::tune {
 namespace {
 
@@ -62,7 +64,11 @@ class Losses {
 
 codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const Sizes& sizes) {
   codegen::GemmSizes out;
-  for (const Dim& dim : gemm.batch) out.batch *= dim.eval(sizes);
+  for (const Dim& dim : gemm.batch) {
+    if (__builtin_mul_overflow(out.batch, dim.eval(sizes), &out.batch)) {
+      throw ArgumentError("expected a batch of at most 2^40 products, got more than 64 bits hold");
+    }
+  }
   out.m = gemm.m.eval(sizes);
   out.n = gemm.n.eval(sizes);
   out.k = gemm.k.eval(sizes);

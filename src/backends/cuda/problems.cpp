@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/problems.h"
+#include "base/strided.h"
 #include "codegen/problem_views.h"
 #include "epifuse/error.h"
 
@@ -97,11 +98,17 @@ codegen::GemmSizes ProblemRunner::sizes_of(const codegen::ProblemArrays& problem
       sizes[symbol] = kUsualSize;
     }
     for (std::size_t s = 0; is_known && s < width; ++s) {
-      sizes[problems.symbols[s]] = problems.host_sizes[static_cast<std::size_t>(i) * width + s];
+      const std::int64_t size = problems.host_sizes[static_cast<std::size_t>(i) * width + s];
+      check_size(problems.symbols[s], size);
+      sizes[problems.symbols[s]] = size;
     }
     const std::array of_this{gemm.m.eval(sizes), gemm.n.eval(sizes), gemm.k.eval(sizes)};
     if (of_this[0] <= 0 || of_this[1] <= 0) continue;
-    for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += of_this[d];
+    for (std::size_t d = 0; d < sums.size(); ++d) {
+      if (__builtin_add_overflow(sums[d], of_this[d], &sums[d])) {
+        throw ArgumentError("the sizes of all problems add up to more than 64 bits hold");
+      }
+    }
     ++count;
   }
   const std::int64_t mean_of = std::max<std::int64_t>(count, 1);

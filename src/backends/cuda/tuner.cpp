@@ -10,6 +10,7 @@
 #include "backends/cuda/memory.h"
 #include "backends/cuda/run_builder.h"
 #include "backends/cuda/timing.h"
+#include "backends/overlaps.h"
 #include "epifuse/error.h"
 #include "plan/epilogue.h"
 #include "tune/rank.h"
@@ -18,30 +19,10 @@ namespace epifuse::cuda {
 namespace {
 
 using codegen::Bound;
-using codegen::BoundTensor;
 
 constexpr int kRounds = 12, kBlocks = 3;
 constexpr double kMostSeconds = 4.0, kBlockSeconds = 0.15;
 constexpr std::size_t kFinalists = 8;  // that run back to back too
-
-// The bytes that a tensor lies in, from the first to behind the last.
-struct Extent {
-  std::uintptr_t begin = 0, end = 0;
-  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
-};
-
-Extent extent(const BoundTensor& tensor, DType dtype) {
-  std::int64_t first = tensor.layout.offset, last = tensor.layout.offset;
-  for (std::size_t d = 0; d < tensor.layout.shape.size(); ++d) {
-    if (tensor.layout.shape[d] == 0) return {};
-    const std::int64_t reach = (tensor.layout.shape[d] - 1) * tensor.layout.strides[d];
-    (reach < 0 ? first : last) += reach;
-  }
-  const auto data = reinterpret_cast<std::uintptr_t>(tensor.data);
-  const auto bytes = static_cast<std::int64_t>(size_bytes(dtype));
-  return {data + static_cast<std::uintptr_t>(first * bytes),
-          data + static_cast<std::uintptr_t>((last + 1) * bytes)};
-}
 
 class Tuner {
  public:
@@ -158,28 +139,12 @@ class Tuner {
   DeviceBuffer workspace_;
 };
 
-void check_aliases(const ir::Graph& graph, const Bound& bound) {
-  const auto extent_of = [&](ir::ValueId id) {
-    return extent(bound.tensors[static_cast<std::size_t>(id)], graph[id].type.dtype);
-  };
-  for (const ir::Output& output : graph.outputs) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      const auto id = static_cast<ir::ValueId>(i);
-      if (graph[id].op != ir::Op::input) continue;
-      if (!extent_of(output.value).overlaps(extent_of(id))) continue;
-      throw ArgumentError(
-          fmt::format("tuning runs the graph many times, and output '{}' shares memory with input "
-                      "'{}', which would change: bind another output",
-                      output.name, graph[id].name));
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<TunedStep> tune(const Prepared& prepared, LateKernels& late, Context& context,
                             const Bound& bound) {
-  check_aliases(prepared.plan.graph, bound);
+  // The graph runs many times: an output in place would change what later runs read.
+  backends::check_overlaps(prepared.plan, bound, backends::InPlace::refused);
   return Tuner(prepared, late, context, bound).run();
 }
 

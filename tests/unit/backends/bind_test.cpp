@@ -1,10 +1,13 @@
 // Binding: sizes read off tensors, views resolved, and what callers are told when something is off.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "backends/backend.h"
 #include "backends/bind.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
+#include "plan/plan.h"
 #include "tests/common/host_tensor.h"
 
 namespace epifuse::backends {
@@ -101,6 +104,101 @@ TEST_F(Bind, StridesThatDoNotFit) {
   bindings[3] = repeated.bind("y");
   EXPECT_EQ(error_of(kLinear, bindings),
             "output 'y' is declared bf16[M, N]: got strides [0, 1], whose elements overlap");
+}
+
+TEST_F(Bind, SizesThatWrapAreRefusedBeforeAnythingIsCounted) {
+  const std::int64_t huge = std::int64_t{1} << 32;
+  std::vector<std::int64_t> memory(1);
+  TensorView in{memory.data(), DType::f32, {huge, 1}}, row{memory.data(), DType::f32, {1, huge}};
+  TensorView out{nullptr, DType::f32, {huge, huge}};
+  const std::string text = "graph g(x: f32[M, 1], r: f32[1, N]) {\n y = add x, r\n return y\n}";
+  EXPECT_EQ(error_of(text, {{"x", in}, {"r", row}, {"y", out}}),
+            "output 'y' is declared f32[M, N]: got [4294967296, 4294967296], more than 2^40 "
+            "elements");
+  in.shape = {2, 3};
+  in.strides = {std::int64_t{1} << 62, 1};
+  EXPECT_EQ(error_of("graph g(x: f32[M, N]) {\n y = neg x\n return y\n}", {{"x", in}, {"y", in}}),
+            "input 'x' is declared f32[M, N]: got [2, 3] with strides [4611686018427387904, 1], "
+            "which reach over more than 2^40 elements");
+}
+
+// Only `top` lies in memory, but kernels count the elements of h.
+TEST_F(Bind, ValuesThatNobodyStoresMayNotWrapEither) {
+  const std::int64_t huge = std::int64_t{1} << 32;
+  HostTensor one(DType::f32, {1});
+  const TensorView in{one.view().data, DType::f32, {huge, 1}, {0, 1}};
+  const TensorView row{one.view().data, DType::f32, {1, huge}};
+  const TensorView top{one.view().data, DType::f32, {huge, 1}};
+  plan::Plan plan = plan::make_plan(
+      ir::parse("graph g(x: f32[M, 1], w: f32[1, N]) {\n h = matmul x, w\n top = row_max h\n"
+                " return top\n}"),
+      {});
+  const std::vector<Binding> bindings{{"x", in}, {"w", row}, {"top", top}};
+  try {
+    backends::bind(plan, bindings, DeviceKind::cpu);
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_STREQ(error.what(),
+                 "expected a shape of at most 2^40 elements, got [M, N], which is [4294967296, "
+                 "4294967296]");
+  }
+}
+
+TEST_F(Bind, StridesOfSizeOneMayBeAnyNumber) {
+  HostTensor in(DType::f32, {1, 3}), out(DType::f32, {1, 3});
+  TensorView view = in.view();
+  view.strides = {std::numeric_limits<std::int64_t>::max(), 1};
+  plan::Plan plan;
+  plan.graph = ir::parse("graph g(x: f32[M, 3]) {\n y = neg x\n return y\n}");
+  const std::vector<Binding> bindings{{"x", view}, out.bind("y")};
+  const codegen::Bound bound = backends::bind(plan, bindings, DeviceKind::cpu);
+  EXPECT_EQ(bound.tensors[0].layout.strides, (std::vector<std::int64_t>{0, 1}));
+}
+
+TEST_F(Bind, StrideSymbolsAreReadWhereDimsAreSteppedAlong) {
+  HostTensor one(DType::f32, {1, 3}, {99, 1}), two(DType::f32, {2, 3}, {10, 1}),
+      out(DType::f32, {2, 3});
+  const std::string text =
+      "graph g(a: f32[1, N] strides [L, 1], b: f32[M, N] strides [L, 1]) {\n y = add a, b\n"
+      " return y\n}";
+  const std::vector<Binding> bindings{one.bind("a"), two.bind("b"), out.bind("y")};
+  const auto graph = ir::parse(text);
+  EXPECT_EQ(match(graph, bindings, DeviceKind::cpu, Outputs::required).sizes.at("L"), 10);
+}
+
+// The value of `t` is the input with its strides; the tensor that `t` is written to has its own.
+TEST_F(Bind, AnOutputThatIsAnInputDeclaresNoStrides) {
+  HostTensor in(DType::f32, {4, 6}, {1, 5}), out(DType::f32, {4, 6});
+  EXPECT_EQ(error_of("graph g(x: f32[M, N] strides [1, L]) {\n return x as t\n}",
+                     {in.bind("x"), out.bind("t")}),
+            "");
+  EXPECT_EQ(error_of("graph g(x: f32[M, N] strides [1, 5]) {\n return x as t\n}",
+                     {in.bind("x"), out.bind("t")}),
+            "");
+}
+
+TEST_F(Bind, ManyTensorsAreFoundByName) {
+  std::string text = "graph g(";
+  std::vector<Binding> bindings;
+  HostTensor in(DType::f32, {2});
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "x" + std::to_string(i);
+    text += (i == 0 ? "" : ", ") + name + ": f32[N]";
+    bindings.push_back(in.bind(name));
+  }
+  text += ") {\n y = neg x7\n return y\n}";
+  HostTensor out(DType::f32, {2});
+  bindings.push_back(out.bind("y"));
+  EXPECT_EQ(error_of(text, bindings), "");
+  bindings.push_back(in.bind("x3"));
+  EXPECT_EQ(error_of(text, bindings), "'x3' is bound twice in one call");
+  bindings.back() = in.bind("z");
+  EXPECT_EQ(error_of(text, bindings),
+            "graph 'g' has no input or output 'z'; it has x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, "
+            "x10, x11, x12, x13, x14, x15, x16, x17, x18, x19 and 21 more");
+  bindings.pop_back();
+  bindings.erase(bindings.begin() + 5);
+  EXPECT_EQ(error_of(text, bindings), "nothing is bound to input 'x5' of graph 'g'");
 }
 
 TEST_F(Bind, OutputsLieAsTheirTensorsDo) {

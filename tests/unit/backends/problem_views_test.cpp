@@ -89,7 +89,9 @@ struct Problem {
       const bool is_input = node.op == ir::Op::input;
       TensorView view{
           address(i), node.type.dtype, ir::eval(node.type.shape, sizes), {}, DeviceKind::cpu};
-      if (is_input && !node.type.strides.empty()) view.strides = ir::eval(node.type.strides, sizes);
+      if (is_input && !node.type.strides.empty()) {
+        view.strides = ir::eval_strides(node.type.strides, node.type.shape, sizes);
+      }
       if (const auto dense = views.dense_row_stride(static_cast<int>(i))) {
         const std::int64_t stride = Calculator(*dense, names).run() + 5;
         names[fmt::format("stride{}", i)] = stride;

@@ -37,5 +37,26 @@ TEST(NumberText, TakesNothingButNumbers) {
   }
 }
 
+TEST(Utf8Text, KeepsWhatIsUtf8AndWritesOtherBytes) {
+  EXPECT_EQ(utf8_text("M\xc3\xbcller \xe2\x82\xac \xf0\x9f\x98\x80", 100),
+            "M\xc3\xbcller \xe2\x82\xac \xf0\x9f\x98\x80");
+  EXPECT_EQ(utf8_text("a\xff"
+                      "b",
+                      100),
+            "a\\xffb");
+  EXPECT_EQ(utf8_text("\xc3", 100), "\\xc3");                    // cut off
+  EXPECT_EQ(utf8_text("\xc0\x80", 100), "\\xc0\\x80");           // longer than need be
+  EXPECT_EQ(utf8_text("\xed\xa0\x80", 100), "\\xed\\xa0\\x80");  // half of a pair of UTF-16
+  EXPECT_EQ(utf8_text("\xf4\x90\x80\x80", 100), "\\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(utf8_text("", 3), "");
+}
+
+TEST(Utf8Text, IsCutBetweenCharacters) {
+  EXPECT_EQ(utf8_text("abcdef", 6), "abcdef");
+  EXPECT_EQ(utf8_text("abcdefg", 6), "abc...");
+  EXPECT_EQ(utf8_text("ab\xe2\x82\xac\xe2\x82\xac", 7), "ab...");
+  EXPECT_EQ(utf8_text(std::string(100, '\xff'), 9), "\\xff...");
+}
+
 }  // namespace
 }  // namespace epifuse

@@ -57,6 +57,22 @@ TEST(CAnswers, FindsFusionsWhoseGraphsAreKernels) {
   EXPECT_EQ(epifuse_fusions(kText, R"({"whole": [["q"]]})", &json), EPIFUSE_BAD_INPUT);
 }
 
+TEST(CAnswers, LikelySizesAreOfSymbolsAndInBounds) {
+  const auto refusal = [](const char* options) -> std::string {
+    char* json = nullptr;
+    EXPECT_EQ(epifuse_fusions(kText, options, &json), EPIFUSE_BAD_INPUT) << options;
+    return epifuse_last_error();
+  };
+  EXPECT_EQ(refusal(R"({"target": "cpu", "likely_sizes": {"M": -5}})"),
+            "expected a size from 0 to 2^40 for M, got -5");
+  EXPECT_EQ(refusal(R"({"target": "cpu", "likely_sizes": {"Q": 5}})"),
+            "likely_sizes: expected size symbols of the graph, got 'Q'");
+  EXPECT_EQ(
+      refusal(R"({"target": "cpu", "likely_sizes": {"M": 18446744073709551615}})"),
+      R"(option 'likely_sizes': expected integers of 64 bits, got {"M":18446744073709551615})");
+  answer(epifuse_fusions, kText, R"({"target": "cpu", "likely_sizes": {"M": 0, "K": 64}})");
+}
+
 TEST(CAnswers, Explains) {
   const nlohmann::json all = answer(epifuse_explain, kText, R"({"target": "cpu"})");
   EXPECT_TRUE(all.contains("runs"));

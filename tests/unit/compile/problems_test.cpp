@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <list>
 #include <random>
 
@@ -180,12 +181,38 @@ TEST(Problems, RowStridesAreForMatrices) {
 TEST(Problems, OneThatIsWrongIsNamedAndNoneRuns) {
   Layers layers({{3, 5, 8}, {4, 4, 4}});
   layers.sizes[4] = -4;
-  EXPECT_EQ(error_of(layers.problems), "problem 1: expected a size of at least 0 for M, got -4");
+  EXPECT_EQ(error_of(layers.problems), "problem 1: expected a size from 0 to 2^40 for M, got -4");
   layers.sizes[4] = 4;
   layers.addresses.front()[1] = nullptr;
   EXPECT_EQ(error_of(layers.problems),
             "problem 1: input 'x' is declared bf16[M, K]: got a null pointer");
   EXPECT_TRUE(std::isnan(layers.y[0]->get(0)));
+}
+
+TEST(Problems, RowsThatFoldAreRefused) {
+  Layers layers({{3, 5, 8}, {4, 4, 4}});
+  layers.row_strides.front()[1] = 3;  // of x, whose rows have 4 elements
+  EXPECT_EQ(error_of(layers.problems),
+            "problem 1: 'x' has rows of 4 elements: expected a row stride of that to 2^40, got 3");
+  layers.row_strides.front()[1] = std::numeric_limits<std::int64_t>::max();
+  EXPECT_NE(error_of(layers.problems), "");
+}
+
+TEST(Problems, MemoryIsShared) {
+  Layers layers({{3, 5, 8}, {3, 5, 8}});
+  std::vector<const void*>& y = layers.addresses.back();
+  const void* own = y[1];
+  const std::vector<const void*>& residuals = *std::next(layers.addresses.begin(), 3);
+  y[1] = y[0];
+  EXPECT_EQ(error_of(layers.problems),
+            "output 'y' of problem 1 shares memory with output 'y' of problem 0: expected memory "
+            "of its own");
+  y[1] = residuals[0];  // the residual of another problem
+  EXPECT_NE(error_of(layers.problems).find("input 'r' of problem 0"), std::string::npos);
+  y[1] = residuals[1];  // its own, in place
+  EXPECT_EQ(error_of(layers.problems), "");
+  y[1] = own;
+  EXPECT_EQ(error_of(layers.problems), "");
 }
 
 TEST(Problems, ExplainsHowTheyRun) {

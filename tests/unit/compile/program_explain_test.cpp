@@ -30,6 +30,15 @@ TEST(ProgramExplain, NamesTheKernelThatTheseSizesAskFor) {
   EXPECT_EQ(explain({{"M", 17}, {"N", 128}, {"K", 72}}, hopper).find(kOff), std::string::npos);
 }
 
+TEST(ProgramExplain, SizesAreInBounds) {
+  const Program program = compile(Graph::parse(kText), Target::cpu());
+  for (const std::int64_t size : {std::int64_t{-1}, kMaxElements + 1}) {
+    EXPECT_THROW(program.explain({{"M", size}}), ArgumentError);
+    EXPECT_THROW(program.explain_json({{"M", size}}), ArgumentError);
+  }
+  program.explain({{"M", 1 << 20}});
+}
+
 TEST(ProgramExplain, TheCpuSplitsNothing) {
   EXPECT_EQ(explain({{"M", 17}, {"N", 127}, {"K", 70}}, Target::cpu()).find(kSplit),
             std::string::npos);

@@ -62,8 +62,9 @@ class Case {
 
   codegen::BoundTensor memory(std::size_t id, const ir::TensorType& type) const {
     std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
-    std::vector<std::int64_t> strides = type.strides.empty() ? TensorView::dense_strides(shape)
-                                                             : ir::eval(type.strides, bound_.sizes);
+    std::vector<std::int64_t> strides =
+        type.strides.empty() ? TensorView::dense_strides(shape)
+                             : ir::eval_strides(type.strides, type.shape, bound_.sizes);
     return fake(id, std::move(shape), std::move(strides));
   }
 

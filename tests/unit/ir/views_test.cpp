@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -107,6 +108,25 @@ TEST(Resolve, SlicesOutOfBoundsAreErrors) {
   } catch (const ArgumentError& error) {
     EXPECT_STREQ(error.what(), "slice 't1' takes 0:4 of dim 0, which has size 3");
   }
+}
+
+TEST(Resolve, SlicesOfHugeStepsHaveTheirFirstElement) {
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  SmallGraph g;
+  const ValueId x = g.input("x", DType::f32, {10, 7});
+  const ValueId s = g.slice(x, {{0, 10, kHuge}, {1, 7, kHuge}});
+  EXPECT_EQ(g.graph[s].type.shape, (Shape{1, 1}));
+  EXPECT_EQ(resolve(g.graph, s, {0, {10, 7}, {7, 1}}, {{"N", 7}}), (Layout{1, {1, 1}, {7, 1}}));
+}
+
+TEST(Eval, RefusesShapesThatWrap) {
+  const Sizes sizes{{"M", std::int64_t{1} << 32}, {"N", std::int64_t{1} << 32}, {"B", 0}};
+  EXPECT_THROW(eval({kM, kN}, sizes), ArgumentError);
+  EXPECT_THROW(eval({kB, kM, kN}, sizes), ArgumentError);  // strides of it would
+  EXPECT_THROW(eval({kM * 512}, sizes), ArgumentError);
+  EXPECT_EQ(eval({kB, kM}, sizes), (Ints{0, std::int64_t{1} << 32}));
+  EXPECT_THROW(eval_strides({kM, 1}, {kN, 2}, sizes), ArgumentError);
+  EXPECT_EQ(eval_strides({kM, 1}, {8, 2}, sizes), (Ints{std::int64_t{1} << 32, 1}));
 }
 
 TEST(Eval, RefusesNegativeSizes) {
