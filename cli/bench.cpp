@@ -8,11 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/cuda/device.h"
+#include "base/printable.h"
 #include "bench_grid.h"
 #include "bench_host.h"
 #include "bench_options.h"
 #include "bench_sweep.h"
 #include "command.h"
+#include "output.h"
 #include "report.h"
 
 namespace epifuse::cli {
@@ -56,14 +58,14 @@ int measure(const BenchOptions& options) {
     for (const std::string& wrong : measured.wrong) fmt::print(stderr, "{}\n", wrong);
     all_right = all_right && measured.wrong.empty();
   }
-  if (options.json) fmt::print("{}\n", all.dump(2));
+  if (options.json) print_json(all);
   return all_right ? kOk : kCheckFailed;
 }
 
 int report(const BenchOptions& options) {
   const std::string rows = options.results.empty() ? "bench/results/h200.json" : options.results;
   write_report(rows, options.report);
-  fmt::print("{}: made from {}\n", options.report, rows);
+  fmt::print("{}: made from {}\n", printable(options.report), printable(rows));
   return kOk;
 }
 
@@ -109,10 +111,13 @@ std::function<int()> define_bench(CLI::App& app) {
                "Time every config of the kernel family, and judge the one that its model chooses");
   app.add_flag("--tune", options->tune,
                "Measure all kernels at each point first, and keep the choice on disk");
-  app.add_option("--rounds", options->rounds, "Interleaved rounds a point (30; --sweep: 8)");
+  app.add_option("--rounds", options->rounds, "Interleaved rounds a point (30; --sweep: 8)")
+      ->check(CLI::Range(1, 1'000'000));
   app.add_option("--sustained", options->sustained_seconds,
-                 "Seconds a back-to-back block (0.8; --sweep: 0.3); 0: none");
-  app.add_option("--blocks", options->blocks, "Blocks of each contender (3; --sweep: 1)");
+                 "Seconds a back-to-back block (0.8; --sweep: 0.3); 0: none")
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_option("--blocks", options->blocks, "Blocks of each contender (3; --sweep: 1)")
+      ->check(CLI::Range(1, 1000));
   app.add_option("--results", options->results,
                  "Folder whose <device>.json (--sweep: sweep_<device>.json) takes the rows; for "
                  "--report the file to read (bench/results/h200.json)");

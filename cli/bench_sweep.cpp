@@ -18,6 +18,7 @@
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
+#include "output.h"
 #include "passes/pipeline.h"
 #include "point_tensors.h"
 #include "sweep_check.h"
@@ -254,7 +255,11 @@ int Sweep::run() {
                       fmt::format("sweep_{}.json", file_stem(about.device)),
                   rows);
   }
-  fmt::print("{}", options_.json ? rows.dump(2) + "\n" : describe(outcomes));
+  if (options_.json) {
+    print_json(rows);
+  } else {
+    fmt::print("{}", describe(outcomes));
+  }
   return all_right ? kOk : kCheckFailed;
 }
 

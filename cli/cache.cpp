@@ -7,6 +7,7 @@
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
+#include "output.h"
 #include "tune/store.h"
 
 namespace epifuse::cli {
@@ -68,7 +69,7 @@ nlohmann::json list(const std::vector<Entry>& entries) {
 int clear(const Cache& cache, const Options& options) {
   const std::size_t kernels = cache.kernels.clear(), choices = cache.choices.clear();
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"removed", kernels}, {"removed_choices", choices}}.dump(2));
+    print_json(nlohmann::json{{"removed", kernels}, {"removed_choices", choices}});
   } else {
     fmt::print("removed {} kernels and {} tuned choices from {}\n", kernels, choices,
                cache.kernels.folder().string());
@@ -92,7 +93,7 @@ int run(const Options& options) {
                              {"corrupt", sum.corrupt},
                              {"entries", list(kernels)},
                              {"choices", list(choices)}};
-    fmt::print("{}\n", out.dump(2));
+    print_json(out);
   } else {
     if (options.action == "list") {
       for (const auto& entry : kernels) {

@@ -14,6 +14,7 @@ enum ExitCode : int {
   kBadInput = 2,      // arguments, files or graphs that do not fit
   kUnavailable = 3,   // something this machine lacks
   kDeviceFailed = 4,  // the compiler or the device failed
+  kOutputLost = 5,    // standard output could not be written
   kInternal = 70,     // a bug of epifuse
 };
 

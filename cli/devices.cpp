@@ -11,6 +11,7 @@
 #include "command.h"
 #include "epifuse/program.h"
 #include "jit/jit.h"
+#include "output.h"
 
 namespace epifuse::cli {
 namespace {
@@ -79,7 +80,7 @@ std::function<int()> define_devices(CLI::App& app) {
   return [json] {
     const nlohmann::json all = describe();
     if (*json) {
-      fmt::print("{}\n", all.dump(2));
+      print_json(all);
     } else {
       print_text(all);
     }

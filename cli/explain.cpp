@@ -1,10 +1,11 @@
 // `epifuse explain`: the plan of a graph as a target runs it.
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <memory>
 
 #include "command.h"
+#include "failure.h"
 #include "ir/text.h"
 #include "options.h"
 #include "passes/pipeline.h"
@@ -27,18 +28,24 @@ void print_passes(const Graph& graph, const CompileOptions& options) {
                   });
 }
 
+void explain(const std::string& file, const Target& target, const Options& options) {
+  const Graph graph = load_graph(file);
+  if (options.passes) print_passes(graph, options.graph.compile_options());
+  const Program program = compile(graph, target, options.graph.compile_options());
+  const Sizes sizes = options.graph.sizes();
+  const std::string text = options.json ? program.explain_json(sizes, options.machine) + "\n"
+                                        : program.explain(sizes, options.machine);
+  fmt::print("{}", text);
+}
+
 int run(const Options& options) {
+  const Target target = Target::parse(options.graph.target);
+  int code = kOk;
   for (const std::string& file : options.graph.files()) {
-    const Graph graph = load_graph(file);
-    if (options.passes) print_passes(graph, options.graph.compile_options());
-    const Program program =
-        compile(graph, Target::parse(options.graph.target), options.graph.compile_options());
-    const Sizes sizes = options.graph.sizes();
-    const std::string text = options.json ? program.explain_json(sizes, options.machine) + "\n"
-                                          : program.explain(sizes, options.machine);
-    std::fputs(text.c_str(), stdout);
+    const auto failure = attempt([&] { explain(file, target, options); });
+    if (failure) code = std::max<int>(code, failure->code);
   }
-  return kOk;
+  return code;
 }
 
 }  // namespace

@@ -10,11 +10,14 @@
 
 #include "backends/cuda/device.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "command.h"
 #include "epifuse/error.h"
+#include "files.h"
 #include "function_table.h"
 #include "op_accuracy.h"
 #include "op_cost.h"
+#include "output.h"
 #include "results.h"
 #include "timing.h"
 
@@ -81,13 +84,13 @@ nlohmann::json measure(const Options& options, const Target& target, const Resul
 }
 
 int write_document(const Options& options) {
-  const auto rows = read_file(options.from);
-  const auto document = read_file(options.document);
-  if (!rows) throw ArgumentError("functions: cannot read " + options.from);
-  if (!document) throw ArgumentError("functions: cannot read " + options.document);
-  const nlohmann::json parsed = nlohmann::json::parse(*rows, nullptr, false);
-  if (!parsed.is_array()) throw ArgumentError(options.from + ": expected a list of result rows");
-  write_file_atomically(options.document, replace_functions(*document, function_markdown(parsed)));
+  const std::string rows = read_input(options.from, kMaxDocumentBytes);
+  const std::string document = read_input(options.document, kMaxDocumentBytes);
+  const nlohmann::json parsed = nlohmann::json::parse(rows, nullptr, false);
+  if (!parsed.is_array()) {
+    throw ArgumentError(printable(options.from) + ": expected a list of result rows");
+  }
+  write_file_atomically(options.document, replace_functions(document, function_markdown(parsed)));
   return kOk;
 }
 
@@ -96,7 +99,7 @@ int run(const Options& options) {
   const Target target = Target::parse(options.target);
   const ResultContext about = context(options, target);
   const nlohmann::json rows = measure(options, target, about);
-  if (options.json) fmt::print("{}\n", rows.dump(2));
+  if (options.json) print_json(rows);
   if (!options.results.empty()) {
     merge_results(std::filesystem::path(options.results) /
                       fmt::format("functions_{}.json", file_stem(about.device)),

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/settings.h"
 #include "command.h"
-#include "epifuse/error.h"
+#include "failure.h"
+#include "output.h"
 
 namespace epifuse::cli {
 namespace {
@@ -37,6 +40,7 @@ Exit codes:
   2  bad input: arguments, files or graphs that do not fit
   3  something this machine lacks: a GPU, a driver, a library
   4  the run-time compiler or the device failed
+  5  standard output could not be written
   70 a bug of epifuse
 
 Environment:
@@ -47,27 +51,23 @@ Environment:
   return text;
 }
 
-int report(const char* what, const std::exception& error, ExitCode code) {
-  std::fputs(fmt::format("epifuse: {}{}\n", what, error.what()).c_str(), stderr);
-  return code;
-}
-
 int run_guarded(const std::function<int()>& action) {
   try {
     return action();
-  } catch (const UnavailableError& error) {
-    return report("", error, kUnavailable);
-  } catch (const CompileError& error) {
-    return report("the run-time compiler refused a kernel: ", error, kDeviceFailed);
-  } catch (const DeviceError& error) {
-    return report("the device failed: ", error, kDeviceFailed);
-  } catch (const InternalError& error) {
-    return report("internal error, please report it: ", error, kInternal);
-  } catch (const Error& error) {
-    return report("", error, kBadInput);
-  } catch (const std::exception& error) {
-    return report("internal error, please report it: ", error, kInternal);
+  } catch (...) {
+    const Failure failure = current_failure();
+    report(failure);
+    return failure.code;
   }
+}
+
+// The help that was asked for, or what is wrong with the arguments.
+int exit_parsing(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, message;
+  const int code = app.exit(error, out, message);
+  std::fputs(out.str().c_str(), stdout);
+  std::fputs(printable_lines(message.str()).c_str(), stderr);
+  return code == 0 ? kOk : kBadInput;
 }
 
 int run_main(int argc, char** argv) {
@@ -83,7 +83,7 @@ int run_main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kBadInput;
+    return exit_parsing(app, error);
   }
   for (const auto& [sub, action] : actions) {
     if (sub->parsed()) return run_guarded(action);
@@ -94,4 +94,6 @@ int run_main(int argc, char** argv) {
 }  // namespace
 }  // namespace epifuse::cli
 
-int main(int argc, char** argv) { return epifuse::cli::run_main(argc, argv); }
+int main(int argc, char** argv) {
+  return epifuse::cli::finish_output(epifuse::cli::run_main(argc, argv));
+}

@@ -1,21 +1,25 @@
 // Tensors in files: NumPy's .npy, or raw bytes.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
-#include <vector>
 
 #include "epifuse/tensor.h"
 
 namespace epifuse::cli {
 
-// Fills `flat` (one dim, all elements in row-major order) from a file. A .npy must have `shape` and
-// a dtype that converts: f2, f4, f8, b1, or u2 holding bf16 bits. Any other name is raw bytes of
-// exactly the tensor's size. Throws ArgumentError: what was expected, what came.
-void read_tensor(const std::string& path, const std::string& input,
-                 const std::vector<std::int64_t>& shape, const TensorView& flat);
+// Fills a tensor from a file. A .npy has its shape, elements in row-major order whatever the
+// tensor's strides are, and a dtype that converts by value: f2, f4, f8 or b1 for floats and bool,
+// i4 or i8 for integers that can hold the values; u2 is the bits of bf16, for bf16 alone. A file of
+// any other name is the memory itself, exactly `memory_bytes` raw bytes. Throws ArgumentError: what
+// was expected, what came.
+void read_tensor(const std::string& path, const std::string& input, const TensorView& view,
+                 std::size_t memory_bytes);
 
-// Writes a host tensor as .npy (bf16 and fp8 as f4). Throws ArgumentError when it cannot.
+// A float32 from a .npy of shape () or from 4 raw bytes. Throws as read_tensor does.
+double read_scalar(const std::string& path, const std::string& input);
+
+// Writes a host tensor as .npy (bf16 and fp8 as f4), whole or not at all. Throws ArgumentError.
 void write_npy(const std::string& path, const TensorView& view);
 
 }  // namespace epifuse::cli

@@ -5,28 +5,51 @@
 #include <charconv>
 #include <set>
 
-#include "base/file.h"
+#include "base/printable.h"
 #include "epifuse/error.h"
+#include "files.h"
 #include "ir/graph.h"
+#include "ir/limits.h"
 
 namespace epifuse::cli {
 namespace {
 
 constexpr std::int64_t kDefaultSize = 512;
 
-bool is_size(const std::string& word) { return word.find('=') != std::string::npos; }
-
-std::pair<std::string, std::int64_t> parse_size(const std::string& word) {
+// Where a word is SYMBOL=INTEGER, the length of SYMBOL; 0: it is a path.
+std::size_t symbol_length(std::string_view word) {
   const std::size_t equals = word.find('=');
-  const std::string digits = word.substr(equals + 1);
+  if (equals == std::string_view::npos || !ir::is_identifier(word.substr(0, equals))) return 0;
+  std::string_view digits = word.substr(equals + 1);
+  if (digits.starts_with('-') || digits.starts_with('+')) digits.remove_prefix(1);
+  const bool integer = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
+  return integer ? equals : 0;
+}
+
+std::pair<std::string, std::int64_t> parse_size(const std::string& word, std::size_t length) {
+  const std::string digits = word.substr(length + 1);
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size();
-  if (!whole || value < 0 || !ir::is_identifier(word.substr(0, equals))) {
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
     throw ArgumentError(
-        fmt::format("sizes: expected SYMBOL=INTEGER such as M=4096, got '{}'", word));
+        fmt::format("sizes: expected 0 to 2^63 - 1, such as M=4096, got '{}'", printable(word)));
   }
-  return {word.substr(0, equals), value};
+  return {word.substr(0, length), value};
+}
+
+// What was perhaps meant by a word with `=` that is no size and no file.
+std::string meant(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  const bool symbol = equals != std::string::npos && ir::is_identifier(word.substr(0, equals));
+  return symbol ? "; as a size it would be SYMBOL=INTEGER, such as M=4096" : "";
+}
+
+std::string read_graph(const std::string& path) {
+  try {
+    return read_input(path, ir::kMaxTextBytes);
+  } catch (const ArgumentError& error) {
+    throw ArgumentError(error.what() + meant(path));
+  }
 }
 
 }  // namespace
@@ -44,7 +67,7 @@ void GraphOptions::add_to(CLI::App& app) {
 std::vector<std::string> GraphOptions::files() const {
   std::vector<std::string> out;
   for (const std::string& word : words) {
-    if (!is_size(word)) out.push_back(word);
+    if (symbol_length(word) == 0) out.push_back(word);
   }
   if (out.empty()) throw ArgumentError("expected a .epi file, got sizes only");
   return out;
@@ -53,7 +76,14 @@ std::vector<std::string> GraphOptions::files() const {
 Sizes GraphOptions::sizes() const {
   Sizes out;
   for (const std::string& word : words) {
-    if (is_size(word)) out.insert(parse_size(word));
+    const std::size_t length = symbol_length(word);
+    if (length == 0) continue;
+    const auto [symbol, size] = parse_size(word, length);
+    const auto [place, is_new] = out.emplace(symbol, size);
+    if (!is_new) {
+      throw ArgumentError(fmt::format("sizes: expected {} once, got {} and {}", printable(symbol),
+                                      place->second, size));
+    }
   }
   return out;
 }
@@ -68,12 +98,14 @@ CompileOptions GraphOptions::compile_options() const {
 }
 
 Graph load_graph(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text) throw ArgumentError(fmt::format("{}: cannot be read", path));
+  const std::string text = read_graph(path);
   try {
-    return Graph::parse(*text);
+    return Graph::parse(text);
   } catch (const ParseError& error) {
-    throw ParseError(fmt::format("{}: {}", path, error.what()), error.line, error.column);
+    throw ParseError(fmt::format("{}: {}", printable(path), error.what()), error.line,
+                     error.column);
+  } catch (const GraphError& error) {
+    throw GraphError(fmt::format("{}: {}", printable(path), error.what()));
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,18 +13,21 @@ namespace epifuse::cli {
 
 // What to compile and how: `FILE... SYMBOL=SIZE... --target --numerics`.
 struct GraphOptions {
-  std::vector<std::string> words;  // files and sizes, in any order
+  std::vector<std::string>
+      words;  // files and sizes, in any order; M=4096 is a size, M=a.epi a file
   std::string target = "auto";
   std::string numerics = "fast";
   bool tf32 = false;
 
   void add_to(CLI::App& app);
   std::vector<std::string> files() const;  // ArgumentError when there is none
-  Sizes sizes() const;                     // ArgumentError on anything but SYMBOL=INTEGER
+  Sizes sizes()
+      const;  // ArgumentError on a symbol given twice, and an integer below 0 or above 2^63
   CompileOptions compile_options() const;
 };
 
-// The graph in a file; ParseError's text gets the file's name in front.
+// The graph in a file, of which the language's limit is read at most; ParseError's text gets the
+// file's name in front.
 Graph load_graph(const std::string& path);
 
 // The given sizes, plus a default for every symbol of the graph's inputs that has none; sizes that

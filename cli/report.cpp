@@ -6,7 +6,9 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "epifuse/error.h"
+#include "files.h"
 
 namespace epifuse::cli {
 namespace {
@@ -215,11 +217,10 @@ void write_report(const std::filesystem::path& rows_path, const std::filesystem:
     throw ArgumentError(
         fmt::format("expected the page to write, PAGE.md, got '{}'", page.string()));
   }
-  const auto text = read_file(rows_path);
-  if (!text) throw ArgumentError(fmt::format("{}: cannot be read", rows_path.string()));
-  const json rows = json::parse(*text, nullptr, false);
+  const json rows = json::parse(read_input(rows_path, kMaxDocumentBytes), nullptr, false);
   if (!rows.is_array()) {
-    throw ArgumentError(fmt::format("{}: expected a list of result rows", rows_path.string()));
+    throw ArgumentError(
+        fmt::format("{}: expected a list of result rows", printable(rows_path.native())));
   }
   std::filesystem::path plot_path = page;
   plot_path.replace_extension(".svg");

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "epifuse/error.h"
+#include "files.h"
 
 namespace epifuse::cli {
 namespace {
@@ -56,10 +58,11 @@ nlohmann::json to_json(const ResultRow& row, const ResultContext& context) {
 
 void merge_results(const std::filesystem::path& path, const nlohmann::json& rows) {
   nlohmann::json all = nlohmann::json::array();
-  if (const auto text = read_file(path)) {
-    all = nlohmann::json::parse(*text, nullptr, false);
+  if (std::error_code ignored; std::filesystem::exists(path, ignored)) {
+    all = nlohmann::json::parse(read_input(path, kMaxDocumentBytes), nullptr, false);
     if (!all.is_array()) {
-      throw ArgumentError(fmt::format("{}: expected a list of result rows", path.string()));
+      throw ArgumentError(
+          fmt::format("{}: expected a list of result rows", printable(path.native())));
     }
   }
   nlohmann::json merged = nlohmann::json::array();
@@ -82,7 +85,8 @@ void merge_results(const std::filesystem::path& path, const nlohmann::json& rows
   // One row a line, so that differences can be read.
   std::string text = "[\n";
   for (std::size_t i = 0; i < merged.size(); ++i) {
-    text += "  " + merged[i].dump() + (i + 1 < merged.size() ? ",\n" : "\n");
+    text += "  " + merged[i].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+            (i + 1 < merged.size() ? ",\n" : "\n");
   }
   write_file_atomically(path, text + "]\n");
 }

@@ -5,14 +5,20 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "backends/reference/evaluate.h"
+#include "base/printable.h"
 #include "command.h"
 #include "epifuse/error.h"
+#include "failure.h"
+#include "files.h"
 #include "npy.h"
 #include "options.h"
+#include "output.h"
 #include "program_state.h"
 #include "tensors.h"
 #include "timing.h"
@@ -54,9 +60,14 @@ std::map<std::string, std::string> input_files(const std::vector<std::string>& w
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw ArgumentError(fmt::format("--input: expected NAME=FILE, got '{}'", word));
+      throw ArgumentError(fmt::format("--input: expected NAME=FILE, got '{}'", printable(word)));
     }
-    out[word.substr(0, equals)] = word.substr(equals + 1);
+    const auto [place, is_new] = out.emplace(word.substr(0, equals), word.substr(equals + 1));
+    if (!is_new) {
+      throw ArgumentError(fmt::format("--input: expected one file for {}, got {} and {}",
+                                      printable(place->first), printable(place->second),
+                                      printable(word.substr(equals + 1))));
+    }
   }
   return out;
 }
@@ -90,16 +101,18 @@ void time(const Graph& graph, const Program& program, TargetTensors& tensors,
   report.unfused_us = us[1];
 }
 
-void save_outputs(const std::string& folder, const std::string& graph_name, const Graph& graph,
-                  const HostTensors& host) {
-  std::filesystem::create_directories(folder);
+std::string saved_name(const Graph& graph, const ir::Output& output) {
+  return fmt::format("{}.{}.npy", graph.ir().name, output.name);
+}
+
+void save_outputs(const std::string& folder, const Graph& graph, const HostTensors& host) {
   for (const ir::Output& output : graph.ir().outputs) {
-    write_npy(fmt::format("{}/{}.{}.npy", folder, graph_name, output.name), host.view(output.name));
+    write_npy((std::filesystem::path(folder) / saved_name(graph, output)).string(),
+              host.view(output.name));
   }
 }
 
-Report run_file(const std::string& file, const Options& options) {
-  const Graph graph = load_graph(file);
+Report run_graph(const std::string& file, const Graph& graph, const Options& options) {
   const Target target = Target::parse(options.graph.target);
   Report report{file, graph.ir().name, target.arch, options.graph.numerics};
   report.sizes = complete_sizes(graph, options.graph.sizes());
@@ -131,7 +144,7 @@ Report run_file(const std::string& file, const Options& options) {
     program->run(tensors.bindings());
     tensors.fetch_outputs();
   }
-  if (!options.save.empty()) save_outputs(options.save, report.graph, graph, host);
+  if (!options.save.empty()) save_outputs(options.save, graph, host);
   if (options.time) time(graph, *program, tensors, options, report);
   return report;
 }
@@ -218,25 +231,78 @@ nlohmann::json to_json(const Report& report) {
   return out;
 }
 
-int run(const Options& options) {
-  std::vector<Report> reports;
-  nlohmann::json all = nlohmann::json::array();
+// One of the files: what became of it.
+struct Job {
+  std::string file;
+  std::optional<Graph> graph;
+  std::optional<Report> report;
+  std::optional<Failure> failure;
+};
+
+nlohmann::json to_json(const Job& job) {
+  if (job.report) return to_json(*job.report);
+  return {{"file", job.file}, {"ok", false}, {"error", job.failure->message}};
+}
+
+std::vector<Job> load_jobs(const Options& options) {
+  std::vector<Job> jobs;
   for (const std::string& file : options.graph.files()) {
-    reports.push_back(run_file(file, options));
-    if (options.json) {
-      all.push_back(to_json(reports.back()));
-    } else {
-      print_report(reports.back());
+    Job& job = jobs.emplace_back();
+    job.file = file;
+    job.failure = attempt([&] { job.graph = load_graph(file); });
+  }
+  return jobs;
+}
+
+// Before anything runs: the folder can be written in, and no output would replace another.
+void prepare_saving(const std::string& folder, const std::vector<Job>& jobs) {
+  make_output_folder(folder);
+  const OutputFile probe(std::filesystem::path(folder) / "output.npy");  // nothing of it stays
+  std::map<std::string, const Job*> writers;
+  for (const Job& job : jobs) {
+    if (!job.graph) continue;
+    for (const ir::Output& output : job.graph->ir().outputs) {
+      const auto [place, is_new] = writers.emplace(saved_name(*job.graph, output), &job);
+      if (is_new) continue;
+      throw ArgumentError(
+          fmt::format("--save: {} and {} would both write {}: expected graphs of different names",
+                      printable(place->second->file), printable(job.file), place->first));
     }
   }
+}
+
+int exit_code(const std::vector<Job>& jobs) {
+  int code = kOk;
+  for (const Job& job : jobs) {
+    code = std::max<int>(code, job.failure        ? job.failure->code
+                               : job.report->ok() ? kOk
+                                                  : kCheckFailed);
+  }
+  return code;
+}
+
+int run(const Options& options) {
+  Target::parse(options.graph.target);  // what is wrong with the arguments is said once
+  options.graph.sizes();
+  input_files(options.inputs);
+  std::vector<Job> jobs = load_jobs(options);
+  if (!options.save.empty()) prepare_saving(options.save, jobs);
+  nlohmann::json all = nlohmann::json::array();
+  std::vector<Report> reports;
+  for (Job& job : jobs) {
+    if (job.graph) {
+      job.failure = attempt([&] { job.report = run_graph(job.file, *job.graph, options); });
+    }
+    if (job.report && !options.json) print_report(*job.report);
+    if (job.report) reports.push_back(*job.report);
+    all.push_back(to_json(job));
+  }
   if (options.json) {
-    fmt::print("{}\n", all.dump(2));
+    print_json(all);
   } else if (reports.size() > 1) {
     print_table(reports);
   }
-  return std::all_of(reports.begin(), reports.end(), [](const Report& r) { return r.ok(); })
-             ? kOk
-             : kCheckFailed;
+  return exit_code(jobs);
 }
 
 }  // namespace
@@ -244,18 +310,27 @@ int run(const Options& options) {
 std::function<int()> define_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->graph.add_to(app);
-  app.add_option("--input", options->inputs, "NAME=FILE: an input from .npy or raw bytes");
+  app.add_option("--input", options->inputs,
+                 "NAME=FILE: an input or scalar from .npy or raw bytes");
   app.add_option("--seed", options->seed, "Of the random inputs")->capture_default_str();
   app.add_option("--save", options->save, "Folder for the outputs, as GRAPH.OUTPUT.npy");
-  app.add_option("--rounds", options->rounds, "Timed rounds, at most")->capture_default_str();
-  app.add_option("--seconds", options->seconds, "Time for timing, about")->capture_default_str();
+  app.add_option("--rounds", options->rounds, "Timed rounds, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--seconds", options->seconds, "Time for timing, about")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 86'400.0));
   app.add_flag("--tune", options->tune,
                "Measure all kernels for these tensors first, and keep the choice on disk");
   app.add_flag("!--no-check", options->check, "Do not check against float64");
   app.add_flag("!--no-time", options->time, "Do not time");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
-      "Symbols without a size are 512. Exit code 1 when a result is outside its bound.\n"
+      "Symbols without a size are 512. Exit code 1 when a result is outside its bound; of several\n"
+      "files each is run, also behind one that fails, and the largest code is taken.\n"
+      "A word such as M=4096 is a size, any other with = is a file. A .npy holds f2, f4, f8 or "
+      "b1,\n"
+      "i4 or i8 for integers, or u2 with the bits of bf16; any other file is the memory itself.\n"
       "Examples:\n"
       "  epifuse run examples/ffn_down.epi M=4096\n"
       "  epifuse run examples/*.epi M=512 B=4 --target cpu\n"

@@ -1,16 +1,18 @@
 #include "tensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
-#include <set>
 
 #include "backends/cuda/memory.h"
 #include "base/float_types.h"
 #include "base/parallel.h"
+#include "base/printable.h"
 #include "epifuse/error.h"
 #include "ir/integers.h"
 #include "ir/views.h"
@@ -62,15 +64,64 @@ std::map<ir::ValueId, Dim> weights(const ir::Graph& graph) {
   return out;
 }
 
-// Elements that memory must hold for a tensor of this shape and these strides.
-std::int64_t span_elements(const std::vector<std::int64_t>& shape,
-                           const std::vector<std::int64_t>& strides) {
-  std::int64_t last = 0;
+// Bytes of memory that a tensor needs; empty strides are dense ones. Throws ArgumentError where 64
+// bits cannot count them.
+std::int64_t span_bytes(const std::string& tensor, const ir::TensorType& type, const Sizes& sizes) {
+  const std::vector<std::int64_t> shape = ir::eval(type.shape, sizes);
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  const std::vector<std::int64_t> strides = type.strides.empty()
+                                                ? std::vector<std::int64_t>()
+                                                : ir::eval_strides(type.strides, type.shape, sizes);
+  std::int64_t elements = 1, bytes = 0;
+  bool overflows = false;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return 0;
-    last += (shape[i] - 1) * strides[i];
+    if (strides.empty()) {
+      overflows |= __builtin_mul_overflow(elements, shape[i], &elements);
+      continue;
+    }
+    std::int64_t step = 0;
+    overflows |= __builtin_mul_overflow(shape[i] - 1, strides[i], &step);
+    overflows |= __builtin_add_overflow(elements, step, &elements);
   }
-  return last + 1;
+  overflows |= __builtin_mul_overflow(elements, size_bytes(type.dtype), &bytes);
+  if (overflows) {
+    throw ArgumentError(
+        fmt::format("{}: a tensor of sizes [{}] is too large", tensor, fmt::join(shape, ", ")));
+  }
+  return bytes;
+}
+
+// Refuses what this machine cannot hold: Linux would grant the memory, and kill the process later.
+void check_memory(const ir::Graph& graph, const Sizes& sizes) {
+  std::int64_t bytes = 0;
+  bool overflows = false;
+  const auto add = [&](const std::string& tensor, const ir::TensorType& type) {
+    overflows |= __builtin_add_overflow(bytes, span_bytes(tensor, type, sizes), &bytes);
+  };
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op == ir::Op::input) add(node.name, node.type);
+  }
+  for (const ir::Output& output : graph.outputs) {
+    const ir::TensorType& type = graph[output.value].type;
+    add(output.name, {type.dtype, type.shape, {}});  // outputs are dense
+  }
+  const std::int64_t available = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
+  if (!overflows && bytes <= available) return;
+  throw ArgumentError(
+      fmt::format("graph {}: tensors of these sizes need {} bytes, this machine has {}", graph.name,
+                  overflows ? "over 2^63" : fmt::format("{}", bytes), available));
+}
+
+void check_input_names(const ir::Graph& graph, const InputOptions& options) {
+  for (const auto& [name, path] : options.files) {
+    const bool found =
+        std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
+          return node.name == name && (node.op == ir::Op::input || node.op == ir::Op::scalar);
+        });
+    if (found) continue;
+    throw ArgumentError(fmt::format("--input {}={}: graph {} has no input of that name",
+                                    printable(name), printable(path), graph.name));
+  }
 }
 
 TensorView dense_view(DType dtype, std::vector<std::int64_t> shape, void* data) {
@@ -84,28 +135,25 @@ TensorView dense_view(DType dtype, std::vector<std::int64_t> shape, void* data) 
 }  // namespace
 
 HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const InputOptions& options) {
+  check_input_names(graph, options);
+  check_memory(graph, sizes);
   const auto right = weights(graph);
-  std::set<std::string> used;
   for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
     const ir::Node& node = graph.nodes[id];
-    used.insert(node.name);
+    const auto file = options.files.find(node.name);
     if (node.op == ir::Op::scalar) {
-      bindings_.emplace_back(node.name, kScalarValue);
+      bindings_.emplace_back(node.name, file == options.files.end()
+                                            ? kScalarValue
+                                            : read_scalar(file->second, node.name));
       buffers_.emplace_back();
     }
     if (node.op != ir::Op::input) continue;
     const auto weight = right.find(static_cast<ir::ValueId>(id));
     const double k = weight == right.end() ? 1.0 : static_cast<double>(weight->second.eval(sizes));
     add_input(node, sizes, options, 1.0 / std::sqrt(std::max(k, 1.0)));
-    if (is_integer(node.type.dtype) && !options.files.contains(node.name)) {
+    if (is_integer(node.type.dtype) && file == options.files.end()) {
       fill_integers(bindings_.back().view, ir::use_of_integers(graph, static_cast<ir::ValueId>(id)),
                     sizes, options.seed + buffers_.size());
-    }
-  }
-  for (const auto& [name, path] : options.files) {
-    if (!used.contains(name)) {
-      throw ArgumentError(
-          fmt::format("--input {}={}: graph {} has no input of that name", name, path, graph.name));
     }
   }
   first_output_ = bindings_.size();
@@ -121,23 +169,22 @@ HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const Input
 
 void HostTensors::add_input(const ir::Node& node, const Sizes& sizes, const InputOptions& options,
                             double scale) {
-  const std::vector<std::int64_t> shape = ir::eval(node.type.shape, sizes);
-  std::vector<std::int64_t> strides = TensorView::dense_strides(shape);
-  if (!node.type.strides.empty()) {
-    strides = ir::eval_strides(node.type.strides, node.type.shape, sizes);
-  }
-  const std::int64_t count = span_elements(shape, strides);
-  buffers_.emplace_back(static_cast<std::size_t>(count) * size_bytes(node.type.dtype));
-  TensorView flat = dense_view(node.type.dtype, {count}, buffers_.back().data());
+  const auto bytes = static_cast<std::size_t>(span_bytes(node.name, node.type, sizes));
+  buffers_.emplace_back(bytes);
+  TensorView view =
+      dense_view(node.type.dtype, ir::eval(node.type.shape, sizes), buffers_.back().data());
+  view.strides = node.type.strides.empty()
+                     ? TensorView::dense_strides(view.shape)
+                     : ir::eval_strides(node.type.strides, node.type.shape, sizes);
   const auto file = options.files.find(node.name);
   if (file != options.files.end()) {
-    read_tensor(file->second, node.name, shape, flat);
+    read_tensor(file->second, node.name, view, bytes);
   } else {
-    fill_normal(flat, scale, options.seed + buffers_.size());
+    const auto count = static_cast<std::int64_t>(bytes / size_bytes(node.type.dtype));
+    fill_normal(dense_view(node.type.dtype, {count}, view.data), scale,
+                options.seed + buffers_.size());
   }
-  flat.shape = shape;
-  flat.strides = strides;
-  bindings_.emplace_back(node.name, std::move(flat));
+  bindings_.emplace_back(node.name, std::move(view));
 }
 
 void HostTensors::poison_outputs() {

@@ -14,16 +14,17 @@
 namespace epifuse::cli {
 
 struct InputOptions {
-  std::map<std::string, std::string> files;  // input name -> .npy, or raw bytes of any other name
+  std::map<std::string, std::string> files;  // of an input or scalar -> .npy, or raw bytes
   std::uint64_t seed = 1;
 };
 
 // Host memory for every input and output of a graph. Inputs without a file are normal random
 // numbers; right operands of products are scaled by 1 / sqrt(K), as trained weights are. Outputs
-// are poisoned with NaN bits. Scalars are 0.5.
+// are poisoned with NaN bits. Scalars without a file are 0.5.
 class HostTensors {
  public:
-  // Throws ArgumentError when a file does not fit its input, or names none.
+  // Throws ArgumentError when a file does not fit its input, or names none, and when this machine
+  // cannot hold the tensors.
   HostTensors(const ir::Graph& graph, const Sizes& sizes, const InputOptions& options);
 
   const std::vector<Binding>& bindings() const { return bindings_; }

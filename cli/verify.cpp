@@ -14,6 +14,7 @@
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "options.h"
+#include "output.h"
 #include "random_graph.h"
 #include "tensors.h"
 #include "timing.h"
@@ -148,7 +149,7 @@ int run(const Options& options) {
     }
   }
   if (options.json) {
-    fmt::print("{}\n", to_json(failures, options).dump(2));
+    print_json(to_json(failures, options));
   } else {
     const auto num_failed = static_cast<std::int64_t>(failures.size());
     fmt::print("{} passed, {} failed\n", options.num_graphs - num_failed, num_failed);

@@ -1,0 +1,40 @@
+// Files that the command line reads and writes: bounded, whole, and with a reason when they fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace epifuse::cli {
+
+// Results, documents: files that people keep in a repository.
+constexpr std::size_t kMaxDocumentBytes = std::size_t{256} << 20;
+
+// All bytes of a file of at most `max_bytes`; pipes and devices are read that far. Throws
+// ArgumentError: why it cannot be read, or how large it is.
+std::string read_input(const std::filesystem::path& path, std::size_t max_bytes);
+
+// Makes the folder and its missing parents. Throws ArgumentError.
+void make_output_folder(const std::filesystem::path& folder);
+
+// A file that is written under a temporary name beside `path` and gets its name in keep(). All
+// members throw ArgumentError; without keep() nothing is left.
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  void write(std::string_view bytes);
+  void keep();
+
+ private:
+  [[noreturn]] void fail(int error) const;
+  std::filesystem::path path_;
+  std::string temporary_;
+  std::FILE* file_ = nullptr;
+};
+
+}  // namespace epifuse::cli
