@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
@@ -39,7 +40,7 @@ struct Summary {
 
 void print_entry(const std::string& key, std::uintmax_t bytes, const std::string& what,
                  bool valid) {
-  fmt::print("{}  {:>8} bytes  {}{}\n", key.substr(0, 16), bytes, what,
+  fmt::print("{}  {:>8} bytes  {}{}\n", printable(key.substr(0, 16)), bytes, printable(what),
              valid ? "" : "  CORRUPT (ignored, replaced by the next one)");
 }
 
@@ -72,7 +73,7 @@ int clear(const Cache& cache, const Options& options) {
     print_json(nlohmann::json{{"removed", kernels}, {"removed_choices", choices}});
   } else {
     fmt::print("removed {} kernels and {} tuned choices from {}\n", kernels, choices,
-               cache.kernels.folder().string());
+               printable(cache.kernels.folder().native()));
   }
   return kOk;
 }
@@ -106,7 +107,8 @@ int run(const Options& options) {
       }
     }
     fmt::print("{}: {} kernels, {} tuned choices, {} bytes, {} corrupt\n",
-               cache.kernels.folder().string(), sum.kernels, sum.choices, sum.bytes, sum.corrupt);
+               printable(cache.kernels.folder().native()), sum.kernels, sum.choices, sum.bytes,
+               sum.corrupt);
   }
   const bool good = sum.corrupt == 0 && cache.kernels.is_private();
   return options.action == "verify" && !good ? kCheckFailed : kOk;

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/device.h"
 #include "base/parallel.h"
+#include "base/printable.h"
 #include "codegen/kernel.h"
 #include "command.h"
 #include "epifuse/program.h"
@@ -59,14 +60,15 @@ void print_text(const nlohmann::json& all) {
                arch.empty() ? "no kernels for it yet" : "target " + arch);
   }
   if (all["gpus"].empty()) {
-    fmt::print("gpu    none: {}\n", all["no_gpu_because"].get<std::string>());
+    fmt::print("gpu    none: {}\n", printable_lines(all["no_gpu_because"].get<std::string>()));
   }
   if (all["nvrtc"].contains("path")) {
     fmt::print("nvrtc  {} at {}\n", all["nvrtc"]["version"].get<std::string>(),
-               all["nvrtc"]["path"].get<std::string>());
+               printable(all["nvrtc"]["path"].get<std::string>()));
   } else {
+    const auto places = all["nvrtc"]["looked_in"].get<std::vector<std::string>>();
     fmt::print("nvrtc  none; looked in {}\n",
-               fmt::join(all["nvrtc"]["looked_in"].get<std::vector<std::string>>(), ", "));
+               printable(fmt::format("{}", fmt::join(places, ", ")), kMaxPrintedMessage));
   }
   fmt::print("target {} unless --target says otherwise\n",
              all["default_target"].get<std::string>());
