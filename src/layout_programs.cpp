@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backends/bind.h"
 #include "backends/overlaps.h"
 #include "base/strided.h"
 #include "c_tensors.h"
@@ -284,6 +285,23 @@ void LayoutPrograms::run(CallNumbers numbers, Stream stream) const {
   run_bound(call, stream);
 }
 
+// A program that takes an input to be row-major may see a reshape of it as a view, which padded
+// rows cannot be. One that takes its strides to be any numbers copies.
+template <typename Action>
+void LayoutPrograms::with_copies(Call& call, const Action& action) const {
+  for (;;) {
+    try {
+      return action(find_or_compile(call.layouts));
+    } catch (const backends::NeedsCopy& error) {
+      const auto input = std::ranges::find(inputs_, error.tensor, &Declared::name);
+      if (input == inputs_.end()) throw;
+      Layout& layout = call.layouts[static_cast<std::size_t>(input - inputs_.begin())];
+      if (layout != kRowMajor) throw;
+      layout = static_cast<Layout>(kDeclared | bits(Stride::one, input->sizes.size() - 1));
+    }
+  }
+}
+
 // No program where every output is empty.
 RecentCall LayoutPrograms::bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
                                 std::span<const EpifuseTensor> outputs) const {
@@ -292,12 +310,15 @@ RecentCall LayoutPrograms::bind(CallNumbers numbers, std::span<const EpifuseTens
   check_bounds(inputs_, inputs);
   check_bounds(outputs_, outputs);
   if (std::ranges::all_of(outputs, is_empty)) return {};
-  const Call call = call_on(inputs, outputs);
-  const Program& program = find_or_compile(call.layouts);
-  const plan::Plan& plan = program.state().executable->plan();
-  const RecentCall recent{&program, std::make_shared<const codegen::Bound>(
-                                        backends::bind(plan, call.tensors, target_.kind))};
-  backends::check_overlaps(plan, *recent.bound, backends::InPlace::allowed);
+  Call call = call_on(inputs, outputs);
+  RecentCall recent;
+  with_copies(call, [&](const Program& program) {
+    const plan::Plan& plan = program.state().executable->plan();
+    auto bound =
+        std::make_shared<const codegen::Bound>(backends::bind(plan, call.tensors, target_.kind));
+    backends::check_overlaps(plan, *bound, backends::InPlace::allowed);
+    recent = {&program, std::move(bound)};
+  });
   recent_.add(numbers, recent);
   return recent;
 }
@@ -320,7 +341,7 @@ void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
   if (std::ranges::all_of(outputs, is_empty)) return;
   Call call = call_on(inputs, outputs);
   for (Binding& tensor : call.tensors) tensor.view.data = backends::stand_in_address();
-  find_or_compile(call.layouts).prepare(call.tensors);
+  with_copies(call, [&](const Program& program) { program.prepare(call.tensors); });
 }
 
 const Program* LayoutPrograms::find(std::span<const Layout> layouts) const {

@@ -93,6 +93,10 @@ class LayoutPrograms {
                                                  CallNumbers& numbers);
   void check_sizes(std::span<const Declared> declared, std::span<const EpifuseTensor> tensors,
                    std::span<const EpifuseTensor> inputs) const;
+  // Does `action` with the program for the call, whose layouts become those of a program that
+  // copies where another would fail.
+  template <typename Action>
+  void with_copies(Call& call, const Action& action) const;
   RecentCall bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
                   std::span<const EpifuseTensor> outputs) const;
   const Program* find(std::span<const Layout> layouts) const;

@@ -43,14 +43,13 @@ typedef struct {
   const int64_t* strides; /* in elements, one for each size */
 } EpifuseTensor;
 
-/* A graph that runs on tensors of any strides, 0 and negative ones too. Three things are refused:
-   - an input that the graph reshapes, with strides that cannot express the new shape (as a view in
-     PyTorch or NumPy): it has to be contiguous;
-   - an output with strides by which two of its elements are one;
-   - an output that shares memory with an input or another output. It may be an input itself (the
-     same address, sizes and strides) where the step that writes it reads that input element by
-     element, as a residual, and nothing reads it later. Columns of one buffer that lie between
-     each other share none. */
+/* A graph that runs on tensors of any strides, 0 and negative ones too, but for
+   - views of the integers that rows and groups go by, which have to be views of these strides;
+   - an output with strides by which two of its elements are one: refused;
+   - an output that shares memory with an input or another output: refused. It may be an input
+     itself (the same address, sizes and strides) where the step that writes it reads that input
+     element by element, as a residual, and nothing reads it later. Columns of one buffer that lie
+     between each other share none. */
 typedef struct EpifuseKernel EpifuseKernel;
 
 /* "0.1.0" */

@@ -97,9 +97,11 @@ void resolve_views(const plan::Plan& plan, codegen::Bound& bound) {
     if (layout) {
       tensor = {memory.data, *layout};
     } else if (used[i]) {
-      throw ArgumentError(fmt::format(
-          "'{}' ({}) needs a copy with the strides that '{}' came with: make it contiguous",
-          graph[id].name, ir::print(graph[id].type.shape), graph[root].name));
+      throw NeedsCopy(
+          fmt::format(
+              "'{}' ({}) needs a copy with the strides that '{}' came with: make it contiguous",
+              graph[id].name, ir::print(graph[id].type.shape), graph[root].name),
+          graph[root].name);
     }
   }
 }

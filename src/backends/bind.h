@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/kernel.h"
+#include "epifuse/error.h"
 #include "epifuse/program.h"
 #include "ir/graph.h"
 
@@ -23,6 +26,13 @@ enum class Outputs : std::uint8_t { required, optional };  // whether each must 
 // Throws ArgumentError.
 Matched match(const ir::Graph& graph, std::span<const Binding> tensors, DeviceKind device,
               Outputs outputs);
+
+// Thrown where a tensor came with strides through which a view of it cannot be seen.
+struct NeedsCopy : ArgumentError {
+  NeedsCopy(const std::string& message, std::string tensor_)
+      : ArgumentError(message), tensor(std::move(tensor_)) {}
+  std::string tensor;  // its name in the plan
+};
 
 // Inputs and scalars by ValueId.
 codegen::Bound bind_sources(const ir::Graph& graph, const Matched& matched);

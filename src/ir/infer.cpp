@@ -46,7 +46,8 @@ void check_arity(const Graph& graph, const Node& node) {
   }
 }
 
-// Every size is in 0..2^40, the number of elements too, and the rank in bounds.
+// Every size is in 0..2^40, the number of elements too (sizes of 0 count as 1, for the sake of
+// strides), and the rank in bounds.
 void check_shape(const Node& node, const Shape& shape) {
   if (shape.size() > static_cast<std::size_t>(abi::kMaxRank)) {
     throw GraphError(fmt::format("{} expects a shape of at most {} dims, got {}", name(node.op),
@@ -59,7 +60,7 @@ void check_shape(const Node& node, const Shape& shape) {
       throw GraphError(
           fmt::format("{} expects sizes from 0 to 2^40, got {}", name(node.op), print(shape)));
     }
-    if (!size || num_elements.is(0)) continue;
+    if (!size || *size == 0) continue;
     num_elements = num_elements * dim;
     if (*num_elements.constant() > kMaxElements) {
       throw GraphError(fmt::format("{} expects a shape of at most 2^40 elements, got {}",
