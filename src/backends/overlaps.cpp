@@ -63,7 +63,11 @@ bool depends(const plan::Epilogue& epilogue, plan::Slot slot, plan::Slot load) {
 
 class Checker {
  public:
-  Checker(const plan::Plan& plan, InPlace in_place) : plan_(plan), in_place_(in_place) {}
+  Checker(const plan::Plan& plan, InPlace in_place) : plan_(plan), in_place_(in_place) {
+    constexpr std::size_t kUsual = 8;  // tensors of a call
+    places_.reserve(kUsual);
+    inputs_.reserve(kUsual);
+  }
 
   void add(const Bound& bound) {
     const ir::Graph& graph = plan_.graph;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
+#include <unordered_set>
 
 #include "backends/rows.h"
 #include "base/check.h"
@@ -26,17 +28,16 @@ Table make_table(const ir::Graph& graph, ir::ValueId id, const codegen::Bound& b
   return Table(ir::eval(graph[id].type.shape, bound.sizes));
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+using Names = std::unordered_set<std::string>;
 
 // How the result of a node is rounded to its dtype (docs/numerics.md).
-Rounding rounding(const ir::Node& node, const Options& options) {
+Rounding rounding(const ir::Node& node, const Options& options, const Names& maybe_rounded,
+                  const Names& rounded) {
   if (node.op == ir::Op::cast) return Rounding::certain;
   if (ir::is_source(node.op) || ir::is_view(node.op)) return Rounding::none;
   if (options.numerics == Numerics::exact) return Rounding::certain;
-  if (contains(options.maybe_rounded, node.name)) return Rounding::maybe;
-  return contains(options.rounded, node.name) ? Rounding::certain : Rounding::none;
+  if (maybe_rounded.contains(node.name)) return Rounding::maybe;
+  return rounded.contains(node.name) ? Rounding::certain : Rounding::none;
 }
 
 // When each table is last read, so that it can be released then.
@@ -216,8 +217,10 @@ void evaluate_join(Evaluation& evaluation, ir::ValueId id) {
 
 Evaluator::Evaluator(const ir::Graph& graph, const codegen::Bound& bound, const Options& options)
     : evaluation_{graph, bound, options.numerics, options.tf32, {}, {}} {
+  const Names maybe_rounded(options.maybe_rounded.begin(), options.maybe_rounded.end());
+  const Names rounded(options.rounded.begin(), options.rounded.end());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    evaluation_.roundings.push_back(rounding(graph.nodes[i], options));
+    evaluation_.roundings.push_back(rounding(graph.nodes[i], options, maybe_rounded, rounded));
     evaluation_.tables.push_back(make_table(graph, static_cast<ir::ValueId>(i), bound));
   }
 }
