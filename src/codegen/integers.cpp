@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/check.h"
 #include "epifuse/error.h"
 
@@ -36,8 +38,14 @@ abi::Integers kernel_integers(const ir::Graph& graph, const ir::Node& node, cons
   out.data = static_cast<const char*>(integers.data) +
              integers.layout.offset * static_cast<std::int64_t>(size_bytes(dtype));
   out.stride = integers.layout.strides[0];
-  out.num_rows =
-      static_cast<int>(names_rows ? num_named_rows(graph, node, bound) : integers.layout.shape[0]);
+  const std::int64_t num_rows =
+      names_rows ? num_named_rows(graph, node, bound) : integers.layout.shape[0];
+  if (num_rows > std::numeric_limits<int>::max()) {
+    throw ArgumentError(
+        fmt::format("{} '{}' expects less than 2^31 rows or groups on a GPU, got {}", name(node.op),
+                    node.name, num_rows));
+  }
+  out.num_rows = static_cast<int>(num_rows);
   out.is_wide = dtype == DType::i64;
   const bool reads_rows = ir::is_lookup(node.op);
   const std::int64_t num_results = ir::eval({node.type.shape[0]}, bound.sizes).front();

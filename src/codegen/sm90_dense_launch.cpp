@@ -342,15 +342,15 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   WhyNot why;
   const auto views = gemm_views(plan, step, bound, &why);
   if (!views) return why;
-  constexpr std::int64_t kMostTiles = 1 << 21;  // what the kernel's float division can number
-  const std::int64_t products = views->batch_inner * views->batch_outer;
-  const std::int64_t rows = views->a.rows;
+  constexpr std::int64_t kMostTiles = 1 << 21,  // what the kernel's float division can number
+      kMostDepth = 1 << 30;                     // of K, what its 32 bits can count with room
+  const std::int64_t products = views->batch_inner * views->batch_outer, rows = views->a.rows;
   const std::int64_t rows_of_tiles = has_rows_of_groups(step.gemm)
                                          ? rows / kSmallestTile + std::min(products, rows)
                                          : products * round_up_div(rows, kSmallestTile);
   const std::int64_t tiles = rows_of_tiles * round_up_div(views->b.rows, kSmallestTile);
-  if (tiles >= kMostTiles) {
-    return WhyNot{"too_large", "the result has more tiles than the kernel can number."};
+  if (tiles >= kMostTiles || views->a.cols > kMostDepth) {
+    return WhyNot{"too_large", "it has more tiles, or a larger K, than the kernel can number."};
   }
   if (step.epilogue.reduces() && tiles == 0) {
     return WhyNot{"empty_reduction", "a reduction of no elements needs no product."};

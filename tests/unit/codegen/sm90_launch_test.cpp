@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "codegen/integers.h"
 #include "codegen/sm90_dense.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
@@ -70,6 +71,30 @@ TEST(Sm90Launch, RefusesAnEpilogueThatTheBlockHasNoRoomFor) {
   step.epilogue.stores.resize(abi::kMaxStores + 1, store);
   const GemmConfig config = sm90_dense::configs(all.step(), *find_target("sm_90a")).front();
   EXPECT_THROW(sm90_dense::launch(all.plan, step, config, {}, all.bound, {}), InternalError);
+}
+
+// The block counts K in 32 bits.
+TEST(Sm90Launch, RefusesProductsThatItsNumbersCannotCount) {
+  for (const auto& [k, code] :
+       std::map<std::int64_t, std::string>{{1 << 20, ""}, {std::int64_t{1} << 32, "too_large"}}) {
+    Case all(4);
+    for (BoundTensor& tensor : all.bound.tensors) {
+      for (std::int64_t& size : tensor.layout.shape) size = size == 128 ? k : size;
+      if (tensor.layout.shape.back() == k) tensor.layout.strides.front() = k;
+    }
+    all.bound.sizes["K"] = k;
+    const auto why = sm90_dense::why_not_bound(all.plan, all.step(), all.bound);
+    EXPECT_EQ(why ? why->code : "", code) << k;
+  }
+}
+
+TEST(Sm90Launch, RefusesMoreGroupsThanItsNumbersCanCount) {
+  Case all(300, kGroups);
+  const ir::Node& product = all.plan.graph[all.step().gemm.matmul];
+  EXPECT_EQ(kernel_integers(all.plan.graph, product, all.bound).num_rows, 5);
+  BoundTensor& ends = all.bound.tensors[static_cast<std::size_t>(product.args.back())];
+  ends.layout.shape[0] = std::int64_t{1} << 32;  // 0 in 32 bits
+  EXPECT_THROW(kernel_integers(all.plan.graph, product, all.bound), ArgumentError);
 }
 
 // Host and kernel must agree on how much of the block there is.
