@@ -44,7 +44,8 @@ typedef struct {
 } EpifuseTensor;
 
 /* A graph that runs on tensors of any strides, 0 and negative ones too, but for
-   - views of the integers that rows and groups go by, which have to be views of these strides;
+   - integers that rows and groups go by: their strides have to express what the graph reshapes
+     them to;
    - an output with strides by which two of its elements are one: refused;
    - an output that shares memory with an input or another output: refused. It may be an input
      itself (the same address, sizes and strides) where the step that writes it reads that input

@@ -112,16 +112,14 @@ class Checker {
       if (!share_memory(memory_of(place), memory_of(*other))) continue;
       const bool is_first = place.output != nullptr;
       const Place &output = is_first ? place : *other, &tensor = is_first ? *other : place;
-      if (tensor.output == nullptr && output.problem == tensor.problem && may_share(output, tensor))
-        continue;
-      fail(output, tensor);
+      if (!may_share(output, tensor)) fail(output, tensor);
     }
   }
 
-  // Whether the output may lie in the input.
-  bool may_share(const Place& output, const Place& input) const;
+  // Whether the output may lie in the other tensor.
+  bool may_share(const Place& output, const Place& tensor) const;
   bool reads_in_place(std::size_t step, const Place& output, ValueId input) const;
-  bool lies_as(const plan::Epilogue& epilogue, const plan::Load& load, const Place& output) const;
+  bool lies_as(const plan::Load& load, const Place& output) const;
   // Whether a step reads the value's memory other than by loads of its epilogue; by any.
   bool multiplies(std::size_t step, ValueId input) const;
   bool reads(std::size_t step, ValueId input) const;
@@ -179,31 +177,30 @@ bool Checker::reads_in_place(std::size_t step, const Place& output, ValueId inpu
   for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
     if (names_rows(input, epilogue.loads[i].lookup)) return false;
     if (!is_storage(input, epilogue.loads[i].value)) continue;
-    if (load >= 0 || !lies_as(epilogue, epilogue.loads[i], output)) return false;
+    if (load >= 0 || !lies_as(epilogue.loads[i], output)) return false;
     load = epilogue.first_load() + static_cast<plan::Slot>(i);
   }
   return load >= 0 && source >= 0 && depends(epilogue, source, load);
 }
 
-bool Checker::lies_as(const plan::Epilogue& epilogue, const plan::Load& load,
-                      const Place& output) const {
+bool Checker::lies_as(const plan::Load& load, const Place& output) const {
   const Bound& bound = *bounds_[output.problem];
-  const bool by_element = !epilogue.has_accumulator() || load.access == plan::Access::tile;
-  return by_element && load.lookup < 0 &&
+  return load.lookup < 0 &&
          size_bytes(load.dtype) == size_bytes(plan_.graph[output.value].type.dtype) &&
          lie_alike(tensor_of(bound, load.value), tensor_of(bound, output.value));
 }
 
-bool Checker::may_share(const Place& output, const Place& input) const {
+bool Checker::may_share(const Place& output, const Place& tensor) const {
+  if (tensor.output != nullptr || tensor.problem != output.problem) return false;
   std::optional<std::size_t> last;  // that reads the input
   for (std::size_t step = 0; step < plan_.steps.size(); ++step) {
-    if (reads(step, input.value)) last = step;
+    if (reads(step, tensor.value)) last = step;
   }
   if (!last) return true;
   if (in_place_ == InPlace::refused) return false;
   const auto writes = [&](const plan::Store& store) { return store.value == output.value; };
   return std::ranges::any_of(plan_.epilogue(*last).stores, writes) &&
-         reads_in_place(*last, output, input.value);
+         reads_in_place(*last, output, tensor.value);
 }
 
 void Checker::fail(const Place& output, const Place& tensor) const {

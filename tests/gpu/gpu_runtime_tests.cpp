@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/context.h"
@@ -246,6 +247,37 @@ TEST_F(GpuRuntime, LaunchesThatOverlapWaitForWhatTheyRead) {
   program.run(into_first);
   cuda::synchronize(*device);
   EXPECT_EQ(first.result(), expected_second);
+}
+
+// Kernels load full tiles ahead of those that they compute, never ones that are stored meanwhile.
+TEST_F(GpuRuntime, AResidualMayBeOverwrittenInPlace) {
+  for (const bool fuse : {true, false}) {
+    CompileOptions options;
+    options.fuse = fuse;
+    const Program program = compile(layer(), Target::cuda(), options);
+    for (const auto& [rows, columns] :
+         {std::pair{1, 192}, {300, 192}, {2000, 1160}, {333, 4097}, {4096, 4096}}) {
+      Call call(device, rows, 11, columns);
+      const auto expected = run(program, call);
+      std::vector<Binding> in_place = call.bindings();
+      in_place.back().view.data = call.r.data();
+      program.run(in_place);
+      cuda::synchronize(*device);
+      std::vector<std::uint16_t> came(expected.size());
+      call.r.copy_to_host(came.data(), call.r.size_bytes());
+      EXPECT_EQ(came, expected) << rows << "x" << columns << (fuse ? "" : ", not fused");
+    }
+  }
+}
+
+TEST_F(GpuRuntime, AnOutputOverAnOperandIsRefused) {
+  const Program program = compile(layer(), Target::cuda());
+  Call call(device, 192, 12, 128, 128);
+  std::vector<Binding> tensors = call.bindings();
+  tensors.back().view.data = call.x.data();
+  EXPECT_THROW(program.run(tensors), ArgumentError);
+  tensors.back().view.data = call.r.data();
+  EXPECT_THROW(program.tune(tensors), ArgumentError);  // would change what later runs read
 }
 
 TEST_F(GpuRuntime, TheDriverCountsClusters) {

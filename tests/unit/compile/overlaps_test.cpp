@@ -70,6 +70,17 @@ TEST_F(Overlaps, AResidualMayBeOverwrittenInPlace) {
   EXPECT_EQ(r.bytes(), y.bytes());
 }
 
+// The one row that there is takes the place of a bias.
+TEST_F(Overlaps, AResidualOfOneRowMayBeOverwrittenInPlace) {
+  const Program program = on_cpu(
+      "graph g(x: f32[1, K], w: f32[K, N], r: f32[1, N]) {\n"
+      "  h = matmul x, w\n  y = add h, r\n  return y\n}");
+  const Binding in = at("x", x, 0, {1, 8}), residual = at("r", r, 0, {1, 24});
+  ASSERT_EQ(error_of(program, {in, w.bind("w"), residual, at("y", y, 0, {1, 24})}), "");
+  ASSERT_EQ(error_of(program, {in, w.bind("w"), residual, at("y", r, 0, {1, 24})}), "");
+  for (std::int64_t i = 0; i < 24; ++i) EXPECT_EQ(r.get(i), y.get(i));
+}
+
 TEST_F(Overlaps, AnOutputOverAnOperandIsRefused) {
   const Program square = on_cpu(
       "graph g(x: f32[M, M], w: f32[M, M]) {\n  h = matmul x, w\n  y = relu h\n  return y\n}");
