@@ -12,6 +12,7 @@
 
 #include "backends/cuda/chosen_kernels.h"
 #include "backends/cuda/prepare.h"
+#include "backends/cuda/time_memo.h"
 
 namespace epifuse::cuda {
 
@@ -28,6 +29,7 @@ class LateKernels {
 
   bool compiles_for_sizes() const { return for_sizes_; }
   ChosenKernels& chosen() { return chosen_; }
+  TimeMemo& times() { return times_; }
 
   const Prepared& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);
@@ -52,6 +54,7 @@ class LateKernels {
   std::shared_ptr<jit::Jit> jit_;
   const bool for_sizes_;
   ChosenKernels chosen_;
+  TimeMemo times_;
   std::mutex mutex_;
   std::map<std::size_t, Prepared> splits_;
   std::map<std::size_t, std::unique_ptr<InOrder>> in_order_;

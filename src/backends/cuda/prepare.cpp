@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
+#include "backends/cuda/time_memo.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "tune/shortlist.h"
@@ -200,14 +202,18 @@ class Preparer {
   // kernels, and found in memory when such tensors come.
   void add_tails_ahead(std::vector<codegen::KernelSource>& sources) {
     ahead_ = true;
+    std::map<std::size_t, bool> splits;  // by class of steps
     for (std::size_t i = 0; i < result_.steps.size(); ++i) {
       const StepKernels& step = result_.steps[i];
       if (step.kind != StepKind::family) continue;
       const auto& gemm = std::get<FusedGemm>(result_.plan.steps[i]);
-      if (std::none_of(step.sizes.begin(), step.sizes.end(),
-                       [&](const auto& sizes) { return would_split(step, gemm, sizes); })) {
-        continue;
+      const auto [splits_it, is_new] = splits.try_emplace(times_.step_class(gemm), false);
+      if (is_new) {
+        splits_it->second =
+            std::any_of(step.sizes.begin(), step.sizes.end(),
+                        [&](const auto& sizes) { return would_split(step, gemm, sizes); });
       }
+      if (!splits_it->second) continue;
       const plan::Split parts = plan::split(result_.plan, gemm);
       if (parts.tail) sources.push_back(codegen::tail_source(result_.plan, *parts.tail, target_));
     }
@@ -230,7 +236,7 @@ class Preparer {
     if (step.kind != StepKind::family) return;
     const auto& gemm = std::get<FusedGemm>(result_.plan.steps[index]);
     for (std::size_t i :
-         tune::shortlist(*step.family, gemm, step.candidates, step.sizes, {}, step.most_kernels)) {
+         times_.shortlist(*step.family, gemm, step.candidates, step.sizes, step.most_kernels)) {
       const codegen::GemmConfig& config = step.candidates[i];
       const bool there = std::any_of(step.kernels.begin(), step.kernels.end(),
                                      [&](const Kernel& kernel) { return kernel.config == config; });
@@ -283,6 +289,7 @@ class Preparer {
   jit::Jit& jit_;
   bool fuses_;
   Prepared result_;
+  TimeMemo times_;
   bool ahead_ = false;  // add_tails_ahead is done
 };
 

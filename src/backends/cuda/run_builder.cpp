@@ -105,23 +105,37 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
   if (sizes.is_empty()) return;
   const StepKernels& kernels = *choice.kernels;
   const codegen::GemmConfig& config = choice.kernel->config;
-  Bound bound = bound_;
   codegen::Partials partials;
   if (step.epilogue.reduces()) {
     partials = kernels.family->partials(step, config, kernels.variant, bound_.sizes, rules_.limits);
-    place_partials(step, partials, bound);
   }
-  if (context_ == nullptr) return;
-  add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, config, kernels.variant,
-                                                    bound, rules_.limits));
-  if (step.epilogue.reduces()) add_finish(step, *prepared.steps[index].finish, partials, bound);
+  std::vector<BoundTensor> placed = place_partials(step, partials);
+  swap_reductions(step, placed);  // with their results, which `placed` then holds
+  if (context_ != nullptr) {
+    add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, config, kernels.variant,
+                                                      bound_, rules_.limits));
+  }
+  swap_reductions(step, placed);
+  if (context_ == nullptr || placed.empty()) return;
+  add_finish(step, *prepared.steps[index].finish, partials, placed);
 }
 
-void RunBuilder::place_partials(const plan::FusedGemm& step, const codegen::Partials& partials,
-                                Bound& bound) {
+std::vector<BoundTensor> RunBuilder::place_partials(const plan::FusedGemm& step,
+                                                    const codegen::Partials& partials) {
+  std::vector<BoundTensor> placed;
   for (const plan::Store& store : step.epilogue.stores) {
     if (store.kind == plan::StoreKind::tile) continue;
-    bound.tensors[static_cast<std::size_t>(store.value)] = {take(partials.bytes), partials.layout};
+    placed.push_back({take(partials.bytes), partials.layout});
+  }
+  return placed;
+}
+
+// A copy of all that is bound would take longer the more steps there are.
+void RunBuilder::swap_reductions(const plan::FusedGemm& step, std::vector<BoundTensor>& tensors) {
+  auto tensor = tensors.begin();
+  for (const plan::Store& store : step.epilogue.stores) {
+    if (store.kind == plan::StoreKind::tile) continue;
+    std::swap(bound_.tensors[static_cast<std::size_t>(store.value)], *tensor++);
   }
 }
 
@@ -145,18 +159,20 @@ BoundTensor finished(const plan::FusedGemm& step, const plan::Store& store, Boun
 }  // namespace
 
 void RunBuilder::add_finish(const plan::FusedGemm& step, const Finish& finish,
-                            const codegen::Partials& partials, const Bound& placed) {
+                            const codegen::Partials& partials,
+                            const std::vector<BoundTensor>& placed) {
   Bound bound;
   const ir::Shape& shape = finish.tail().shape;
   std::vector<std::int64_t> sizes = partials.layout.shape;
   sizes[sizes.size() - 2] = partials.num_parts;
   for (std::size_t d = 0; d < shape.size(); ++d) bound.sizes[*shape[d].symbol()] = sizes[d];
+  auto partial = placed.begin();
   for (const plan::Store& store : step.epilogue.stores) {
     if (store.kind == plan::StoreKind::tile) continue;
-    const auto value = static_cast<std::size_t>(store.value);
-    bound.tensors.push_back(placed.tensors[value]);
+    bound.tensors.push_back(*partial++);
     bound.tensors.back().layout.shape = sizes;
-    bound.tensors.push_back(finished(step, store, bound_.tensors[value]));
+    bound.tensors.push_back(
+        finished(step, store, bound_.tensors[static_cast<std::size_t>(store.value)]));
   }
   bound.scalars.assign(bound.tensors.size(), 0.0);
   add_launch(finish.kernel, codegen::tail_launch(finish.plan, finish.tail(), bound, rules_.limits));

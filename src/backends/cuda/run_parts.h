@@ -56,10 +56,12 @@ class RunBuilder {
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
   bool add_in_order(const plan::Plan& plan, const plan::FusedGemm& step, InOrder& product);
   void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const codegen::BoundTensor& to);
-  void place_partials(const plan::FusedGemm& step, const codegen::Partials& partials,
-                      codegen::Bound& bound);
+  std::vector<codegen::BoundTensor> place_partials(const plan::FusedGemm& step,
+                                                   const codegen::Partials& partials);
+  void swap_reductions(const plan::FusedGemm& step, std::vector<codegen::BoundTensor>& tensors);
   void add_finish(const plan::FusedGemm& step, const Finish& finish,
-                  const codegen::Partials& partials, const codegen::Bound& placed);
+                  const codegen::Partials& partials,
+                  const std::vector<codegen::BoundTensor>& placed);
   void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
                 const codegen::Bound& bound);
   void add_grouped(const plan::Plan& plan, const plan::FusedGemm& step, const Kernel& kernel);

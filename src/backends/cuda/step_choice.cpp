@@ -23,14 +23,14 @@ plan::WhyNot no_kernel(const StepKernels& kernels) {
 }
 
 // The kernel of least expected time.
-void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes,
+void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes, LateKernels& late,
                    const codegen::DeviceLimits& limits, StepChoice& choice) {
-  for (const Kernel& kernel : choice.kernels->kernels) {
-    const double us = choice.kernels->family->expected_us(gemm, kernel.config, sizes, limits);
-    if (choice.kernel != nullptr && us >= choice.expected_us) continue;
-    choice.kernel = &kernel;
-    choice.expected_us = us;
-  }
+  std::vector<codegen::GemmConfig> configs;
+  for (const Kernel& kernel : choice.kernels->kernels) configs.push_back(kernel.config);
+  const TimeMemo::Best best =
+      late.times().best(*choice.kernels->family, gemm, configs, sizes, limits);
+  choice.kernel = &choice.kernels->kernels[best.index];
+  choice.expected_us = best.us;
 }
 
 // At sizes unlike all typical ones a candidate that was not compiled ahead may promise clearly more
@@ -41,15 +41,15 @@ void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
   constexpr double kWorthCompiling = 0.985;  // of the time expected so far
   const StepKernels& kernels = *choice.kernels;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  const codegen::GemmConfig& best = kernels.candidates[codegen::choose(
-      *kernels.family, gemm, kernels.candidates, choice.sizes, limits)];
-  const double us = kernels.family->expected_us(gemm, best, choice.sizes, limits);
-  if (us > kWorthCompiling * choice.expected_us) return;
+  const TimeMemo::Best best =
+      late.times().best(*kernels.family, gemm, kernels.candidates, choice.sizes, limits);
+  if (best.us > kWorthCompiling * choice.expected_us) return;
+  const std::string name = candidate_name(kernels, kernels.candidates[best.index]);
   try {
-    const Kernel* kernel = late.candidate(prepared, step, kernels, candidate_name(kernels, best));
+    const Kernel* kernel = late.candidate(prepared, step, kernels, name);
     if (kernel == nullptr) return;
     choice.kernel = kernel;
-    choice.expected_us = us;
+    choice.expected_us = best.us;
   } catch (const UnavailableError&) {  // no compiler here: what is there does
   }
 }
@@ -62,7 +62,8 @@ void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& la
     choice.expected_us = known->expected_us;
     return;
   }
-  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, limits, choice);
+  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, late, limits,
+                choice);
   look_further(prepared, step, late, limits, choice);
   late.chosen().add(*choice.kernels, choice.sizes, limits, {choice.kernel, choice.expected_us});
 }
@@ -130,7 +131,8 @@ void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
   if (tune::beats_vendor(ratio)) {
     choose_by_model(prepared, step, late, limits, choice);
   } else {
-    choose_kernel(gemm, choice.sizes, limits, choice);  // tuning may come to another conclusion
+    choose_kernel(gemm, choice.sizes, late, limits,
+                  choice);  // tuning may come to another conclusion
     leave_to_vendor(choice);
   }
 }
