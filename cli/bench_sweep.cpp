@@ -110,7 +110,8 @@ class SplitRun {
   SplitRun(const SweepPoint& point, std::span<const Binding> tensors, cuda::Context& context,
            const codegen::TargetInfo& target, std::shared_ptr<jit::Jit> jit)
       : context_(context),
-        prepared_(cuda::prepare_split(point.plan, point.step(), target, *jit)),
+        prepared_(
+            cuda::as_plan(point.plan, cuda::prepare_split(point.plan, point.step(), target, *jit))),
         late_(target, std::move(jit)),
         bound_(backends::bind(prepared_.plan, tensors, DeviceKind::cuda)),
         workspace_(cuda::Device::require(),

@@ -84,5 +84,7 @@ codegen::Bound bind(const plan::Plan& plan, std::span<const Binding> tensors, De
 
 // Fills bound.tensors for every view of a value whose storage is bound (after temporaries are set).
 void resolve_views(const plan::Plan& plan, codegen::Bound& bound);
+// The same for one value that a step reads.
+void resolve_view(const ir::Graph& graph, ir::ValueId id, codegen::Bound& bound);
 
 }  // namespace epifuse::backends

@@ -50,6 +50,26 @@ void check_steps(const plan::Plan& plan, const Sizes& sizes) {
   }
 }
 
+// False where the view of bound memory is none that strides can express.
+bool try_resolve(const ir::Graph& graph, ir::ValueId id, codegen::Bound& bound) {
+  codegen::BoundTensor& tensor = bound.tensors[static_cast<std::size_t>(id)];
+  if (!ir::is_view(graph[id].op) || tensor.data != nullptr) return true;
+  const ir::ValueId root = ir::storage(graph, id);
+  const codegen::BoundTensor& memory = bound.tensors[static_cast<std::size_t>(root)];
+  if (memory.layout.shape.size() != graph[root].type.shape.size()) return true;  // not bound yet
+  const std::optional<ir::Layout> layout = ir::resolve(graph, id, memory.layout, bound.sizes);
+  if (layout) tensor = {memory.data, *layout};
+  return layout.has_value();
+}
+
+[[noreturn]] void fail_to_resolve(const ir::Graph& graph, ir::ValueId id) {
+  const std::string& root = graph[ir::storage(graph, id)].name;
+  throw NeedsCopy(
+      fmt::format("'{}' ({}) needs a copy with the strides that '{}' came with: make it contiguous",
+                  graph[id].name, ir::print(graph[id].type.shape), root),
+      root);
+}
+
 }  // namespace
 
 codegen::Bound bind_sources(const ir::Graph& graph, const Matched& matched) {
@@ -88,22 +108,12 @@ void resolve_views(const plan::Plan& plan, codegen::Bound& bound) {
   const std::vector<bool> used = used_values(plan);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto id = static_cast<ir::ValueId>(i);
-    codegen::BoundTensor& tensor = bound.tensors[i];
-    if (!ir::is_view(graph[id].op) || tensor.data != nullptr) continue;
-    const ir::ValueId root = ir::storage(graph, id);
-    const codegen::BoundTensor& memory = bound.tensors[static_cast<std::size_t>(root)];
-    if (memory.layout.shape.size() != graph[root].type.shape.size()) continue;  // not bound yet
-    const std::optional<ir::Layout> layout = ir::resolve(graph, id, memory.layout, bound.sizes);
-    if (layout) {
-      tensor = {memory.data, *layout};
-    } else if (used[i]) {
-      throw NeedsCopy(
-          fmt::format(
-              "'{}' ({}) needs a copy with the strides that '{}' came with: make it contiguous",
-              graph[id].name, ir::print(graph[id].type.shape), graph[root].name),
-          graph[root].name);
-    }
+    if (!try_resolve(graph, id, bound) && used[i]) fail_to_resolve(graph, id);
   }
+}
+
+void resolve_view(const ir::Graph& graph, ir::ValueId id, codegen::Bound& bound) {
+  if (!try_resolve(graph, id, bound)) fail_to_resolve(graph, id);
 }
 
 }  // namespace epifuse::backends

@@ -8,7 +8,7 @@ namespace epifuse::cuda {
 
 LateKernels::~LateKernels() = default;
 
-const Prepared& LateKernels::split(const plan::Plan& plan, std::size_t step) {
+const PreparedSteps& LateKernels::split(const plan::Plan& plan, std::size_t step) {
   const std::scoped_lock lock(mutex_);
   const auto found = splits_.find(step);
   if (found != splits_.end()) return found->second;

@@ -31,7 +31,7 @@ class LateKernels {
   ChosenKernels& chosen() { return chosen_; }
   TimeMemo& times() { return times_; }
 
-  const Prepared& split(const plan::Plan& plan, std::size_t step);
+  const PreparedSteps& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);
   // Of a grouped product whose rows are looked up: copies of rows by such an index, and the product
   // of rows that lie in order.
@@ -56,7 +56,7 @@ class LateKernels {
   ChosenKernels chosen_;
   TimeMemo times_;
   std::mutex mutex_;
-  std::map<std::size_t, Prepared> splits_;
+  std::map<std::size_t, PreparedSteps> splits_;
   std::map<std::size_t, std::unique_ptr<InOrder>> in_order_;
   std::map<std::pair<DType, DType>, Prepared> row_copies_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;

@@ -96,17 +96,15 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
 class Preparer {
  public:
   Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true)
-      : target_(target), jit_(jit), fuses_(fuses), result_{plan, {}} {
-    result_.plan.steps.clear();
-  }
+      : target_(target), jit_(jit), fuses_(fuses), plan_(plan) {}
 
   void add(const plan::Step& step) {
     if (const auto* tail = std::get_if<Tail>(&step)) {
-      push(step, tail_kernels(result_.plan, *tail, target_));
+      push(step, tail_kernels(plan_, *tail, target_));
       return;
     }
     const auto& gemm = std::get<FusedGemm>(step);
-    StepKernels kernels = family_kernels(result_.plan, gemm, target_, fuses_);
+    StepKernels kernels = family_kernels(plan_, gemm, target_, fuses_);
     if (kernels.kind == StepKind::family) {
       push(step, std::move(kernels));
     } else {
@@ -117,35 +115,34 @@ class Preparer {
   // `asks_families`: for the products of groups alone, which no vendor multiplies.
   void add_split(const FusedGemm& gemm, std::vector<WhyNot> refusals, bool asks_families = false) {
     if (is_bare(gemm)) {
-      push(gemm, bare_kernels(result_.plan, gemm, target_, std::move(refusals)));
+      push(gemm, bare_kernels(plan_, gemm, target_, std::move(refusals)));
       return;
     }
-    plan::Split parts = plan::split(result_.plan, gemm);
+    plan::Split parts = plan::split(plan_, gemm);
     for (FusedGemm& bare : parts.gemms) {
-      StepKernels kernels = bare_kernels(result_.plan, bare, target_, std::exchange(refusals, {}));
+      StepKernels kernels = bare_kernels(plan_, bare, target_, std::exchange(refusals, {}));
       if (asks_families && bare.gemm.is_grouped()) {
-        StepKernels family = family_kernels(result_.plan, bare, target_, fuses_);
+        StepKernels family = family_kernels(plan_, bare, target_, fuses_);
         if (family.kind == StepKind::family) kernels = std::move(family);
       }
       push(std::move(bare), std::move(kernels));
     }
     if (!parts.tail) return;
-    StepKernels tail = tail_kernels(result_.plan, *parts.tail, target_);
+    StepKernels tail = tail_kernels(plan_, *parts.tail, target_);
     push(*std::move(parts.tail), std::move(tail));
   }
 
   // Compiles what is not compiled yet. A family's step that keeps no candidate is split.
-  Prepared finish() {
+  PreparedSteps finish() {
     compile();
-    if (std::any_of(result_.steps.begin(), result_.steps.end(), lost_all)) {
-      Prepared before = std::exchange(result_, {result_.plan, {}});
-      result_.plan.steps.clear();
+    if (std::any_of(result_.kernels.begin(), result_.kernels.end(), lost_all)) {
+      PreparedSteps before = std::exchange(result_, {});
       for (std::size_t i = 0; i < before.steps.size(); ++i) {
-        if (lost_all(before.steps[i])) {
-          add_split(std::get<FusedGemm>(before.plan.steps[i]),
-                    std::move(before.steps[i].report.why_not));
+        if (lost_all(before.kernels[i])) {
+          add_split(std::get<FusedGemm>(before.steps[i]),
+                    std::move(before.kernels[i].report.why_not));
         } else {
-          push(std::move(before.plan.steps[i]), std::move(before.steps[i]));
+          push(std::move(before.steps[i]), std::move(before.kernels[i]));
         }
       }
       compile();
@@ -156,12 +153,12 @@ class Preparer {
   // The only step, compiled.
   StepKernels finish_one() {
     compile();
-    return std::move(result_.steps.front());
+    return std::move(result_.kernels.front());
   }
 
   void push(plan::Step step, StepKernels kernels) {
-    result_.plan.steps.push_back(std::move(step));
-    result_.steps.push_back(std::move(kernels));
+    result_.steps.push_back(std::move(step));
+    result_.kernels.push_back(std::move(kernels));
   }
 
  private:
@@ -172,7 +169,7 @@ class Preparer {
   // Until every shortlist is compiled: a candidate that is dropped makes room for another one.
   void compile() {
     while (true) {
-      for (std::size_t i = 0; i < result_.steps.size(); ++i) complete_shortlist(i);
+      for (std::size_t i = 0; i < result_.kernels.size(); ++i) complete_shortlist(i);
       std::vector<Kernel*> missing;
       std::vector<codegen::KernelSource> sources;
       const auto add_missing = [&](Kernel& kernel) {
@@ -180,7 +177,7 @@ class Preparer {
         missing.push_back(&kernel);
         sources.push_back(kernel.source);
       };
-      for (StepKernels& step : result_.steps) {
+      for (StepKernels& step : result_.kernels) {
         for (Kernel& kernel : step.kernels) add_missing(kernel);
         if (step.finish) add_missing(step.finish->kernel);
       }
@@ -188,14 +185,14 @@ class Preparer {
       if (!ahead_) add_tails_ahead(sources);
       const auto binaries = jit_.get(sources);
       for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
-      for (StepKernels& step : result_.steps) {
+      for (StepKernels& step : result_.kernels) {
         if (step.kind == StepKind::family) drop_bad_candidates(step);
         const bool is_alone = step.kind == StepKind::tail || step.kind == StepKind::grouped;
         if (is_alone) check_alone(step.kernels.front());
         if (step.finish) check_alone(step.finish->kernel);
       }
     }
-    for (StepKernels& step : result_.steps) describe(step);
+    for (StepKernels& step : result_.kernels) describe(step);
   }
 
   // Tails of steps that the models would split at typical sizes: they are compiled beside the
@@ -203,10 +200,10 @@ class Preparer {
   void add_tails_ahead(std::vector<codegen::KernelSource>& sources) {
     ahead_ = true;
     std::map<std::size_t, bool> splits;  // by class of steps
-    for (std::size_t i = 0; i < result_.steps.size(); ++i) {
-      const StepKernels& step = result_.steps[i];
+    for (std::size_t i = 0; i < result_.kernels.size(); ++i) {
+      const StepKernels& step = result_.kernels[i];
       if (step.kind != StepKind::family) continue;
-      const auto& gemm = std::get<FusedGemm>(result_.plan.steps[i]);
+      const auto& gemm = std::get<FusedGemm>(result_.steps[i]);
       const auto [splits_it, is_new] = splits.try_emplace(times_.step_class(gemm), false);
       if (is_new) {
         splits_it->second =
@@ -214,8 +211,8 @@ class Preparer {
                         [&](const auto& sizes) { return would_split(step, gemm, sizes); });
       }
       if (!splits_it->second) continue;
-      const plan::Split parts = plan::split(result_.plan, gemm);
-      if (parts.tail) sources.push_back(codegen::tail_source(result_.plan, *parts.tail, target_));
+      const plan::Split parts = plan::split(plan_, gemm);
+      if (parts.tail) sources.push_back(codegen::tail_source(plan_, *parts.tail, target_));
     }
   }
 
@@ -232,9 +229,9 @@ class Preparer {
 
   // Adds what the model chooses of the candidates and is not there yet.
   void complete_shortlist(std::size_t index) {
-    StepKernels& step = result_.steps[index];
+    StepKernels& step = result_.kernels[index];
     if (step.kind != StepKind::family) return;
-    const auto& gemm = std::get<FusedGemm>(result_.plan.steps[index]);
+    const auto& gemm = std::get<FusedGemm>(result_.steps[index]);
     for (std::size_t i :
          times_.shortlist(*step.family, gemm, step.candidates, step.sizes, step.most_kernels)) {
       const codegen::GemmConfig& config = step.candidates[i];
@@ -242,8 +239,7 @@ class Preparer {
                                      [&](const Kernel& kernel) { return kernel.config == config; });
       if (there) continue;
       step.kernels.push_back(
-          {config, step.family->source(result_.plan, gemm, config, step.variant, target_),
-           nullptr});
+          {config, step.family->source(plan_, gemm, config, step.variant, target_), nullptr});
     }
   }
 
@@ -288,12 +284,18 @@ class Preparer {
   const TargetInfo& target_;
   jit::Jit& jit_;
   bool fuses_;
-  Prepared result_;
+  const Plan& plan_;  // of which these are steps
+  PreparedSteps result_;
   TimeMemo times_;
   bool ahead_ = false;  // add_tails_ahead is done
 };
 
 }  // namespace
+
+Prepared as_plan(const Plan& plan, PreparedSteps parts) {
+  return {{plan.graph, plan.numerics, plan.allow_tf32, std::move(parts.steps), plan.left_out},
+          std::move(parts.kernels)};
+}
 
 std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config) {
   return fmt::format("{}, {}", step.family->name, codegen::print(config));
@@ -302,7 +304,7 @@ std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& c
 Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses) {
   Preparer preparer(plan, target, jit, fuses);
   for (const plan::Step& step : plan.steps) preparer.add(step);
-  return preparer.finish();
+  return as_plan(plan, preparer.finish());
 }
 
 StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepKernels& usual,
@@ -328,8 +330,8 @@ StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepK
   return preparer.finish_one();
 }
 
-Prepared prepare_split(const Plan& plan, const FusedGemm& step, const TargetInfo& target,
-                       jit::Jit& jit) {
+PreparedSteps prepare_split(const Plan& plan, const FusedGemm& step, const TargetInfo& target,
+                            jit::Jit& jit) {
   Preparer preparer(plan, target, jit);
   preparer.add_split(step, {});
   return preparer.finish();
@@ -356,7 +358,7 @@ Prepared prepare_copy(DType from, DType to, std::size_t rank, const TargetInfo& 
   tail.epilogue.stores = {{"y", 1, to, plan::StoreKind::tile, 0}};
   Preparer preparer(plan, target, jit);
   preparer.add(tail);
-  return preparer.finish();
+  return as_plan(plan, preparer.finish());
 }
 
 Prepared prepare_row_copy(DType dtype, DType index, const TargetInfo& target, jit::Jit& jit) {
@@ -371,7 +373,7 @@ Prepared prepare_in_order(const Plan& plan, FusedGemm step, const TargetInfo& ta
   step.gemm.a.lookup = -1;
   Preparer preparer(plan, target, jit);
   preparer.add(step);
-  return preparer.finish();
+  return as_plan(plan, preparer.finish());
 }
 
 }  // namespace epifuse::cuda

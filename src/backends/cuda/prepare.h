@@ -46,6 +46,12 @@ struct StepKernels {
   backends::StepReport report;
 };
 
+// Steps of a plan that is somewhere else.
+struct PreparedSteps {
+  std::vector<plan::Step> steps;
+  std::vector<StepKernels> kernels;  // one for each
+};
+
 // "sm90_dense, ping-pong 128x192, 4 stages": names a candidate in reports and in measured choices.
 std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config);
 
@@ -53,6 +59,9 @@ struct Prepared {
   plan::Plan plan;  // as it runs: steps that no family takes are split
   std::vector<StepKernels> steps;
 };
+
+// Steps of `plan` as a plan of their own.
+Prepared as_plan(const plan::Plan& plan, PreparedSteps parts);
 
 // Asks the families in order for each FusedGemm; compiles the shortlists of all steps at once and
 // drops candidates with problems, the next best taking their place. Throws CompileError for a tail
@@ -68,9 +77,10 @@ StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
                             const codegen::GemmSizes& sizes, const codegen::TargetInfo& target,
                             jit::Jit& jit);
 
-// The vendor GEMM and the tail that do the work of one fused step, as a plan of its own.
-Prepared prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
-                       const codegen::TargetInfo& target, jit::Jit& jit);
+// The vendor GEMM, or a kernel of groups, and the tail that do the work of one fused step of
+// `plan`.
+PreparedSteps prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
+                            const codegen::TargetInfo& target, jit::Jit& jit);
 
 // The step, whose rows of A are looked up, on rows that lie in order, as a plan of its own: its
 // value of A is in memory. And the tail that puts them there, of graph (x[S, K], i[T]) -> y[T, K].

@@ -7,6 +7,7 @@
 #include "backends/cuda/run_parts.h"
 #include "base/check.h"
 #include "codegen/matrix_view.h"
+#include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "tune/shortlist.h"
 
@@ -49,19 +50,37 @@ void* RunBuilder::take(std::size_t bytes) {
 }
 
 void RunBuilder::place_temporaries(const plan::Plan& plan) {
-  for (ir::ValueId id : plan.temporaries()) {
-    BoundTensor& tensor = bound_.tensors[static_cast<std::size_t>(id)];
-    if (tensor.data != nullptr) continue;
-    const ir::TensorType& type = plan.graph[id].type;
-    const std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
-    tensor = dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
-  }
+  for (ir::ValueId id : plan.temporaries()) place(plan, id);
   backends::resolve_views(plan, bound_);
 }
 
-void RunBuilder::add_plan(const Prepared& prepared) {
-  place_temporaries(prepared.plan);
-  for (std::size_t i = 0; i < prepared.steps.size(); ++i) add_step(prepared, i);
+// In the workspace, unless it has memory.
+void RunBuilder::place(const plan::Plan& plan, ir::ValueId id) {
+  BoundTensor& tensor = bound_.tensors[static_cast<std::size_t>(id)];
+  if (tensor.data != nullptr) return;
+  const ir::TensorType& type = plan.graph[id].type;
+  const std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
+  tensor = dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
+}
+
+// Products that the whole plan does not store, and the tail that loads them or columns of them. Of
+// the plan's other values nothing is looked at: there may be as many as there are splits.
+void RunBuilder::add_split(const plan::Plan& plan, const PreparedSteps& parts) {
+  for (const plan::Step& step : parts.steps) {
+    if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) place(plan, gemm->gemm.matmul);
+  }
+  for (std::size_t i = 0; i < parts.steps.size(); ++i) {
+    const plan::Step& step = parts.steps[i];
+    if (const auto* tail = std::get_if<plan::Tail>(&step)) {
+      for (const plan::Load& load : tail->epilogue.loads) {
+        backends::resolve_view(plan.graph, load.value, bound_);
+      }
+    }
+    plan_.plan.steps.push_back(step);
+    plan_.how.push_back(parts.kernels[i].report.how);
+    plan_.grounds.emplace_back();
+    add_alone(plan, step, parts.kernels[i]);
+  }
 }
 
 void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
@@ -74,7 +93,7 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
     if (choice.why_split) {
       const bool is_bare = plan::is_bare(std::get<plan::FusedGemm>(step));
       if (!is_bare) plan_.splits.push_back(*std::move(choice.why_split));
-      add_plan(late_.split(prepared.plan, index));
+      add_split(prepared.plan, late_.split(prepared.plan, index));
       if (is_bare) plan_.grounds.back() = grounds(choice);
       return;
     }
@@ -87,15 +106,23 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
   plan_.plan.steps.push_back(step);
   plan_.how.push_back(std::move(how));
   plan_.grounds.push_back(grounds(choice));
+  if (kernels.kind == StepKind::family) {
+    add_family(prepared, index, choice);
+  } else {
+    add_alone(prepared.plan, step, kernels);
+  }
+}
+
+// A step with nothing to choose.
+void RunBuilder::add_alone(const plan::Plan& plan, const plan::Step& step,
+                           const StepKernels& kernels) {
   switch (kernels.kind) {
-    case StepKind::family: add_family(prepared, index, choice); break;
     case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
     case StepKind::grouped:
-      add_grouped(prepared.plan, std::get<plan::FusedGemm>(step), kernels.kernels.front());
+      add_grouped(plan, std::get<plan::FusedGemm>(step), kernels.kernels.front());
       break;
-    case StepKind::tail:
-      add_tail(prepared.plan, std::get<plan::Tail>(step), kernels, bound_);
-      break;
+    case StepKind::tail: add_tail(plan, std::get<plan::Tail>(step), kernels, bound_); break;
+    case StepKind::family: throw InternalError("a part of a split step is no family's");
   }
 }
 

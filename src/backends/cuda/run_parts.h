@@ -51,8 +51,10 @@ class RunBuilder {
   void stand_in_for_empty(const ir::Graph& graph);
   void* take(std::size_t bytes);
   void place_temporaries(const plan::Plan& plan);
-  void add_plan(const Prepared& prepared);
+  void place(const plan::Plan& plan, ir::ValueId id);
+  void add_split(const plan::Plan& plan, const PreparedSteps& parts);
   void add_step(const Prepared& prepared, std::size_t step);
+  void add_alone(const plan::Plan& plan, const plan::Step& step, const StepKernels& kernels);
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
   bool add_in_order(const plan::Plan& plan, const plan::FusedGemm& step, InOrder& product);
   void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const codegen::BoundTensor& to);

@@ -111,12 +111,11 @@ TEST_F(CudaPrepare, SplittingLateGivesThePartsOfOneStep) {
   const plan::Plan plan = plan_of(
       "graph g(x: bf16[M, 512], w: bf16[768, 512], r: bf16[M, 768]) {\n"
       "  h = matmul x, w^T\n  y = add h, r\n  return y\n}\n");
-  const Prepared parts =
+  const PreparedSteps parts =
       prepare_split(plan, std::get<plan::FusedGemm>(plan.steps[0]), sm90(), jit_);
   ASSERT_EQ(parts.steps.size(), 2u);
-  EXPECT_EQ(parts.steps[0].kind, StepKind::vendor);
-  EXPECT_EQ(parts.steps[1].kind, StepKind::tail);
-  EXPECT_EQ(parts.plan.temporaries().size(), 1u);
+  EXPECT_EQ(parts.kernels[0].kind, StepKind::vendor);
+  EXPECT_EQ(parts.kernels[1].kind, StepKind::tail);
 }
 
 TEST_F(CudaPrepare, TailsOfEveryDtypeCompile) {
