@@ -27,7 +27,7 @@ constexpr ValueId kNone = -1, kSeveral = -2;
 class GateFinder {
  public:
   GateFinder(const Graph& graph, const std::vector<bool>& is_live)
-      : graph_(graph), is_live_(is_live), users_(ir::users(graph)) {}
+      : graph_(graph), is_live_(is_live), users_(ir::users(graph)), is_taken_(graph.nodes.size()) {}
 
   std::vector<Gate> run() {
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.nodes.size()); ++id) {
@@ -67,7 +67,9 @@ class GateFinder {
     std::optional<Gate> gate;
     if (both_columns) gate = gate_of_columns(first, second);
     if (both_matmuls) gate = gate_of_matmuls(first, second);
-    if (gate) gates_.push_back(*gate);
+    if (!gate) return;
+    gates_.push_back(*gate);
+    is_taken_[index(gate->matmul)] = is_taken_[index(gate->second)] = true;
   }
 
   std::optional<Gate> gate_of_columns(ValueId first, ValueId second) const {
@@ -120,16 +122,13 @@ class GateFinder {
         users.begin(), users.end(), [&](ValueId user) { return is_live_[index(user)]; }));
   }
 
-  bool is_taken(ValueId matmul) const {
-    return std::any_of(gates_.begin(), gates_.end(), [matmul](const Gate& gate) {
-      return gate.matmul == matmul || gate.second == matmul;
-    });
-  }
+  bool is_taken(ValueId matmul) const { return is_taken_[index(matmul)]; }
 
   const Graph& graph_;
   const std::vector<bool>& is_live_;
   const std::vector<std::vector<ValueId>> users_;
   std::vector<ValueId> products_;  // by value
+  std::vector<bool> is_taken_;     // by value: what gates already multiply
   std::vector<Gate> gates_;
 };
 

@@ -106,7 +106,6 @@ ir::Shape space(const ir::Graph& graph, const GemmDesc& gemm);
 struct Split {
   std::vector<FusedGemm> gemms;
   std::optional<Tail> tail;
-  std::vector<ir::ValueId> temporaries;  // matmul values that are no outputs
 };
 Split split(const Plan& plan, const FusedGemm& step);
 

@@ -53,11 +53,6 @@ Epilogue on_memory(const ir::Graph& graph, const FusedGemm& fused, const ir::Sha
   return epilogue;
 }
 
-bool is_output(const ir::Graph& graph, ValueId value) {
-  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                     [value](const ir::Output& output) { return output.value == value; });
-}
-
 }  // namespace
 
 Split split(const Plan& plan, const FusedGemm& step) {
@@ -66,10 +61,7 @@ Split split(const Plan& plan, const FusedGemm& step) {
   std::vector<ValueId> matmuls{step.gemm.matmul};
   if (step.gemm.gating == Gating::separate) matmuls.push_back(step.gemm.second);
   Split result;
-  for (ValueId matmul : matmuls) {
-    result.gemms.push_back(bare(graph, step.gemm, matmul));
-    if (!is_output(graph, matmul)) result.temporaries.push_back(matmul);
-  }
+  for (ValueId matmul : matmuls) result.gemms.push_back(bare(graph, step.gemm, matmul));
   const ir::Shape shape = space(graph, step.gemm);
   Epilogue epilogue = on_memory(graph, step, shape, matmuls);
   if (!epilogue.stores.empty()) result.tail = Tail{shape, std::move(epilogue)};

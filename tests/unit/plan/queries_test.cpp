@@ -76,15 +76,19 @@ TEST(Queries, ComputedValues) {
   EXPECT_EQ(names(split, computed_values(split, split.steps[1])), Names({"t", "u"}));
 }
 
-TEST(Queries, SplitNamesItsTemporaries) {
+TEST(Queries, SplitStoresTheProduct) {
   const Plan plan = make_plan(ir::parse(kTwoLayers), {});
   const Split parts = split(plan, std::get<FusedGemm>(plan.steps[0]));
-  EXPECT_EQ(names(plan, parts.temporaries), Names({"h"}));
+  ASSERT_EQ(parts.gemms.size(), 1u);
+  ASSERT_EQ(parts.gemms[0].epilogue.stores.size(), 1u);
+  EXPECT_EQ(parts.gemms[0].epilogue.stores[0].name, "h");
+  ASSERT_TRUE(parts.tail);
+  EXPECT_EQ(parts.tail->epilogue.loads.front().name, "h");
   const Plan bare = make_plan(
       ir::parse("graph g(x: bf16[M, 64], w: bf16[64, 64]) {\n  y = matmul x, w\n  return y\n}\n"),
       {});
   const Split whole = split(bare, std::get<FusedGemm>(bare.steps[0]));
-  EXPECT_TRUE(whole.temporaries.empty());
+  ASSERT_EQ(whole.gemms.size(), 1u);
   EXPECT_FALSE(whole.tail);
 }
 
