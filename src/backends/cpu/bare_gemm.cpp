@@ -72,6 +72,8 @@ bool run_bare_gemm(const GemmProblem& problem, const plan::FusedGemm& step,
                                       store.dtype, problem.shape);
   const std::optional<MatmulType> type = matmul_type(problem, result);
   if (!type) return false;
+  const bool is_one_matrix = problem.merged || problem.num_batches == 1;
+  if (!is_one_matrix && !takes_batches(step.gemm.a.dtype, problem.n)) return false;
   const std::shared_ptr<const Matmul> matmul = matmuls.get(*type);
   if (!matmul) return false;
   const BufferPool::Buffer scratch = pool.borrow(matmul->scratch_bytes());

@@ -5,6 +5,8 @@
 #include <oneapi/dnnl/dnnl_debug.h>
 
 #include <array>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -43,6 +45,11 @@ bool is_brgemm(const dnnl::matmul::primitive_desc& description) {
   return std::string_view(description.impl_info_str()).starts_with("brg");
 }
 
+std::int64_t num_batches(const MatrixType& type) {
+  return std::accumulate(type.shape.begin(), type.shape.end() - 2, std::int64_t{1},
+                         std::multiplies<>());
+}
+
 dnnl::engine make_engine() {
   const dnnl_version_t& version = *dnnl_version();
   require_onednn(version.major, version.minor);
@@ -55,6 +62,8 @@ std::shared_ptr<const Matmul> Matmul::make(const MatmulType& type, const dnnl::e
   const std::int64_t k = type.a.shape.back();
   EPIFUSE_CHECK(padded_k(type.a.dtype, k) == k && padded_k(type.b.dtype, k) == k,
                 fmt::format("oneDNN is given a bf16 product of k = {}", k));
+  EPIFUSE_CHECK(num_batches(type.c) == 1 || takes_batches(type.a.dtype, type.c.shape.back()),
+                fmt::format("oneDNN is given batches of {} columns", type.c.shape.back()));
   const OnednnThreads threads(type.num_threads);  // the primitive is shaped for them
   try {
     dnnl::primitive_attr attributes;

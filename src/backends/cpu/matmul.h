@@ -36,11 +36,17 @@ constexpr std::int64_t padded_k(DType dtype, std::int64_t k) {
   return dtype == DType::bf16 ? k + k % 2 : k;
 }
 
+// Whether one call of oneDNN may multiply batches of matrices of n columns. oneDNN 2.6 with AMX
+// gets the last of 49 to 63 columns wrong in bf16 (docs/gotchas.md).
+constexpr bool takes_batches(DType dtype, std::int64_t n) {
+  return dtype != DType::bf16 || n <= 48 || n >= 64;
+}
+
 // A compiled primitive. Any number of threads may call it at once.
 class Matmul {
  public:
   // Null when oneDNN has no implementation for the type on this machine, or a slow one for blocks.
-  // InternalError for a k that is not padded.
+  // InternalError for a k that is not padded, and for batches that it may not take.
   static std::shared_ptr<const Matmul> make(const MatmulType& type, const dnnl::engine& engine);
 
   std::size_t scratch_bytes() const { return scratch_.get_size(); }

@@ -32,6 +32,34 @@ TEST(CpuPaddedK, NoPrimitiveIsMadeOfAnUnpaddedK) {
   }
 }
 
+// Batches that oneDNN gets wrong with AMX: never one call, and right.
+TEST(CpuBatches, OfAlmost64ColumnsAreMultipliedOneByOne) {
+  MatmulCache matmuls;
+  const auto batched = [](std::int64_t n) {
+    return MatmulType{{DType::bf16, {2, 9, 32}, {288, 32, 1}},
+                      {DType::bf16, {2, 32, n}, {32 * n, n, 1}},
+                      {DType::f32, {2, 9, n}, {9 * n, n, 1}},
+                      1};
+  };
+  for (const std::int64_t n : {49, 57, 63}) EXPECT_THROW(matmuls.get(batched(n)), InternalError);
+  if (matmuls.is_native(DType::bf16)) {
+    for (const std::int64_t n : {48, 64}) EXPECT_NE(matmuls.get(batched(n)), nullptr);
+  }
+  for (const bool tb : {false, true}) {
+    const CpuProgram program("graph g(a: bf16[B, M, K], b: bf16[B, " +
+                             std::string(tb ? "N, K" : "K, N") + "]) {\n  h = matmul a, b" +
+                             (tb ? "^T" : "") + "\n  return h\n}");
+    for (const std::int64_t n : {49, 54, 57, 63}) {
+      for (const std::int64_t k : {32, 64, 160}) {
+        HostTensor a = random_tensor(DType::bf16, {3, 9, k}, 1);
+        HostTensor b = random_tensor(DType::bf16, tb ? Shape{3, n, k} : Shape{3, k, n}, 2);
+        HostTensor h(DType::bf16, {3, 9, n});
+        program.run_and_verify({a.bind("a"), b.bind("b"), h.bind("h")});
+      }
+    }
+  }
+}
+
 struct Layout {
   bool ta, tb;
   std::int64_t gap;  // elements between rows
