@@ -10,12 +10,13 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/memory.h"
 #include "base/measure.h"
-#include "codegen/kernel.h"
+#include "codegen/family.h"
 #include "epifuse/error.h"
 #include "epifuse/program.h"
 #include "jit/jit.h"
 #include "passes/pipeline.h"
 #include "plan/plan.h"
+#include "targets/targets.h"
 #include "tensors.h"
 
 namespace epifuse::cli {
@@ -56,7 +57,7 @@ ResultRow row(const char* workload, double us) {
 double compile_us() {
   const auto nvrtc = jit::Nvrtc::open();
   if (!nvrtc) return 0;
-  const codegen::TargetInfo& target = *codegen::find_target("sm_90a");
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
   std::vector<double> us;
   for (const char* activation : kActivations) {
     for (const bool residual : {false, true}) {

@@ -50,15 +50,15 @@ struct SweepPoint {
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
 };
 
-const codegen::TargetInfo& require_target() {
+const targets::TargetInfo& require_target() {
   const auto device = cuda::Device::require();
-  const codegen::TargetInfo* target = codegen::find_target(cuda::detect());
+  const targets::TargetInfo* target = targets::find_target(cuda::detect());
   if (target != nullptr) return *target;
   throw UnavailableError(fmt::format("epifuse has no kernels for {}.", device->info().name));
 }
 
 // Empty, with the reason printed, when no family takes the point as one step.
-std::optional<SweepPoint> plan_point(const Point& point, const codegen::TargetInfo& target) {
+std::optional<SweepPoint> plan_point(const Point& point, const targets::TargetInfo& target) {
   const Graph graph = graph_of(point);
   const ir::Graph simplified = passes::run_all(graph.ir(), Numerics::fast);
   SweepPoint out{point, graph, plan::make_plan(simplified, {}), nullptr, {}};
@@ -108,7 +108,7 @@ void compile(std::vector<SweepPoint>& points, jit::Jit& jit) {
 class SplitRun {
  public:
   SplitRun(const SweepPoint& point, std::span<const Binding> tensors, cuda::Context& context,
-           const codegen::TargetInfo& target, std::shared_ptr<jit::Jit> jit)
+           const targets::TargetInfo& target, std::shared_ptr<jit::Jit> jit)
       : context_(context),
         prepared_(
             cuda::as_plan(point.plan, cuda::prepare_split(point.plan, point.step(), target, *jit))),
@@ -152,7 +152,7 @@ class Sweep {
             std::size_t choice) const;
 
   const BenchOptions& options_;
-  const codegen::TargetInfo& target_;
+  const targets::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
   cuda::Context context_;
 };

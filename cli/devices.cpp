@@ -8,18 +8,18 @@
 #include "backends/cuda/device.h"
 #include "base/parallel.h"
 #include "base/printable.h"
-#include "codegen/kernel.h"
 #include "command.h"
 #include "epifuse/program.h"
 #include "jit/jit.h"
 #include "output.h"
+#include "targets/targets.h"
 
 namespace epifuse::cli {
 namespace {
 
 // The row of targets.def whose code the device runs; empty when there is none.
 std::string_view arch_of(const cuda::DeviceInfo& device) {
-  for (const codegen::TargetInfo& target : codegen::all_targets()) {
+  for (const targets::TargetInfo& target : targets::all_targets()) {
     if (target.kind == DeviceKind::cuda && target.major == device.major &&
         target.minor == device.minor) {
       return target.name;

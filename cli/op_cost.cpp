@@ -13,7 +13,7 @@
 #include "backends/cuda/memory.h"
 #include "base/measure.h"
 #include "codegen/epilogue_cuda.h"
-#include "codegen/kernel.h"
+#include "codegen/launch.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 #include "target.h"
@@ -156,8 +156,8 @@ codegen::KernelSource op_cost_source(std::optional<ir::Op> op, Numerics numerics
   source.entry = "epifuse_op_cost";
   source.arch = arch;
   source.text = fmt::format(
-      "#include \"kernels/element.cuh\"\n#include \"kernels/math.cuh\"\n"
-      "#include \"kernels/operands.cuh\"\n\n"
+      "#include \"kernels/common/element.cuh\"\n#include \"kernels/common/math.cuh\"\n"
+      "#include \"kernels/common/operands.cuh\"\n\n"
       "namespace epifuse::generated {{\n\n{}\n}}  // namespace epifuse::generated\n\n"
       "constexpr int kThreads = {}, kRegisters = {};\n{}",
       codegen::epilogue_cuda(epilogue_of(op), numerics), kThreads, kRegisters, kLoop);

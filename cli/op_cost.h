@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/launch.h"
 #include "epifuse/program.h"
 #include "ir/op.h"
 

@@ -29,7 +29,7 @@ set(EPIFUSE_CUTLASS_INCLUDE
     CACHE PATH "Include folder of CUTLASS 4.2.0 (for the embedded device headers)")
 set(EPIFUSE_NVRTC_HINT "${PROJECT_SOURCE_DIR}/.deps/nvidia-cuda-nvrtc-13.0.88/nvidia/cu13/lib"
     CACHE PATH "Folder of a libnvrtc that binaries of this build tree may use")
-if(NOT EXISTS "${EPIFUSE_CUTLASS_INCLUDE}/cute/arch/mma_sm90_gmma.hpp")
+if(NOT EXISTS "${EPIFUSE_CUTLASS_INCLUDE}/cute/arch/mma.hpp")
   message(FATAL_ERROR "CUTLASS headers not found in ${EPIFUSE_CUTLASS_INCLUDE}: run ./dev build, "
                       "or set EPIFUSE_CUTLASS_INCLUDE")
 endif()

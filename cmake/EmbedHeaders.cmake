@@ -1,11 +1,14 @@
-# The device headers as text inside the library: our own, the shims, and those of CUTLASS that
-# kernels/cutlass_headers.txt names. Generated into the build tree, never into the repository.
+# The device headers as text inside the library: our own, the shims, and those of CUTLASS that each
+# kernels/FAMILY/cutlass_headers.txt names. Generated into the build tree, never into the repository.
 file(GLOB_RECURSE embed_own CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/*")
-file(STRINGS "${PROJECT_SOURCE_DIR}/kernels/cutlass_headers.txt" embed_rows REGEX "^[a-z]")
-set(embed_cutlass "${EPIFUSE_CUTLASS_INCLUDE}/cute/arch/mma_sm90_gmma.hpp")
-foreach(row ${embed_rows})
-  string(REGEX REPLACE "^slice +[^ ]+ +([^ ]+) .*" "\\1" path "${row}")
-  list(APPEND embed_cutlass "${EPIFUSE_CUTLASS_INCLUDE}/${path}")
+file(GLOB embed_lists CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/*/cutlass_headers.txt")
+set(embed_cutlass "")
+foreach(embed_list ${embed_lists})
+  file(STRINGS "${embed_list}" embed_rows REGEX "^[a-z]")
+  foreach(row ${embed_rows})
+    string(REGEX REPLACE "^(head|slice) +[^ ]+ +([^ ]+).*" "\\2" path "${row}")
+    list(APPEND embed_cutlass "${EPIFUSE_CUTLASS_INCLUDE}/${path}")
+  endforeach()
 endforeach()
 list(REMOVE_DUPLICATES embed_cutlass)
 
@@ -17,7 +20,6 @@ add_custom_command(
           --kernels "${PROJECT_SOURCE_DIR}/kernels" --cutlass "${EPIFUSE_CUTLASS_INCLUDE}"
           --output "${embed_output}"
   DEPENDS "${PROJECT_SOURCE_DIR}/cmake/embed_headers.py" ${embed_own} ${embed_cutlass}
-          "${PROJECT_SOURCE_DIR}/kernels/cutlass_headers.txt"
   COMMENT "Embedding the device headers"
   VERBATIM)
 

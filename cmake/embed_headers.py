@@ -7,15 +7,14 @@ import re
 
 LITERAL_LIMIT = 65536  # what every C++ compiler takes in one string literal
 DELIMITER = "epifuse"
-WGMMA_HEAD = "epifuse/wgmma.hpp"
-WGMMA_SOURCE = "cute/arch/mma_sm90_gmma.hpp"
 
 
 def own_headers(kernels):
-    """kernels/*.h, *.cuh by their path in the repository, and the shims by the name CuTe uses."""
-    for path in sorted([*kernels.glob("*.h"), *kernels.glob("*.cuh")]):
-        yield f"kernels/{path.name}", path.read_text()
+    """*.h and *.cuh by their path in the repository, and the shims by the name CuTe uses."""
     lite = kernels / "lite"
+    for path in sorted([*kernels.rglob("*.h"), *kernels.rglob("*.cuh")]):
+        if lite not in path.parents:
+            yield f"kernels/{path.relative_to(kernels).as_posix()}", path.read_text()
     for path in sorted(lite.rglob("*")):
         if path.is_file():
             yield path.relative_to(lite).as_posix(), path.read_text()
@@ -27,38 +26,42 @@ def notice(text):
 
 
 def wgmma_head(text):
-    """mma_sm90_gmma.hpp up to its first instruction: fences, waits and the operand enums."""
+    """CUTLASS's file of wgmma up to its first instruction: fences, waits, the operand enums."""
     end = text.index("// GMMA PTX definitions")
     end = text.rindex("\n////", 0, end) + 1
     return f"{text[:end]}\n}} // namespace SM90::GMMA\n}} // namespace cute\n"
 
 
-def wgmma_struct(text, struct):
+def wgmma_struct(text, struct, head):
     """One instruction's struct, after the file's notice."""
     pattern = r"^template <[^;{}]*>\s*struct " + struct + r"\n\{.*?^\};\n"
     found = re.search(pattern, text, re.M | re.S)
     if not found:
         raise SystemExit(f"embed_headers.py: no struct {struct}")
     return (
-        f"{notice(text)}\n#pragma once\n\n#include <{WGMMA_HEAD}>\n\n"
+        f"{notice(text)}\n#pragma once\n\n#include <{head}>\n\n"
         f"namespace cute::SM90::GMMA {{\n\n{found[0]}\n}}  // namespace cute::SM90::GMMA\n"
     )
 
 
 def cutlass_headers(list_file, include):
-    """What kernels/cutlass_headers.txt names: whole files, and slices of the wgmma headers."""
-    yield WGMMA_HEAD, wgmma_head((include / WGMMA_SOURCE).read_text())
+    """What a cutlass_headers.txt names: whole files, heads, and slices of the wgmma headers."""
     texts = {}
+    head = None
     for line in list_file.read_text().splitlines():
         words = line.partition("#")[0].split()
         if len(words) == 1:
             yield words[0], (include / words[0]).read_text()
-        elif len(words) == 4 and words[0] == "slice":
+        elif len(words) == 3 and words[0] == "head":
+            _, head, path = words
+            yield head, wgmma_head((include / path).read_text())
+        elif len(words) == 4 and words[0] == "slice" and head:
             _, name, path, struct = words
             text = texts.setdefault(path, (include / path).read_text())
-            yield name, wgmma_struct(text, struct)
+            yield name, wgmma_struct(text, struct, head)
         elif words:
-            raise SystemExit(f"{list_file}: expected a path or 'slice NAME PATH STRUCT': {line}")
+            raise SystemExit(f"{list_file}: expected a path, 'head NAME PATH', or below such a "
+                             f"line 'slice NAME PATH STRUCT': {line}")
 
 
 def literal(name, text):
@@ -98,8 +101,9 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
     headers = list(own_headers(options.kernels))
-    headers += cutlass_headers(options.kernels / "cutlass_headers.txt", options.cutlass)
-    options.output.write_text(cpp(sorted(headers)))
+    for list_file in sorted(options.kernels.glob("*/cutlass_headers.txt")):
+        headers += cutlass_headers(list_file, options.cutlass)
+    options.output.write_text(cpp(sorted(set(headers))))
 
 
 if __name__ == "__main__":

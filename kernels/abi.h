@@ -136,11 +136,11 @@ struct TailParams {
 
 constexpr int kMaxProblemTensors = 24;  // inputs and outputs of a graph of many problems
 constexpr int kMaxProblemSizes = 16;    // and its size symbols
-constexpr int kDescribeThreads = 32;    // of every block of kernels/problems.cuh
-constexpr int kByHandThreads = 256;     // of every block of kernels/problems_by_hand.cuh
+constexpr int kDescribeThreads = 32;    // of every block of kernels/common/problems.cuh
+constexpr int kByHandThreads = 256;     // of every block of kernels/common/problems_by_hand.cuh
 
-// A problem as kernels/problems_by_hand.cuh takes it: a[m, k], b[n, k] and the full-size operands,
-// at any strides; vectors and scalars are those of the problem's GemmParams.
+// A problem as kernels/common/problems_by_hand.cuh takes it: a[m, k], b[n, k] and the full-size
+// operands, at any strides; vectors and scalars are those of the problem's GemmParams.
 struct ByHand {
   long long m, n, k;
   Matrix a, b, second_b;
@@ -148,7 +148,8 @@ struct ByHand {
   Matrix stores[kMaxStores];
 };
 
-// One of many problems, each with sizes and tensors of its own: written by kernels/problems.cuh.
+// One of many problems, each with sizes and tensors of its own: written by
+// kernels/common/problems.cuh.
 struct Problem {
   GemmParams gemm;
   ByHand by_hand;
@@ -174,7 +175,7 @@ struct ProblemTensor {
   const long long* row_strides;
 };
 
-// What kernels/problems.cuh makes the descriptions of; `usual` has the maps' boxes.
+// What kernels/common/problems.cuh makes the descriptions of; `usual` has the maps' boxes.
 struct DescribeParams {
   GemmParams usual;
   Problem* problems;
@@ -192,7 +193,7 @@ struct ByHandParams {
   float parameters[kMaxScalars];
 };
 
-constexpr int kGroupedThreads = 256;  // of every block of kernels/grouped.cuh
+constexpr int kGroupedThreads = 256;  // of every block of kernels/common/grouped.cuh
 
 // d[g, m, n] = sum over k of a[g, m, k] * b[g, k, n], group g being the inner batch dim. Rows m are
 // those of all groups, one group behind the other, or where padded those of each group's own.

@@ -21,7 +21,7 @@ const backends::Backend& backend_of(DeviceKind kind) {
 }  // namespace
 
 Program compile(const Graph& graph, const Target& target, const CompileOptions& options) {
-  const codegen::TargetInfo& info = target_info(target);
+  const targets::TargetInfo& info = target_info(target);
   ir::verify(graph.ir());
   if (graph.ir().outputs.empty()) {
     throw GraphError(

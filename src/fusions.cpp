@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/strided.h"
-#include "codegen/kernel.h"
+#include "codegen/family.h"
 #include "codegen/problem_views.h"
 #include "epifuse/error.h"
 #include "epifuse/fusion.h"
@@ -70,7 +70,7 @@ void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const 
 
 class Finder {
  public:
-  Finder(const codegen::TargetInfo& target, const CompileOptions& options,
+  Finder(const targets::TargetInfo& target, const CompileOptions& options,
          const FusionRequest& request, const HostValues& names)
       : target_(target), options_(options), request_(request), names_(names) {}
 
@@ -194,7 +194,7 @@ class Finder {
     found_.left_out.push_back({value, why.code, why.sentence});
   }
 
-  const codegen::TargetInfo& target_;
+  const targets::TargetInfo& target_;
   const CompileOptions& options_;
   const FusionRequest& request_;
   const HostValues& names_;
@@ -206,7 +206,7 @@ class Finder {
 
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
                      const FusionRequest& request) {
-  const codegen::TargetInfo& info = target_info(target);
+  const targets::TargetInfo& info = target_info(target);
   HostValues names;
   Ids ids;
   for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "epifuse/program.h"
 
 namespace epifuse {

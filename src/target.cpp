@@ -11,9 +11,6 @@
 namespace epifuse {
 namespace {
 
-// What a CUDA target compiles for where no device says otherwise.
-constexpr std::string_view kDefaultCudaArch = "sm_90a";
-
 std::string detected_arch(DeviceKind kind) {
   for (const backends::Backend& backend : backends::all_backends()) {
     if (backend.kind == kind && backend.detect != nullptr) return backend.detect();
@@ -27,7 +24,8 @@ Target Target::cpu() { return {DeviceKind::cpu, "cpu"}; }
 
 Target Target::cuda() {
   const std::string arch = detected_arch(DeviceKind::cuda);
-  return {DeviceKind::cuda, arch.empty() ? std::string(kDefaultCudaArch) : arch};
+  return {DeviceKind::cuda,
+          arch.empty() ? std::string(targets::usual_target(DeviceKind::cuda).name) : arch};
 }
 
 Target Target::automatic() {
@@ -39,17 +37,17 @@ Target Target::parse(std::string_view text) {
   if (text == "auto") return automatic();
   if (text == "cpu") return cpu();
   if (text == "cuda") return cuda();
-  if (const codegen::TargetInfo* info = codegen::find_target(text)) {
+  if (const targets::TargetInfo* info = targets::find_target(text)) {
     return {info->kind, std::string(info->name)};
   }
   std::vector<std::string_view> names{"auto", "cuda"};
-  for (const codegen::TargetInfo& row : codegen::all_targets()) names.push_back(row.name);
+  for (const targets::TargetInfo& row : targets::all_targets()) names.push_back(row.name);
   throw ArgumentError(
       fmt::format("target: expected one of {}, got '{}'", fmt::join(names, ", "), text));
 }
 
-const codegen::TargetInfo& target_info(const Target& target) {
-  const codegen::TargetInfo* info = codegen::find_target(target.arch);
+const targets::TargetInfo& target_info(const Target& target) {
+  const targets::TargetInfo* info = targets::find_target(target.arch);
   if (info == nullptr || info->kind != target.kind) {
     throw ArgumentError(
         fmt::format("target: no row '{}' in targets.def for this kind of device", target.arch));
@@ -57,7 +55,7 @@ const codegen::TargetInfo& target_info(const Target& target) {
   return *info;
 }
 
-CompileOptions options_on(const codegen::TargetInfo& target, const CompileOptions& options) {
+CompileOptions options_on(const targets::TargetInfo& target, const CompileOptions& options) {
   CompileOptions meant = options;
   meant.allow_tf32 = options.allow_tf32 && target.kind == DeviceKind::cuda;
   return meant;

@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "codegen/problems.h"
 #include "plan/plan.h"
+#include "targets/targets.h"
 
 namespace epifuse::backends {
 
@@ -65,7 +66,7 @@ class Executable {
 struct Backend {
   std::string_view name;
   DeviceKind kind;
-  std::unique_ptr<Executable> (*prepare)(const plan::Plan&, const codegen::TargetInfo&,
+  std::unique_ptr<Executable> (*prepare)(const plan::Plan&, const targets::TargetInfo&,
                                          const CompileOptions&);
   // The row of targets.def that this machine's device runs; empty when it has none. Never throws.
   std::string (*detect)();

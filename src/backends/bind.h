@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "epifuse/error.h"
 #include "epifuse/program.h"
 #include "ir/graph.h"

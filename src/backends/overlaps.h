@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "plan/plan.h"
 
 namespace epifuse::backends {

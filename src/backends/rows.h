@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "ir/graph.h"
 
 namespace epifuse::backends {

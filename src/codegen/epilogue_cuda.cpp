@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "ir/op.h"
 #include "kernels/abi.h"
 

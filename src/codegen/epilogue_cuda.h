@@ -26,14 +26,15 @@ namespace epifuse::codegen {
 //   };
 //
 // Without an accumulator (a tail) there is no `acc`; with one, Stores are those in full. Types,
-// Operands and the element types are in kernels/operands.cuh and kernels/element.cuh. `numerics`
-// picks the column of ops.def.
+// Operands and the element types are in kernels/common/operands.cuh and kernels/common/element.cuh.
+// `numerics` picks the column of ops.def.
 std::string epilogue_cuda(const plan::Epilogue& epilogue, Numerics numerics);
 
-// The element type's name in kernels/element.cuh: "Bf16", "F16", "F32", "E4m3", "E5m2", "Bool".
+// The element type's name in kernels/common/element.cuh: "Bf16", "F16", "F32", "E4m3", "E5m2",
+// "Bool".
 std::string_view element_cuda(DType dtype);
 
-// "Reduce::none", "Reduce::sum" or "Reduce::max" (kernels/reduce.cuh).
+// "Reduce::none", "Reduce::sum" or "Reduce::max" (kernels/common/reduce.cuh).
 std::string_view reduce_cuda(plan::StoreKind kind);
 
 // The order of a step's results in `out`, as indices into Epilogue::stores. Of a product: what is

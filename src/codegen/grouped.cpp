@@ -1,12 +1,12 @@
-// The kernel of a bare grouped product that no family takes (kernels/grouped.cuh).
+// The kernel of a bare grouped product that no family takes (kernels/common/grouped.cuh).
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
+#include "codegen/grouped.h"
 #include "codegen/integers.h"
-#include "codegen/kernel.h"
 #include "codegen/source_text.h"
 
 namespace epifuse::codegen {
@@ -14,7 +14,7 @@ namespace {
 
 using plan::FusedGemm;
 
-constexpr std::int64_t kTile = 64;  // of kernels/grouped.cuh
+constexpr std::int64_t kTile = 64;  // of kernels/common/grouped.cuh
 constexpr std::int64_t kBlocksPerSm = 4;
 
 // The last two dims as rows and columns, the one before, if any, as that of groups.
@@ -39,14 +39,14 @@ const plan::Store& only_store(const FusedGemm& step) {
 }  // namespace
 
 KernelSource grouped_source(const plan::Plan& plan, const FusedGemm& step,
-                            const TargetInfo& target) {
+                            const targets::TargetInfo& target) {
   const plan::GemmDesc& gemm = step.gemm;
   const plan::Store& store = only_store(step);
   KernelSource source;
   source.entry = "epifuse_grouped_product";
   source.arch = target.name;
   source.text = fmt::format(
-      "{}#include \"kernels/grouped.cuh\"\n\n"
+      "{}#include \"kernels/common/grouped.cuh\"\n\n"
       "extern \"C\" __global__ void __launch_bounds__(epifuse::abi::kGroupedThreads)\n"
       "    {}(const __grid_constant__ epifuse::abi::GroupedParams p) {{\n"
       "  using namespace epifuse;\n"
@@ -60,7 +60,7 @@ KernelSource grouped_source(const plan::Plan& plan, const FusedGemm& step,
 }
 
 Launch grouped_launch(const plan::Plan& plan, const FusedGemm& step, const Bound& bound,
-                      const DeviceLimits& limits) {
+                      const targets::DeviceLimits& limits) {
   const plan::GemmDesc& gemm = step.gemm;
   const plan::Store& store = only_store(step);
   const ir::Graph& graph = plan.graph;

@@ -1,7 +1,7 @@
 // Integers that rows go by, as kernels read them.
 #pragma once
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen {

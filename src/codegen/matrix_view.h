@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
+#include "codegen/launch.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen {

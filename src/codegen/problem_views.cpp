@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/bound.h"
 #include "ir/views.h"
 
 namespace epifuse::codegen {

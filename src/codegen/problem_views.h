@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "plan/plan.h"
 
 namespace epifuse::codegen {
 

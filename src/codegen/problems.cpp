@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/problem_views.h"
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "codegen/source_text.h"
 #include "kernels/abi.h"
 
@@ -20,10 +20,10 @@ using plan::Access;
 using plan::FusedGemm;
 using plan::WhyNot;
 
-constexpr int kStageBytes = 128;  // of K, as kernels/sm90_dense.cuh takes it
+constexpr int kStageBytes = 128;  // of K, as kernels/sm90/dense.cuh takes it
 // Finding a problem takes registers that the largest tiles do not have (spills, 2026-11-23).
 constexpr int kMostAccumulators = 128, kFewestMathColumns = 16;
-constexpr int kBlocksPerSm = 4;  // of kernels/problems_by_hand.cuh
+constexpr int kBlocksPerSm = 4;  // of kernels/common/problems_by_hand.cuh
 constexpr std::size_t kAlignment = 128;
 
 const FusedGemm& only_step(const plan::Plan& plan) {
@@ -77,7 +77,7 @@ void add_operands(DescribeText& out, const FusedGemm& step, const ProductViews& 
   const plan::GemmDesc& gemm = step.gemm;
   const std::string a = out.view("a", views.a), b = out.view("b", views.b);
   add_operand_map(out, "a", gemm.a, a);
-  if (sm90_dense::has_adjacent_gates(gemm)) {
+  if (sm90::has_adjacent_gates(gemm)) {
     add_operand_map(out, "b", gemm.b, out.view("all_b", views.all_b));
   } else {
     add_operand_map(out, "b", gemm.b, b);
@@ -86,7 +86,7 @@ void add_operands(DescribeText& out, const FusedGemm& step, const ProductViews& 
   out.line(fmt::format("out.by_hand().b = problems::matrix({});", b));
   if (gemm.gating == plan::Gating::none) return;
   const std::string second = out.view("second_b", views.second_b);
-  if (!sm90_dense::has_adjacent_gates(gemm)) add_operand_map(out, "second_b", gemm.b, second);
+  if (!sm90::has_adjacent_gates(gemm)) add_operand_map(out, "second_b", gemm.b, second);
   out.line(fmt::format("out.by_hand().second_b = problems::matrix({});", second));
 }
 
@@ -118,7 +118,7 @@ void add_loads(DescribeText& out, const plan::Epilogue& epilogue, const ProductV
 
 // As the Hopper GEMM writes results.
 void add_stores(DescribeText& out, const ProductViews& views, const GemmConfig& config) {
-  const int cut = sm90_dense::cut_columns(config);
+  const int cut = sm90::cut_columns(config);
   for (std::size_t i = 0; i < views.stores.size(); ++i) {
     const auto bytes = static_cast<int>(size_bytes(views.stores[i].dtype));
     const std::string view = out.view(fmt::format("store{}", i), views.stores[i]);
@@ -132,7 +132,7 @@ void add_stores(DescribeText& out, const ProductViews& views, const GemmConfig& 
 
 // As they are written by hand: each column of pairs alone.
 void add_stores_by_hand(DescribeText& out, const plan::Plan& plan) {
-  const FusedGemm apart = sm90_dense::as_compiled(only_step(plan), {.unpaired = true});
+  const FusedGemm apart = sm90::as_compiled(only_step(plan), {.unpaired = true});
   const ProductViews views = *product_views(plan, apart);
   for (std::size_t i = 0; i < views.stores.size(); ++i) {
     const std::string view = out.view(fmt::format("by_hand{}", i), views.stores[i]);
@@ -151,7 +151,7 @@ abi::DescribeParams describe_params(const plan::Plan& plan, const GemmConfig& co
                                     const ProblemArrays& problems) {
   abi::DescribeParams out{};
   out.tile_rows = config.tile_m;
-  out.tile_columns = sm90_dense::result_columns(config);
+  out.tile_columns = sm90::result_columns(config);
   out.sizes = reinterpret_cast<const long long*>(problems.sizes);
   out.num_sizes = static_cast<int>(problems.symbols.size());
   const std::vector<std::string> symbols = problem_symbols(plan.graph);
@@ -196,12 +196,12 @@ std::optional<WhyNot> why_not_problems(const plan::Plan& plan) {
 std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs) {
   std::vector<GemmConfig> out;
   for (GemmConfig config : configs) {
-    if (sm90_dense::cluster_size(config) > 1 || config.two_widths || config.short_last) {
+    if (sm90::cluster_size(config) > 1 || config.two_widths || config.short_last) {
       continue;
     }
     config.shares_last = false;
     config.problems = true;
-    if (sm90_dense::accumulators(config) > kMostAccumulators) {
+    if (sm90::accumulators(config) > kMostAccumulators) {
       config.math_columns = kFewestMathColumns;
     }
     out.push_back(config);
@@ -210,8 +210,8 @@ std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs) {
 }
 
 KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
-                             const TargetInfo& target) {
-  const FusedGemm step = sm90_dense::as_compiled(only_step(plan), {});
+                             const targets::TargetInfo& target) {
+  const FusedGemm step = sm90::as_compiled(only_step(plan), {});
   DescribeText body(plan.graph);
   const ProductViews views = *product_views(plan, step);
   add_operands(body, step, views);
@@ -225,7 +225,7 @@ KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
   out.entry = "epifuse_describe_problems";
   out.arch = target.name;
   out.text = fmt::format(
-      "{}#include \"kernels/problems.cuh\"\n\nnamespace epifuse::generated {{\n\n"
+      "{}#include \"kernels/common/problems.cuh\"\n\nnamespace epifuse::generated {{\n\n"
       "struct Problem {{\n"
       "  static constexpr int kNumSizes = {};\n"
       "  static constexpr int kNumTensors = {};\n\n"
@@ -242,13 +242,14 @@ KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
   return out;
 }
 
-KernelSource by_hand_source(const plan::Plan& plan, const TargetInfo& target) {
-  const FusedGemm step = sm90_dense::as_compiled(only_step(plan), {.unpaired = true});
+KernelSource by_hand_source(const plan::Plan& plan, const targets::TargetInfo& target) {
+  const FusedGemm step = sm90::as_compiled(only_step(plan), {.unpaired = true});
   KernelSource out;
   out.entry = "epifuse_problems_by_hand";
   out.arch = target.name;
   out.text = fmt::format(
-      "{}#include \"kernels/problems_by_hand.cuh\"\n\n#include \"kernels/math.cuh\"\n\n"
+      "{}#include \"kernels/common/problems_by_hand.cuh\"\n\n#include "
+      "\"kernels/common/math.cuh\"\n\n"
       "namespace epifuse::generated {{\n\n"
       "struct Config {{\n"
       "  using A = {};\n  using B = {};\n"
@@ -272,7 +273,7 @@ std::size_t problem_bytes(std::int64_t count) {
 
 ProblemLaunches problem_launches(const plan::Plan& plan, const GemmConfig& config,
                                  const Launch& usual, const ProblemArrays& problems,
-                                 const DeviceLimits& limits, char* workspace) {
+                                 const targets::DeviceLimits& limits, char* workspace) {
   auto* described = reinterpret_cast<abi::Problem*>(workspace);
   auto* tiles = reinterpret_cast<abi::ProblemTiles*>(workspace + bytes_of_problems(problems.count));
   abi::GemmParams block{};

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/family.h"
 
 namespace epifuse::codegen {
 
@@ -35,8 +35,8 @@ std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs);
 // The kernels beside that of the family: one that describes the problems, and one that does those
 // which the family's kernel cannot take. Only of plans without a why_not_problems.
 KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
-                             const TargetInfo& target);
-KernelSource by_hand_source(const plan::Plan& plan, const TargetInfo& target);
+                             const targets::TargetInfo& target);
+KernelSource by_hand_source(const plan::Plan& plan, const targets::TargetInfo& target);
 
 // The three launches, in this order, which share a workspace of `problem_bytes`.
 std::size_t problem_bytes(std::int64_t count);
@@ -46,6 +46,6 @@ struct ProblemLaunches {
 // `usual`: the family's launch on tensors of typical sizes, of a config of problem_configs.
 ProblemLaunches problem_launches(const plan::Plan& plan, const GemmConfig& config,
                                  const Launch& usual, const ProblemArrays& problems,
-                                 const DeviceLimits& limits, char* workspace);
+                                 const targets::DeviceLimits& limits, char* workspace);
 
 }  // namespace epifuse::codegen

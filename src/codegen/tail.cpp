@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
-#include "codegen/kernel.h"
 #include "codegen/source_text.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
@@ -122,7 +121,8 @@ TailShape tail_shape(const Epilogue& epilogue) {
   return shape;
 }
 
-KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
+KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail,
+                         const targets::TargetInfo& target) {
   const Epilogue& epilogue = tail.epilogue;
   const TailShape shape = tail_shape(epilogue);
   KernelSource source;
@@ -130,7 +130,7 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail, const T
   source.arch = target.name;
   source.text = fmt::format(
       "{header}"
-      "#include \"kernels/tail.cuh\"\n\n"
+      "#include \"kernels/common/tail.cuh\"\n\n"
       "namespace epifuse::generated {{\n\n"
       "{epilogue}\n"
       "{tail}\n"

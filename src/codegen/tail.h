@@ -1,11 +1,23 @@
-// What the source of a tail kernel and its launch must agree on.
+// Tails: one kernel template takes every tail that kernels/abi.h has room for.
 #pragma once
 
-#include "plan/epilogue.h"
+#include <vector>
+
+#include "codegen/bound.h"
+#include "codegen/launch.h"
+#include "plan/plan.h"
+#include "targets/targets.h"
 
 namespace epifuse::codegen {
 
-// Which function of kernels/tail.cuh a tail instantiates.
+KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail,
+                         const targets::TargetInfo& target);
+Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound,
+                   const targets::DeviceLimits& limits);
+
+// What follows is what the source of a tail kernel and its launch must agree on.
+
+// Which function of kernels/common/tail.cuh a tail instantiates.
 enum class TailKind : std::uint8_t { elementwise, row_reduction, column_reduction };
 
 struct TailShape {

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/integers.h"
-#include "codegen/kernel.h"
 #include "codegen/tail.h"
 #include "kernels/abi.h"
 
@@ -203,7 +202,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 // Blocks for the matrix of the last two dims, and the threads side by side in it.
 void share_matrix(abi::TailParams& p, const TailShape& shape, std::int64_t num_outer,
-                  std::int64_t blocks_per_sm, const DeviceLimits& limits) {
+                  std::int64_t blocks_per_sm, const targets::DeviceLimits& limits) {
   const std::int64_t rows = p.sizes[abi::kMaxRank - 2], cols = p.sizes[abi::kMaxRank - 1];
   const std::int64_t vectors = ceil_div(cols, shape.vector);
   const std::int64_t most = std::max<std::int64_t>(1, limits.num_sms * blocks_per_sm / num_outer);
@@ -252,7 +251,7 @@ bool writes_nothing(const Loops& loops, TailKind kind) {
 }  // namespace
 
 Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound,
-                   const DeviceLimits& limits) {
+                   const targets::DeviceLimits& limits) {
   const TailShape shape = tail_shape(tail.epilogue);
   Loops loops = loops_of(plan, tail, bound);
   Launch launch;

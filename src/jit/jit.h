@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/sealed.h"
-#include "codegen/kernel.h"
+#include "codegen/launch.h"
 
 namespace epifuse::jit {
 

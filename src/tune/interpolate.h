@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "codegen/kernel.h"
+#include "codegen/gemm_sizes.h"
 
 namespace epifuse::tune {
 

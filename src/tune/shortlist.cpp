@@ -29,7 +29,7 @@ class Losses {
  public:
   Losses(const codegen::KernelFamily& family, const plan::FusedGemm& step,
          std::span<const codegen::GemmConfig> configs, std::span<const codegen::GemmSizes> sizes,
-         const codegen::DeviceLimits& limits) {
+         const targets::DeviceLimits& limits) {
     for (const codegen::GemmSizes& size : sizes) {
       std::vector<double> us;
       for (const codegen::GemmConfig& config : configs) {
@@ -105,7 +105,7 @@ std::vector<codegen::GemmSizes> typical_sizes(const plan::GemmDesc& gemm) {
 std::vector<std::size_t> shortlist(const codegen::KernelFamily& family, const plan::FusedGemm& step,
                                    std::span<const codegen::GemmConfig> configs,
                                    std::span<const codegen::GemmSizes> sizes,
-                                   const codegen::DeviceLimits& limits, std::size_t most) {
+                                   const targets::DeviceLimits& limits, std::size_t most) {
   if (configs.empty()) return {};
   const Losses losses(family, step, configs, sizes, limits);
   std::set<std::size_t> left = losses.choices();

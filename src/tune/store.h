@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/sealed.h"
-#include "codegen/kernel.h"
+#include "codegen/family.h"
 
 namespace epifuse::tune {
 

@@ -3,7 +3,8 @@
 
 #include <optional>
 
-#include "codegen/kernel.h"
+#include "codegen/gemm_sizes.h"
+#include "plan/plan.h"
 
 namespace epifuse::tune {
 

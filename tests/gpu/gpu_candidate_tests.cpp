@@ -64,7 +64,7 @@ const Sizes kSizes[] = {
 class Candidates {
  public:
   Candidates(const ir::Graph& graph, const Sizes& sizes, cuda::Context& context,
-             const codegen::TargetInfo& target, const std::shared_ptr<jit::Jit>& jit)
+             const targets::TargetInfo& target, const std::shared_ptr<jit::Jit>& jit)
       : plan_(plan::make_plan(passes::run_all(graph, Numerics::fast), {})),
         context_(context),
         prepared_(cuda::prepare_steps(plan_, target, *jit)),
@@ -149,7 +149,7 @@ TEST_P(GpuCandidates, AreRightAtOddSizes) {
   const auto text = read_file(file);
   ASSERT_TRUE(text) << file << "; run from the repository's root";
   const ir::Graph graph = ir::parse(*text);
-  const codegen::TargetInfo& target = *codegen::find_target("sm_90a");
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
   const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()));
   cuda::Context context(cuda::Device::require(), target);
   int num_run = 0;

@@ -284,7 +284,7 @@ TEST_F(GpuRuntime, TheDriverCountsClusters) {
   const Program program = compile(layer(), Target::cuda());
   const auto sources = program.sources();
   ASSERT_FALSE(sources.empty());
-  const codegen::TargetInfo& target = *codegen::find_target(program.target().arch);
+  const targets::TargetInfo& target = *targets::find_target(program.target().arch);
   jit::Jit jit{jit::KernelCache({})};
   const std::string& text = sources[0].second;
   const std::size_t entry = text.rfind("epifuse_gemm_");
@@ -293,7 +293,7 @@ TEST_F(GpuRuntime, TheDriverCountsClusters) {
   const auto binary = jit.get(std::span(&source, 1)).front();
   cuda::Context context(device, target);
   context.count_clusters(binary, source.entry);
-  const codegen::DeviceLimits& limits = context.limits();
+  const targets::DeviceLimits& limits = context.limits();
   EXPECT_EQ(limits.num_sms, device->info().num_sms);
   EXPECT_GE(limits.clusters_of_2, limits.num_sms / 4);
   EXPECT_LE(limits.clusters_of_2, limits.num_sms / 2);

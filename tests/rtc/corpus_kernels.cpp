@@ -9,7 +9,10 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "codegen/family.h"
+#include "codegen/grouped.h"
 #include "codegen/problems.h"
+#include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -18,8 +21,8 @@
 namespace epifuse::rtc {
 namespace {
 
-using codegen::TargetInfo;
 using plan::Plan;
+using targets::TargetInfo;
 
 std::vector<std::filesystem::path> graph_files() {
   std::vector<std::filesystem::path> files;
@@ -42,7 +45,7 @@ class Collector {
     const ir::Graph graph = ir::parse(read_file(file).value());
     for (const Numerics numerics : {Numerics::fast, Numerics::exact, Numerics::approx}) {
       const Plan plan = plan::make_plan(passes::run_all(graph, numerics), {numerics, true});
-      for (const TargetInfo& target : codegen::all_targets()) {
+      for (const TargetInfo& target : targets::all_targets()) {
         if (target.kind == DeviceKind::cuda) add_plan(plan, target);
       }
     }
@@ -86,7 +89,7 @@ class Collector {
     const plan::Split parts = split(plan, step);
     if (parts.tail && turn_ % 4 == 0) add_tail(plan, *parts.tail, target);
     for (const plan::FusedGemm& bare : parts.gemms) {
-      if (bare.gemm.is_grouped()) add("grouped", grouped_source(plan, bare, target));
+      if (bare.gemm.is_grouped()) add("grouped", codegen::grouped_source(plan, bare, target));
     }
     ++turn_;
   }
@@ -94,7 +97,7 @@ class Collector {
   // All of the level `fast`, of the others those of every sixth graph.
   void add_tail(const Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
     if (plan.numerics != Numerics::fast && turn_ % 6 != 0) return;
-    add("tail", tail_source(plan, tail, target));
+    add("tail", codegen::tail_source(plan, tail, target));
   }
 
   // All configs of all products would take an hour: each product takes the usual one and some

@@ -8,8 +8,9 @@
 #include <stdexcept>
 
 #include "cli/report.h"
-#include "codegen/kernel.h"
+#include "codegen/family.h"
 #include "codegen/problems.h"
+#include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "explain.h"
 #include "ir/graph.h"
@@ -92,7 +93,7 @@ std::string problems_text(const plan::Plan& plan) {
   if (const auto no = codegen::why_not_problems(plan)) {
     return fmt::format("{}: {}\n", no->code, no->sentence);
   }
-  const codegen::TargetInfo& target = *codegen::find_target("sm_90a");
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
   const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
   const auto configs =
       codegen::problem_configs(codegen::all_families().front().configs(step, target));
@@ -112,7 +113,7 @@ std::string run_emit(const Case& test) {
   std::string text;
   for (const plan::Step& step : plan.steps) {
     const auto* tail = std::get_if<plan::Tail>(&step);
-    if (tail) text += codegen::tail_source(plan, *tail, *codegen::find_target("sm_90a")).text;
+    if (tail) text += codegen::tail_source(plan, *tail, *targets::find_target("sm_90a")).text;
   }
   return text;
 }

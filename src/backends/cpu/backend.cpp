@@ -91,7 +91,7 @@ class CpuExecutable : public backends::Executable {
 
 }  // namespace
 
-std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan, const codegen::TargetInfo&,
+std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan, const targets::TargetInfo&,
                                               const CompileOptions&) {
   return std::make_unique<CpuExecutable>(plan);
 }

@@ -8,7 +8,7 @@
 namespace epifuse::cpu {
 
 std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan,
-                                              const codegen::TargetInfo& target,
+                                              const targets::TargetInfo& target,
                                               const CompileOptions& options);
 
 }  // namespace epifuse::cpu

@@ -10,7 +10,7 @@
 #include "backends/cpu/epilogue_program.h"
 #include "backends/cpu/grid.h"
 #include "backends/cpu/strips.h"
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 
 namespace epifuse::cpu {
 

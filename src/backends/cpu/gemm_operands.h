@@ -8,7 +8,7 @@
 #include "backends/cpu/grid.h"
 #include "backends/cpu/matmul.h"
 #include "backends/cpu/pack.h"
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "plan/plan.h"
 
 namespace epifuse::cpu {

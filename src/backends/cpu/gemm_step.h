@@ -7,7 +7,7 @@
 #include "backends/cpu/buffers.h"
 #include "backends/cpu/epilogue_program.h"
 #include "backends/cpu/matmul.h"
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "plan/plan.h"
 
 namespace epifuse::cpu {

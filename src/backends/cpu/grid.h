@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "epifuse/dtype.h"
 
 namespace epifuse::cpu {

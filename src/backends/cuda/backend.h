@@ -10,7 +10,7 @@ namespace epifuse::cuda {
 
 // Compiles every kernel of the plan; needs NVRTC or a warm cache, but no GPU.
 std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan,
-                                              const codegen::TargetInfo& target,
+                                              const targets::TargetInfo& target,
                                               const CompileOptions& options);
 
 // The row of targets.def that the current device runs; empty without one.

@@ -22,7 +22,7 @@ struct ChosenKernel {
 class ChosenKernels {
  public:
   std::optional<ChosenKernel> find(const StepKernels& kernels, const codegen::GemmSizes& sizes,
-                                   const codegen::DeviceLimits& limits) const {
+                                   const targets::DeviceLimits& limits) const {
     const std::shared_lock lock(mutex_);
     const auto found = chosen_.find(key(kernels, sizes, limits));
     if (found == chosen_.end()) return std::nullopt;
@@ -30,7 +30,7 @@ class ChosenKernels {
   }
 
   void add(const StepKernels& kernels, const codegen::GemmSizes& sizes,
-           const codegen::DeviceLimits& limits, const ChosenKernel& chosen) {
+           const targets::DeviceLimits& limits, const ChosenKernel& chosen) {
     constexpr std::size_t kMost = 1 << 14;  // numbers of rows that a server may see
     const std::unique_lock lock(mutex_);
     if (chosen_.size() >= kMost) chosen_.clear();
@@ -39,9 +39,9 @@ class ChosenKernels {
 
  private:
   using Key = std::tuple<const StepKernels*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         std::int64_t, codegen::DeviceLimits>;
+                         std::int64_t, targets::DeviceLimits>;
   static Key key(const StepKernels& kernels, const codegen::GemmSizes& sizes,
-                 const codegen::DeviceLimits& limits) {
+                 const targets::DeviceLimits& limits) {
     return {&kernels, sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups, limits};
   }
 

@@ -24,7 +24,7 @@ jit::CuMemoryPool make_pool(const Device& device) {
 }
 
 // Code for an architecture runs on exactly that compute capability.
-void check_target(const DeviceInfo& device, const codegen::TargetInfo& target) {
+void check_target(const DeviceInfo& device, const targets::TargetInfo& target) {
   if (device.major == target.major && device.minor == target.minor) return;
   throw UnavailableError(fmt::format(
       "the program is compiled for {} (compute capability {}.{}), and {} has {}.{}", target.name,
@@ -33,8 +33,8 @@ void check_target(const DeviceInfo& device, const codegen::TargetInfo& target) {
 
 // What a device of so many multiprocessors has at least: the clusters of those of an H200, in its
 // proportion, since a cluster never spans two groups of multiprocessors.
-codegen::DeviceLimits usual_limits(int num_sms) {
-  const codegen::DeviceLimits usual;
+targets::DeviceLimits usual_limits(int num_sms) {
+  const targets::DeviceLimits usual;
   const auto scaled = [&](int clusters) { return clusters * num_sms / usual.num_sms; };
   return {num_sms, scaled(usual.clusters_of_2), scaled(usual.clusters_of_3),
           scaled(usual.clusters_of_4), scaled(usual.clusters_of_8)};
@@ -42,7 +42,7 @@ codegen::DeviceLimits usual_limits(int num_sms) {
 
 }  // namespace
 
-Context::Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target,
+Context::Context(std::shared_ptr<const Device> device, const targets::TargetInfo& target,
                  tune::TuneStore store)
     : device_(std::move(device)),
       smem_per_block_bytes_(target.smem_per_block_bytes),

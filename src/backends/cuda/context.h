@@ -38,14 +38,14 @@ class Context {
  public:
   // Throws UnavailableError when the device cannot run code of `target`.
   // Choices follow what `store` holds for this device.
-  Context(std::shared_ptr<const Device> device, const codegen::TargetInfo& target,
+  Context(std::shared_ptr<const Device> device, const targets::TargetInfo& target,
           tune::TuneStore store = tune::TuneStore({}));
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   const Device& device() const { return *device_; }
-  const codegen::DeviceLimits& limits() const { return limits_; }
+  const targets::DeviceLimits& limits() const { return limits_; }
   // Asks the driver how many clusters run at once, of a kernel that fills a multiprocessor's shared
   // memory; before any launch is prepared. Where the driver cannot say, the limits stay as they
   // are.
@@ -61,7 +61,7 @@ class Context {
   jit::CuDevicePtr stream_buffer(std::size_t bytes, jit::CuStream stream) const;
   std::shared_ptr<const Device> device_;
   const int smem_per_block_bytes_;
-  codegen::DeviceLimits limits_;
+  targets::DeviceLimits limits_;
   TunedChoices tuned_;
   Modules modules_;
   // A pool of our own keeps its memory between runs; the device's would return it at every

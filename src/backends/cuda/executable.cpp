@@ -72,7 +72,7 @@ class RecentRuns {
 
 class CudaExecutable : public backends::Executable {
  public:
-  CudaExecutable(const plan::Plan& plan, const codegen::TargetInfo& target,
+  CudaExecutable(const plan::Plan& plan, const targets::TargetInfo& target,
                  const CompileOptions& options)
       : target_(target),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
@@ -108,7 +108,7 @@ class CudaExecutable : public backends::Executable {
                                                 std::shared_ptr<Context> context, std::size_t bytes,
                                                 char* workspace) const;
 
-  const codegen::TargetInfo& target_;
+  const targets::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
   const Prepared prepared_;
   const ProblemRunner problems_;
@@ -292,7 +292,7 @@ std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const
 }  // namespace
 
 std::unique_ptr<backends::Executable> prepare(const plan::Plan& plan,
-                                              const codegen::TargetInfo& target,
+                                              const targets::TargetInfo& target,
                                               const CompileOptions& options) {
   return std::make_unique<CudaExecutable>(plan, target, options);
 }
@@ -301,7 +301,7 @@ std::string detect() {
   try {
     const std::shared_ptr<const Device> device = Device::current();
     if (device == nullptr) return "";
-    for (const codegen::TargetInfo& target : codegen::all_targets()) {
+    for (const targets::TargetInfo& target : targets::all_targets()) {
       const DeviceInfo& info = device->info();
       if (target.kind == DeviceKind::cuda && target.major == info.major &&
           target.minor == info.minor) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/device.h"
-#include "codegen/kernel.h"
+#include "codegen/launch.h"
 #include "jit/jit.h"
 
 namespace epifuse::cuda {

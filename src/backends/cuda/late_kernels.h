@@ -22,7 +22,7 @@ struct InOrder;
 class LateKernels {
  public:
   // `for_sizes`: whether sizes alone are a reason to compile (CompileOptions::compile_late).
-  LateKernels(const codegen::TargetInfo& target, std::shared_ptr<jit::Jit> jit,
+  LateKernels(const targets::TargetInfo& target, std::shared_ptr<jit::Jit> jit,
               bool for_sizes = true)
       : target_(target), jit_(std::move(jit)), for_sizes_(for_sizes) {}
   ~LateKernels();
@@ -50,7 +50,7 @@ class LateKernels {
  private:
   codegen::KernelSource source(const Prepared& prepared, std::size_t step,
                                const StepKernels& kernels, const codegen::GemmConfig& config) const;
-  const codegen::TargetInfo& target_;
+  const targets::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
   const bool for_sizes_;
   ChosenKernels chosen_;

@@ -7,6 +7,8 @@
 #include <map>
 
 #include "backends/cuda/time_memo.h"
+#include "codegen/grouped.h"
+#include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "tune/shortlist.h"
@@ -15,12 +17,12 @@
 namespace epifuse::cuda {
 namespace {
 
-using codegen::TargetInfo;
 using plan::FusedGemm;
 using plan::is_bare;
 using plan::Plan;
 using plan::Tail;
 using plan::WhyNot;
+using targets::TargetInfo;
 
 // Kernels compiled for one step: ahead of all tensors, and beside the best while tensors wait.
 constexpr std::size_t kMostKernels = 6;
@@ -222,7 +224,7 @@ class Preparer {
     if (!unfused_us) return false;
     return std::all_of(step.kernels.begin(), step.kernels.end(), [&](const Kernel& kernel) {
       return tune::is_clearly_slower(
-          step.family->expected_us(gemm, kernel.config, sizes, codegen::DeviceLimits{}),
+          step.family->expected_us(gemm, kernel.config, sizes, targets::DeviceLimits{}),
           *unfused_us);
     });
   }
@@ -322,7 +324,7 @@ StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepK
   kernels.sizes = usual.sizes;
   kernels.most_kernels = kMostMoreLate;
   const codegen::GemmConfig best = kernels.candidates[codegen::choose(
-      *usual.family, step, kernels.candidates, sizes, codegen::DeviceLimits{})];
+      *usual.family, step, kernels.candidates, sizes, targets::DeviceLimits{})];
   kernels.kernels.push_back(
       {best, usual.family->source(plan, step, best, variant, target), nullptr});
   Preparer preparer(plan, target, jit);

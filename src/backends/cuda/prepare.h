@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "codegen/kernel.h"
+#include "codegen/family.h"
 #include "jit/jit.h"
 #include "plan/plan.h"
 
@@ -67,30 +67,30 @@ Prepared as_plan(const plan::Plan& plan, PreparedSteps parts);
 // drops candidates with problems, the next best taking their place. Throws CompileError for a tail
 // that does not compile, UnavailableError when something must be compiled and there is no NVRTC.
 // Bare products are the vendor's, unless `fuses` and ours were measured to be faster at such sizes.
-Prepared prepare_steps(const plan::Plan& plan, const codegen::TargetInfo& target, jit::Jit& jit,
+Prepared prepare_steps(const plan::Plan& plan, const targets::TargetInfo& target, jit::Jit& jit,
                        bool fuses = true);
 
 // Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
 // typical ones. None when no candidate compiles well: `report` then says why.
 StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
                             const StepKernels& usual, const codegen::GemmVariant& variant,
-                            const codegen::GemmSizes& sizes, const codegen::TargetInfo& target,
+                            const codegen::GemmSizes& sizes, const targets::TargetInfo& target,
                             jit::Jit& jit);
 
 // The vendor GEMM, or a kernel of groups, and the tail that do the work of one fused step of
 // `plan`.
 PreparedSteps prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
-                            const codegen::TargetInfo& target, jit::Jit& jit);
+                            const targets::TargetInfo& target, jit::Jit& jit);
 
 // The step, whose rows of A are looked up, on rows that lie in order, as a plan of its own: its
 // value of A is in memory. And the tail that puts them there, of graph (x[S, K], i[T]) -> y[T, K].
 Prepared prepare_in_order(const plan::Plan& plan, plan::FusedGemm step,
-                          const codegen::TargetInfo& target, jit::Jit& jit);
-Prepared prepare_row_copy(DType dtype, DType index, const codegen::TargetInfo& target,
+                          const targets::TargetInfo& target, jit::Jit& jit);
+Prepared prepare_row_copy(DType dtype, DType index, const targets::TargetInfo& target,
                           jit::Jit& jit);
 
 // A tail that copies x, rounding to another dtype on the way: loads value 0, stores value 1.
-Prepared prepare_copy(DType from, DType to, std::size_t rank, const codegen::TargetInfo& target,
+Prepared prepare_copy(DType from, DType to, std::size_t rank, const targets::TargetInfo& target,
                       jit::Jit& jit);
 
 }  // namespace epifuse::cuda

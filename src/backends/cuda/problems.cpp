@@ -70,7 +70,7 @@ HostProblems::HostProblems(const Device& device, const codegen::ProblemArrays& p
   device.check(device.api().stream_synchronize(stream), "cuStreamSynchronize");
 }
 
-ProblemRunner::ProblemRunner(const Prepared& prepared, const codegen::TargetInfo& target,
+ProblemRunner::ProblemRunner(const Prepared& prepared, const targets::TargetInfo& target,
                              std::shared_ptr<jit::Jit> jit)
     : prepared_(prepared), target_(target), jit_(std::move(jit)) {
   why_not_ = why_not_family(prepared, typical_);

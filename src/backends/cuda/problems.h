@@ -32,7 +32,7 @@ class HostProblems {
 // The kernels are compiled when problems first come. Thread-safe.
 class ProblemRunner {
  public:
-  ProblemRunner(const Prepared& prepared, const codegen::TargetInfo& target,
+  ProblemRunner(const Prepared& prepared, const targets::TargetInfo& target,
                 std::shared_ptr<jit::Jit> jit);
 
   // Why problems of the plan are no one launch.
@@ -58,7 +58,7 @@ class ProblemRunner {
                                           const codegen::GemmConfig& config) const;
 
   const Prepared& prepared_;
-  const codegen::TargetInfo& target_;
+  const targets::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
   std::optional<plan::WhyNot> why_not_;
   codegen::Bound typical_;  // a problem of typical sizes, at no real addresses

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 #include "plan/plan.h"
 
 namespace epifuse::cuda {

@@ -6,7 +6,9 @@
 
 #include "backends/cuda/run_parts.h"
 #include "base/check.h"
+#include "codegen/grouped.h"
 #include "codegen/matrix_view.h"
+#include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "tune/shortlist.h"

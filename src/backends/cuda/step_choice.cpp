@@ -24,7 +24,7 @@ plan::WhyNot no_kernel(const StepKernels& kernels) {
 
 // The kernel of least expected time.
 void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes, LateKernels& late,
-                   const codegen::DeviceLimits& limits, StepChoice& choice) {
+                   const targets::DeviceLimits& limits, StepChoice& choice) {
   std::vector<codegen::GemmConfig> configs;
   for (const Kernel& kernel : choice.kernels->kernels) configs.push_back(kernel.config);
   const TimeMemo::Best best =
@@ -36,7 +36,7 @@ void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes,
 // At sizes unlike all typical ones a candidate that was not compiled ahead may promise clearly more
 // than those that were: it is compiled now, once.
 void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
-                  const codegen::DeviceLimits& limits, StepChoice& choice) {
+                  const targets::DeviceLimits& limits, StepChoice& choice) {
   if (!late.compiles_for_sizes()) return;
   constexpr double kWorthCompiling = 0.985;  // of the time expected so far
   const StepKernels& kernels = *choice.kernels;
@@ -56,7 +56,7 @@ void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
 
 // The kernel that runs where nothing was measured or forced.
 void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& late,
-                     const codegen::DeviceLimits& limits, StepChoice& choice) {
+                     const targets::DeviceLimits& limits, StepChoice& choice) {
   if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, limits)) {
     choice.kernel = known->kernel;
     choice.expected_us = known->expected_us;
@@ -120,7 +120,7 @@ void leave_to_vendor(StepChoice& choice) {
 
 // Where nothing is fused, ours must have been measured to be faster at sizes like these.
 void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
-                 const codegen::DeviceLimits& limits, StepChoice& choice) {
+                 const targets::DeviceLimits& limits, StepChoice& choice) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   choice.measured = "nothing is fused into it";
   const std::optional<double> ratio = tune::bare_ratio(gemm.gemm, choice.sizes);

@@ -97,7 +97,7 @@ std::size_t StepClasses::of(const FusedGemm& step) {
 
 TimeMemo::Best TimeMemo::best(const codegen::KernelFamily& family, const FusedGemm& step,
                               std::span<const GemmConfig> configs, const codegen::GemmSizes& sizes,
-                              const codegen::DeviceLimits& limits) {
+                              const targets::DeviceLimits& limits) {
   constexpr std::size_t kMost = 1 << 14;  // numbers of rows that a server may see
   const std::lock_guard lock(mutex_);
   if (best_.size() >= kMost) best_.clear();

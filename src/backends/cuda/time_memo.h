@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "codegen/kernel.h"
+#include "codegen/family.h"
 #include "plan/plan.h"
 
 namespace epifuse::cuda {
@@ -36,7 +36,7 @@ class TimeMemo {
   // The config of least expected time: codegen::choose.
   Best best(const codegen::KernelFamily& family, const plan::FusedGemm& step,
             std::span<const codegen::GemmConfig> configs, const codegen::GemmSizes& sizes,
-            const codegen::DeviceLimits& limits);
+            const targets::DeviceLimits& limits);
   // Configs worth compiling: tune::shortlist. `sizes` must follow from the step.
   std::vector<std::size_t> shortlist(const codegen::KernelFamily& family,
                                      const plan::FusedGemm& step,
@@ -53,7 +53,7 @@ class TimeMemo {
     Answer answer;
   };
   using At = std::tuple<const codegen::KernelFamily*, std::size_t, std::int64_t, std::int64_t,
-                        std::int64_t, std::int64_t, std::int64_t, codegen::DeviceLimits>;
+                        std::int64_t, std::int64_t, std::int64_t, targets::DeviceLimits>;
 
   mutable std::mutex mutex_;
   StepClasses classes_;

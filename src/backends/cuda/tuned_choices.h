@@ -40,7 +40,7 @@ struct ForcedChoice {
 
 // What choices go by beside the tensors.
 struct ChoiceRules {
-  codegen::DeviceLimits limits;
+  targets::DeviceLimits limits;
   TunedChoices* tuned = nullptr;         // null: nothing was measured
   const ForcedChoice* forced = nullptr;  // of one step
 };

@@ -6,7 +6,7 @@
 
 #include "backends/reference/interval.h"
 #include "base/float_types.h"
-#include "codegen/kernel.h"
+#include "codegen/bound.h"
 
 namespace epifuse::reference {
 

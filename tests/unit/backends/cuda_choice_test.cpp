@@ -28,7 +28,7 @@ GemmConfig config(int tile_m) {
 
 // The broken one promises most.
 double expected_us(const plan::FusedGemm&, const GemmConfig& config, const GemmSizes& sizes,
-                   const codegen::DeviceLimits&) {
+                   const targets::DeviceLimits&) {
   switch (config.tile_m) {
     case kFewRows: return 2 + 0.01 * static_cast<double>(sizes.m);
     case kManyRows: return 6;
@@ -38,7 +38,7 @@ double expected_us(const plan::FusedGemm&, const GemmConfig& config, const GemmS
 }
 
 codegen::KernelSource source(const plan::Plan&, const plan::FusedGemm&, const GemmConfig& config,
-                             const GemmVariant& variant, const codegen::TargetInfo&) {
+                             const GemmVariant& variant, const targets::TargetInfo&) {
   const bool is_broken =
       config.tile_m == kBroken || (config.tile_m == kGreedy && config.math_columns > 16);
   const std::string body = is_broken ? "#error broken" : "";
@@ -60,7 +60,7 @@ GemmVariant variant(const plan::Plan&, const plan::FusedGemm&, const codegen::Bo
 }
 
 std::optional<GemmConfig> fitted(const plan::FusedGemm&, const GemmConfig& config,
-                                 const GemmVariant&, const codegen::TargetInfo&) {
+                                 const GemmVariant&, const targets::TargetInfo&) {
   return config;
 }
 
@@ -92,7 +92,7 @@ class StepChoices : public ::testing::Test {
         prepare_variant(prepared_.plan, gemm(), step, {}, {1, 1, 1, 1}, sm90(), *jit_));
   }
 
-  static const codegen::TargetInfo& sm90() { return *codegen::find_target("sm_90a"); }
+  static const targets::TargetInfo& sm90() { return *targets::find_target("sm_90a"); }
   const plan::FusedGemm& gemm() const {
     return std::get<plan::FusedGemm>(prepared_.plan.steps.front());
   }
@@ -224,7 +224,7 @@ TEST_F(StepChoices, WithoutACompilerWhatIsThereRuns) {
 TEST_F(StepChoices, SizesThatCameBeforeAreNotWeighedAgain) {
   static int num_weighed = 0;
   family_.expected_us = [](const plan::FusedGemm&, const GemmConfig& config, const GemmSizes&,
-                           const codegen::DeviceLimits&) {
+                           const targets::DeviceLimits&) {
     ++num_weighed;
     return static_cast<double>(config.tile_m);
   };
@@ -268,7 +268,7 @@ TEST_F(StepChoices, NoRowsAreNoWork) {
 
 TEST_F(StepChoices, AStepThatFusionWouldSlowDownIsSplitWithBothTimes) {
   family_.expected_us = [](const plan::FusedGemm&, const GemmConfig&, const GemmSizes&,
-                           const codegen::DeviceLimits&) { return 1000.0; };
+                           const targets::DeviceLimits&) { return 1000.0; };
   const StepChoice slow = choose(16);
   ASSERT_TRUE(slow.why_split);
   EXPECT_EQ(slow.why_split->code, "slower_than_unfused");
@@ -323,7 +323,7 @@ TEST(RowsInOrder, AreCopiedBeforeLargeProductsOrWhereForced) {
   const ir::Graph graph = ir::parse(
       "graph g(x: bf16[S, 64], i: i32[T], w: bf16[G, N, 64], e: i32[G]) {\n"
       "  r = take_rows x, i\n  h = grouped_matmul r, w^T, e\n  y = relu h\n  return y\n}\n");
-  const codegen::TargetInfo& target = *codegen::find_target("sm_90a");
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
   const jit::TemporaryFolder folder;
   const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(folder.path()));
   const Prepared prepared = prepare_steps(plan::make_plan(graph, {}), target, *jit);

@@ -13,7 +13,7 @@
 namespace epifuse::cuda {
 namespace {
 
-const codegen::TargetInfo& sm90() { return *codegen::find_target("sm_90a"); }
+const targets::TargetInfo& sm90() { return *targets::find_target("sm_90a"); }
 
 // h1 = x w, a1 = op h1, h2 = a1 w, ..
 plan::Plan chain(int num_products, std::string_view op) {

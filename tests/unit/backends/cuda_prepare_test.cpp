@@ -10,7 +10,7 @@
 namespace epifuse::cuda {
 namespace {
 
-const codegen::TargetInfo& sm90() { return *codegen::find_target("sm_90a"); }
+const targets::TargetInfo& sm90() { return *targets::find_target("sm_90a"); }
 
 class CudaPrepare : public ::testing::Test {
  protected:
@@ -150,7 +150,7 @@ TEST_F(CudaPrepare, WithoutADriverEverythingButRunWorks) {
   const auto sources = executable->sources();
   ASSERT_EQ(sources.size(), 1u);
   EXPECT_EQ(sources[0].first, "g_0_tail.cu");
-  EXPECT_NE(sources[0].second.find("#include \"kernels/tail.cuh\""), std::string::npos);
+  EXPECT_NE(sources[0].second.find("#include \"kernels/common/tail.cuh\""), std::string::npos);
   EXPECT_EQ(cuda::detect(), "");
   const auto bound = std::make_shared<codegen::Bound>();
   try {

@@ -10,7 +10,7 @@
 #include "backends/backend.h"
 #include "codegen/matrix_view.h"
 #include "codegen/problems.h"
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
 
@@ -143,8 +143,8 @@ void check(const char* text, const Sizes& sizes) {
   ASSERT_FALSE(no.has_value()) << no->sentence;
   const Problem problem(plan, sizes);
   for (const bool unpaired : {false, true}) {
-    const plan::FusedGemm step = sm90_dense::as_compiled(
-        std::get<plan::FusedGemm>(plan.steps.front()), {.unpaired = unpaired});
+    const plan::FusedGemm step =
+        sm90::as_compiled(std::get<plan::FusedGemm>(plan.steps.front()), {.unpaired = unpaired});
     plan::WhyNot why;
     const auto views = gemm_views(plan, step, problem.bound, &why);
     ASSERT_TRUE(views.has_value()) << why.sentence;

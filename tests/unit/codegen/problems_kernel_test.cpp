@@ -1,5 +1,5 @@
-// Runs kernels/problems.cuh and kernels/problems_by_hand.cuh on the host: what they write of
-// problems of all sizes, and what the second computes of those that no maps can address.
+// Runs kernels/common/problems.cuh and kernels/common/problems_by_hand.cuh on the host: what they
+// write of problems of all sizes, and what the second computes of those that no maps can address.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,8 +7,8 @@
 
 #include "base/float_types.h"
 #include "cuda_on_host.h"
-#include "kernels/problems.cuh"
-#include "kernels/problems_by_hand.cuh"
+#include "kernels/common/problems.cuh"
+#include "kernels/common/problems_by_hand.cuh"
 
 namespace epifuse {
 namespace {

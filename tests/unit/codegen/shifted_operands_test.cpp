@@ -6,10 +6,10 @@
 #include <cstring>
 #include <map>
 
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "cuda_on_host.h"
 #include "ir/text.h"
-#include "kernels/row_classes.cuh"
+#include "kernels/common/row_classes.cuh"
 
 namespace epifuse::codegen {
 namespace {
@@ -86,7 +86,7 @@ struct Tile {
   alignas(1024) unsigned char staged[Rows::kBytes];
   alignas(1024) unsigned char bytes[kRows * 128];
 
-  // As load_classes and move_rows of kernels/sm90_shifted.cuh.
+  // As load_classes and move_rows of kernels/sm90/shifted.cuh.
   void load(const std::map<int, const TensorMapRequest*>& maps, const abi::ShiftedOperand& operand,
             int first, int k, int inner) {
     std::memset(staged, 0xdd, sizeof staged);
@@ -145,10 +145,8 @@ class Operands {
   }
 
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan_.steps.front()); }
-  std::optional<plan::WhyNot> why_not() const {
-    return sm90_dense::why_not_bound(plan_, step(), bound_);
-  }
-  GemmVariant variant() const { return sm90_dense::variant(plan_, step(), bound_); }
+  std::optional<plan::WhyNot> why_not() const { return sm90::why_not_bound(plan_, step(), bound_); }
+  GemmVariant variant() const { return sm90::variant(plan_, step(), bound_); }
 
   // Every tile of both operands, if they are shifted.
   void check() {
@@ -157,7 +155,7 @@ class Operands {
     config.tile_n = kTileN;
     config.stages = 3;
     const GemmVariant which = variant();
-    launch_ = sm90_dense::launch(plan_, step(), config, which, bound_, {});
+    launch_ = sm90::launch(plan_, step(), config, which, bound_, {});
     for (const TensorMapRequest& map : launch_.maps) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(map.data) % 16, 0u);
       EXPECT_EQ(map.row_stride * 2 % 16, 0);
@@ -313,17 +311,17 @@ TEST(ShiftedOperands, OperandsThatAreNotReadAreNotShifted) {
 
 TEST(ShiftedOperands, ConfigsGiveStagesForStaging) {
   const Operands operands(true, {64, 63, 71, 0, 0});
-  const TargetInfo& target = *find_target("sm_90a");
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
   const GemmVariant both = operands.variant();
   int num_fitted = 0;
-  for (const GemmConfig& config : sm90_dense::configs(operands.step(), target)) {
-    EXPECT_EQ(sm90_dense::fitted(operands.step(), config, {}, target), config);
-    const auto fitted = sm90_dense::fitted(operands.step(), config, both, target);
+  for (const GemmConfig& config : sm90::configs(operands.step(), target)) {
+    EXPECT_EQ(sm90::fitted(operands.step(), config, {}, target), config);
+    const auto fitted = sm90::fitted(operands.step(), config, both, target);
     if (!fitted) continue;
     ++num_fitted;
     EXPECT_GE(fitted->stages, 2);
     EXPECT_LE(fitted->stages, config.stages);
-    EXPECT_LE(sm90_dense::smem_bytes(operands.step().epilogue, *fitted, both),
+    EXPECT_LE(sm90::smem_bytes(operands.step().epilogue, *fitted, both),
               target.smem_per_block_bytes);
   }
   EXPECT_GE(num_fitted, 4);

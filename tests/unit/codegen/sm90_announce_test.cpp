@@ -1,4 +1,4 @@
-// Announces and takes the tiles of groups of rows (kernels/sm90_announce.cuh) on the host: a thread
+// Announces and takes the tiles of groups of rows (kernels/sm90/announce.cuh) on the host: a thread
 // stands for a warp.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 inline void __syncwarp() {}
 inline int __shfl_sync(unsigned, int x, int) { return x; }
 
-#include "kernels/sm90_announce.cuh"
+#include "kernels/sm90/announce.cuh"
 
 namespace epifuse::sm90 {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "ir/text.h"
 
-namespace epifuse::codegen::sm90_dense {
+namespace epifuse::codegen::sm90 {
 namespace {
 
 struct Case {
@@ -21,7 +21,7 @@ struct Case {
                              {})) {}
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
   std::vector<GemmConfig> configs() const {
-    return sm90_dense::configs(step(), *find_target("sm_90a"));
+    return sm90::configs(step(), *targets::find_target("sm_90a"));
   }
   int bytes(const GemmConfig& config, const GemmVariant& variant = {}) const {
     return smem_bytes(step().epilogue, config, variant);
@@ -50,7 +50,7 @@ TEST(Sm90Configs, ResidualsOfCooperativeTilesComeThroughTheStages) {
 }
 
 TEST(Sm90Configs, FitIntoSharedMemoryAndKeepStagesForDepth) {
-  const int most = find_target("sm_90a")->smem_per_block_bytes;
+  const int most = targets::find_target("sm_90a")->smem_per_block_bytes;
   for (const char* body : {"  y = add h, r\n  return y\n", "  y = tanh h\n  return h, y\n",
                            "  t = add h, r\n  y = tanh t\n  return t, y\n"}) {
     const Case all(body);
@@ -72,7 +72,7 @@ TEST(Sm90Configs, FitIntoSharedMemoryAndKeepStagesForDepth) {
 
 // What is read or written by hand is not staged in place of anything, and may take more room.
 TEST(Sm90Configs, FitIntoSharedMemoryInEveryVariant) {
-  const TargetInfo& target = *find_target("sm_90a");
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
   for (const char* body :
        {"  y = add h, r\n  return y\n", "  t = add h, r\n  y = mul h, s\n  return t, y\n",
         "  t = add h, r\n  y = tanh t\n  return t, y\n"}) {
@@ -83,7 +83,7 @@ TEST(Sm90Configs, FitIntoSharedMemoryInEveryVariant) {
                                   .shifted_a = (bits & 2) != 0,
                                   .plain_loads = bits >> 2 & 3,
                                   .plain_stores = bits >> 4 & 3};
-        const auto fitted = sm90_dense::fitted(all.step(), config, variant, target);
+        const auto fitted = sm90::fitted(all.step(), config, variant, target);
         if (!fitted) continue;
         EXPECT_LE(all.bytes(*fitted, variant), target.smem_per_block_bytes)
             << body << print(config) << ", " << print(variant);
@@ -126,7 +126,7 @@ TEST(Sm90Configs, GatesShareStagingForOneMoreStage) {
     EXPECT_EQ(cluster_size(twin), 1);
     twin.stages = all[i].stages;
     EXPECT_EQ(gates.bytes(twin) - gates.bytes(all[i]), kResults * kSlot);
-    EXPECT_LE(gates.bytes(all[i]), find_target("sm_90a")->smem_per_block_bytes);
+    EXPECT_LE(gates.bytes(all[i]), targets::find_target("sm_90a")->smem_per_block_bytes);
   }
   EXPECT_GT(num_sharing, 0);
 }
@@ -183,4 +183,4 @@ TEST(Sm90Configs, FewRowsAreSpreadOverMostOfTheMultiprocessors) {
 }
 
 }  // namespace
-}  // namespace epifuse::codegen::sm90_dense
+}  // namespace epifuse::codegen::sm90

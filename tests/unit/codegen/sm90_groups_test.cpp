@@ -1,4 +1,4 @@
-// Finds the tiles of groups of rows (kernels/sm90_sequence.cuh) on the host, for all CTAs.
+// Finds the tiles of groups of rows (kernels/sm90/sequence.cuh) on the host, for all CTAs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <tuple>
 #include <vector>
 
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "cuda_on_host.h"
-#include "kernels/sm90_sequence.cuh"
+#include "kernels/sm90/sequence.cuh"
 
 namespace epifuse::sm90 {
 namespace {
@@ -53,7 +53,7 @@ abi::GemmParams params_of(const Routing& routing, int n, int* num_ctas) {
   const codegen::GemmSizes sizes = routing.is_padded
                                        ? codegen::GemmSizes{groups, routing.num_rows, n, 64}
                                        : codegen::GemmSizes{1, routing.num_rows, n, 64, groups};
-  const codegen::sm90_dense::Tiling tiling = codegen::sm90_dense::tile(config, sizes, {});
+  const codegen::sm90::Tiling tiling = codegen::sm90::tile(config, sizes, {});
   abi::GemmParams p{};
   p.m = routing.num_rows;
   p.n = n;

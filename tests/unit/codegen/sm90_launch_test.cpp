@@ -9,7 +9,7 @@
 #include <map>
 
 #include "codegen/integers.h"
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "ir/text.h"
@@ -46,8 +46,7 @@ struct Case {
   // The columns of the boxes of each map, by its place in the parameters.
   std::map<std::size_t, int> boxes(const GemmConfig& config) const {
     std::map<std::size_t, int> out;
-    for (const TensorMapRequest& map :
-         sm90_dense::launch(plan, step(), config, {}, bound, {}).maps) {
+    for (const TensorMapRequest& map : sm90::launch(plan, step(), config, {}, bound, {}).maps) {
       EXPECT_TRUE(out.emplace(map.offset, map.box_cols).second) << "two maps at " << map.offset;
       EXPECT_EQ(map.box_cols * static_cast<int>(size_bytes(map.dtype)) % 16, 0);
     }
@@ -69,8 +68,8 @@ TEST(Sm90Launch, RefusesAnEpilogueThatTheBlockHasNoRoomFor) {
   plan::FusedGemm step = all.step();
   const plan::Store store = step.epilogue.stores.front();
   step.epilogue.stores.resize(abi::kMaxStores + 1, store);
-  const GemmConfig config = sm90_dense::configs(all.step(), *find_target("sm_90a")).front();
-  EXPECT_THROW(sm90_dense::launch(all.plan, step, config, {}, all.bound, {}), InternalError);
+  const GemmConfig config = sm90::configs(all.step(), *targets::find_target("sm_90a")).front();
+  EXPECT_THROW(sm90::launch(all.plan, step, config, {}, all.bound, {}), InternalError);
 }
 
 // The block counts K in 32 bits.
@@ -83,7 +82,7 @@ TEST(Sm90Launch, RefusesProductsThatItsNumbersCannotCount) {
       if (tensor.layout.shape.back() == k) tensor.layout.strides.front() = k;
     }
     all.bound.sizes["K"] = k;
-    const auto why = sm90_dense::why_not_bound(all.plan, all.step(), all.bound);
+    const auto why = sm90::why_not_bound(all.plan, all.step(), all.bound);
     EXPECT_EQ(why ? why->code : "", code) << k;
   }
 }
@@ -100,14 +99,13 @@ TEST(Sm90Launch, RefusesMoreGroupsThanItsNumbersCanCount) {
 // Host and kernel must agree on how much of the block there is.
 TEST(Sm90Launch, TheParametersEndBehindTheLastThatIsUsed) {
   const Case all;
-  for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+  for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
     for (const unsigned plain : {0u, 1u}) {
       SCOPED_TRACE(fmt::format("{}, {}", print(config), plain));
       const GemmVariant variant{.plain_stores = plain};
-      const Launch launch =
-          sm90_dense::launch(all.plan, all.step(), config, variant, all.bound, {});
+      const Launch launch = sm90::launch(all.plan, all.step(), config, variant, all.bound, {});
       const std::string text =
-          sm90_dense::source(all.plan, all.step(), config, variant, *find_target("sm_90a")).text;
+          sm90::source(all.plan, all.step(), config, variant, *targets::find_target("sm_90a")).text;
       EXPECT_NE(text.find(fmt::format("LeadingParams<{}>", launch.params.size())),
                 std::string::npos);
       std::size_t end = 0;
@@ -127,7 +125,7 @@ TEST(Sm90Launch, TheParametersEndBehindTheLastThatIsUsed) {
 TEST(Sm90Launch, AsksForNarrowerBoxesWhereTilesEndInsideOfAChunk) {
   const Case all;
   int num_cut = 0;
-  for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+  for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
     SCOPED_TRACE(print(config));
     const std::map<std::size_t, int> boxes = all.boxes(config);
     EXPECT_EQ(boxes.at(store_at(0)), 32);
@@ -150,9 +148,9 @@ TEST(Sm90Launch, AsksForNarrowerBoxesWhereTilesEndInsideOfAChunk) {
 TEST(Sm90Launch, ABoxHoldsNoMoreRowsThanThereAre) {
   for (const std::int64_t rows : {1, 64, 65, 300}) {
     const Case all(rows);
-    for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+    for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
       SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
-      const Launch launch = sm90_dense::launch(all.plan, all.step(), config, {}, all.bound, {});
+      const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, {});
       const auto a = std::find_if(launch.maps.begin(), launch.maps.end(), [](const auto& map) {
         return map.offset == offsetof(abi::GemmParams, a);
       });
@@ -178,12 +176,12 @@ int box_rows(const Launch& launch, std::size_t offset) {
 TEST(Sm90Launch, AShortLastWaveStartsBehindWholeOnes) {
   const Case all(1450);
   int num_cut = 0;
-  for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
-    if (config.two_widths || sm90_dense::cluster_size(config) > 1) continue;
+  for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
+    if (config.two_widths || sm90::cluster_size(config) > 1) continue;
     SCOPED_TRACE(print(config));
     constexpr int kNumSms = 22;
-    const DeviceLimits limits{.num_sms = kNumSms};
-    const Launch launch = sm90_dense::launch(all.plan, all.step(), config, {}, all.bound, limits);
+    const targets::DeviceLimits limits{.num_sms = kNumSms};
+    const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, limits);
     int whole = 0;
     std::memcpy(&whole, launch.params.data() + offsetof(abi::GemmParams, whole_tiles),
                 sizeof(whole));
@@ -202,9 +200,9 @@ TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
   int num_short = 0;
   for (const std::int64_t rows : {1, 64, 65, 300}) {
     const Case all(rows, kGroups);
-    for (const GemmConfig& config : sm90_dense::configs(all.step(), *find_target("sm_90a"))) {
+    for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
       SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
-      const Launch launch = sm90_dense::launch(all.plan, all.step(), config, {}, all.bound, {});
+      const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, {});
       const bool has_short =
           !config.cooperative && config.tile_m > 64 && config.cluster_m * config.cluster_n == 1;
       EXPECT_EQ(box_rows(launch, offsetof(abi::GemmParams, fewer_rows)),

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
@@ -11,7 +11,7 @@
 namespace epifuse::codegen {
 namespace {
 
-const TargetInfo& sm90() { return *find_target("sm_90a"); }
+const targets::TargetInfo& hopper() { return *targets::find_target("sm_90a"); }
 
 struct Case {
   plan::Plan plan;
@@ -26,15 +26,15 @@ struct Case {
 
 // All parts of whole tiles, in this order of one direction: what the kernel's chunks may write.
 std::int64_t parts_of_tiles(const GemmConfig& config, bool rows, const GemmSizes& sizes) {
-  const DeviceLimits limits;
-  const std::int64_t columns = sm90_dense::tile(config, sizes, limits).columns;
+  const targets::DeviceLimits limits;
+  const std::int64_t columns = sm90::tile(config, sizes, limits).columns;
   if (rows) return columns * config.cluster_n * ((config.tile_n + 63) / 64);
   const std::int64_t height = config.tile_m * config.cluster_m;
   return (sizes.m + height - 1) / height * height / 16;
 }
 
 void expect_room(const Case& reduced, bool rows, const Sizes& sizes) {
-  for (const GemmConfig& config : sm90_dense::configs(reduced.step(), sm90())) {
+  for (const GemmConfig& config : sm90::configs(reduced.step(), hopper())) {
     for (const bool swapped : {false, true}) {
       SCOPED_TRACE(print(config) + (swapped ? ", swapped" : ""));
       GemmVariant variant;
@@ -42,7 +42,7 @@ void expect_room(const Case& reduced, bool rows, const Sizes& sizes) {
       GemmSizes gemm{sizes.at("B"), sizes.at("M"), sizes.at("N"), sizes.at("K")};
       if (swapped) std::swap(gemm.m, gemm.n);
       const bool along_n = rows != swapped;
-      const Partials partials = sm90_dense::partials(reduced.step(), config, variant, sizes, {});
+      const Partials partials = sm90::partials(reduced.step(), config, variant, sizes, {});
       const std::int64_t parts = parts_of_tiles(config, along_n, gemm);
       const std::int64_t length = along_n ? gemm.m : gemm.n;
       EXPECT_EQ(partials.layout.shape, (std::vector<std::int64_t>{gemm.batch, parts, length}));
@@ -81,12 +81,12 @@ TEST(Sm90Partials, AreBoundInTheOrderOfTheReductions) {
         ir::eval(reduced.plan.graph.nodes[id].type.shape, bound.sizes);
     bound.tensors[id] = {memory + (id << 20), {0, shape, TensorView::dense_strides(shape)}};
   }
-  ASSERT_FALSE(sm90_dense::why_not_bound(reduced.plan, step, bound).has_value());
-  const GemmConfig config = sm90_dense::configs(step, sm90()).front();
+  ASSERT_FALSE(sm90::why_not_bound(reduced.plan, step, bound).has_value());
+  const GemmConfig config = sm90::configs(step, hopper()).front();
   for (const bool swapped : {false, true}) {
     GemmVariant variant;
     variant.swapped = swapped;
-    const Partials partials = sm90_dense::partials(step, config, variant, bound.sizes, {});
+    const Partials partials = sm90::partials(step, config, variant, bound.sizes, {});
     Bound placed = bound;
     std::vector<const void*> expected;
     for (const plan::Store& store : step.epilogue.stores) {
@@ -95,7 +95,7 @@ TEST(Sm90Partials, AreBoundInTheOrderOfTheReductions) {
       tensor.layout = partials.layout;
       expected.push_back(tensor.data);
     }
-    const Launch launch = sm90_dense::launch(reduced.plan, step, config, variant, placed, {});
+    const Launch launch = sm90::launch(reduced.plan, step, config, variant, placed, {});
     abi::GemmParams params{};
     ASSERT_LE(launch.params.size(), sizeof params);
     std::memcpy(&params, launch.params.data(), launch.params.size());

@@ -1,4 +1,4 @@
-// Runs the walks over tiles of many problems (kernels/sm90_walk.cuh) on the host, for all CTAs.
+// Runs the walks over tiles of many problems (kernels/sm90/walk.cuh) on the host, for all CTAs.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cuda_on_host.h"
-#include "kernels/sm90_walk.cuh"
+#include "kernels/sm90/walk.cuh"
 
 namespace epifuse::sm90 {
 namespace {
@@ -20,7 +20,7 @@ struct Tiles : UsualConfig {
 
 constexpr int kCtas = 12;
 
-// Problems as kernels/problems.cuh describes them: those done by hand have no tiles.
+// Problems as kernels/common/problems.cuh describes them: those done by hand have no tiles.
 struct Described {
   std::vector<abi::Problem> problems;
   std::vector<abi::ProblemTiles> tiles;

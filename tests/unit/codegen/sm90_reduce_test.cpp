@@ -1,11 +1,11 @@
-// Runs kernels/sm90_reduce.cuh on the host, chunk by chunk, and combines what it leaves.
+// Runs kernels/sm90/reduce.cuh on the host, chunk by chunk, and combines what it leaves.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "cuda_on_host.h"
-#include "kernels/sm90_reduce.cuh"
+#include "kernels/sm90/reduce.cuh"
 
 namespace epifuse::sm90 {
 namespace {

@@ -1,4 +1,4 @@
-// Runs the walk over tiles of kernels/sm90_walk.cuh on the host, for all CTAs.
+// Runs the walk over tiles of kernels/sm90/walk.cuh on the host, for all CTAs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <map>
 #include <vector>
 
-#include "codegen/sm90_dense.h"
+#include "codegen/sm90/dense.h"
 #include "cuda_on_host.h"
-#include "kernels/sm90_walk.cuh"
+#include "kernels/sm90/walk.cuh"
 
 namespace epifuse::sm90 {
 namespace {
@@ -32,7 +32,7 @@ abi::GemmParams params_of(int m, int n, int* num_ctas) {
   config.tile_n = Config::kTileN;
   config.two_widths = Config::kTwoWidths;
   config.cluster_m = Config::kClusterM;
-  const codegen::sm90_dense::Tiling tiling = codegen::sm90_dense::tile(config, {1, m, n, 64}, {});
+  const codegen::sm90::Tiling tiling = codegen::sm90::tile(config, {1, m, n, 64}, {});
   abi::GemmParams p{};
   p.m = m;
   p.n = n;
@@ -144,7 +144,7 @@ void expect_blocks_covered(int m, int n, bool has_short) {
   config.tile_m = kM;
   config.tile_n = Config::kTileN;
   config.short_last = true;
-  const codegen::sm90_dense::Tiling tiling = codegen::sm90_dense::tile(config, {1, m, n, 64}, {});
+  const codegen::sm90::Tiling tiling = codegen::sm90::tile(config, {1, m, n, 64}, {});
   abi::GemmParams p{};
   p.m = m;
   p.n = n;

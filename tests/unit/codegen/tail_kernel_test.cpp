@@ -1,14 +1,14 @@
-// Runs kernels/tail.cuh on the host, launched by tail_launch, over tensors of all sorts of layouts.
+// Runs kernels/common/tail.cuh on the host, launched by tail_launch, over tensors of all sorts of
+// layouts.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <random>
 
-#include "codegen/kernel.h"
 #include "codegen/tail.h"
 #include "cuda_on_host.h"
-#include "kernels/tail.cuh"
+#include "kernels/common/tail.cuh"
 
 namespace epifuse::codegen {
 namespace {

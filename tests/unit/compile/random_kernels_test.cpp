@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/backend.h"
-#include "codegen/kernel.h"
+#include "codegen/family.h"
+#include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "ir/text.h"
@@ -102,7 +103,7 @@ class Case {
     }
   }
 
-  const codegen::TargetInfo& target_ = *codegen::find_target("sm_90a");
+  const targets::TargetInfo& target_ = *targets::find_target("sm_90a");
   plan::Plan plan_;
   codegen::Bound bound_;
   bool is_bound_ = false;

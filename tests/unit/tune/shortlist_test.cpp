@@ -8,9 +8,9 @@
 namespace epifuse::tune {
 namespace {
 
-using codegen::DeviceLimits;
 using codegen::GemmConfig;
 using codegen::GemmSizes;
+using targets::DeviceLimits;
 
 plan::GemmDesc gemm_of(const std::string& text) {
   const plan::Plan plan = plan::make_plan(ir::parse(text), {});

@@ -1,0 +1,369 @@
+// Hopper GEMM with a generated epilogue: D[m, n] = epilogue(sum over k of A[m, k] * B[n, k]), f32
+// accumulation.
+//
+// Persistent and warp-specialised: warpgroup 0 feeds a ring of shared-memory stages by TMA and
+// moves what the epilogue reads and writes, warpgroups 1 and 2 multiply. Ping-pong: each consumer
+// owns whole tiles and they take turns on the tensor cores, so that the epilogue of one runs under
+// the mainloop of the other. Cooperative: the consumers share a tile. Where a cluster splits K it
+// has one tile, of all consumers or of the first alone, and its CTAs add up their parts through
+// each other's shared memory, in a fixed order.
+//
+// Gated: a tile of B holds as many columns of either product; both sums of an element meet in one
+// thread, and the epilogue makes one result of them.
+//
+// Config (generated, over UsualConfig of kernels/sm90/walk.cuh): kTileM, kTileN, kStages,
+// kLoadDepth, kStoreDepth, kMathColumns, kSharedBytes, Wgmma (the CuTe atom of 64 x kTileN), and
+// NarrowWgmma where tiles have two widths. Epilogue (generated): see kernels/common/operands.cuh.
+#pragma once
+
+#include "kernels/common/integers.cuh"
+#include "kernels/sm90/exchange.cuh"
+#include "kernels/sm90/feed.cuh"
+#include "kernels/sm90/gather.cuh"
+#include "kernels/sm90/transfer.cuh"
+
+namespace epifuse::sm90 {
+
+// Registers of a thread: the producer's warpgroup has what the accumulators leave. Two widths,
+// clusters, many products and full-size loads take more of it.
+template <class Config, class Epilogue>
+struct Registers {
+  static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
+  static constexpr bool kManyProducts = Config::kBatched || Config::kProblems;
+  static constexpr bool kSimple = !Config::kTwoWidths && !kManyProducts &&
+                                  kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0;
+  static constexpr bool kLeavesRoom = !kMostAccumulators || kManyProducts;
+  static constexpr uint32_t kToFeed = kSimple ? 24 : kLeavesRoom ? 56 : 40;
+  static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;
+};
+constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
+constexpr int kPartialsBarrier = 2;  // the consumers are done with the stages
+constexpr int kVacatedBarrier = 4;   // likewise, before the last tile's second part goes there
+
+template <class Config, class Epilogue>
+class Consumer {
+  using Layout = SharedLayout<Config, Epilogue>;
+  using Warp = WarpEpilogue<Layout, Epilogue>;
+  using Loads = RingLoads<Layout>;
+  static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
+  static constexpr int kChunks = kChunksAcross<Config>;  // of a block
+  static constexpr int kRowFetches = (kResultColumns<Config> + 127) / 128;
+  static constexpr bool kPingPong = !Config::kCooperative;
+  using Accumulators = typename Exchange<Config>::Accumulators;
+  static constexpr int kAccumulators = Exchange<Config>::kAccumulators;
+
+ public:
+  __device__ __forceinline__ Consumer(const abi::GemmParams& p, int group)
+      : p_(p),
+        group_(group),
+        thread_(threadIdx.x & 127),
+        warp_(thread_ >> 5),
+        lane_(thread_ & 31),
+        exchange_(group),
+        epilogue_(p, group, warp_, lane_),
+        transfers_(p, group) {}
+
+  __device__ __forceinline__ void run() {
+    int steps = steps_of<Config>(p_).count;
+    start<Config>(p_);
+    bool more = tiles_.begin(p_, group_);
+    if (kPingPong && group_ == 1) {
+      ring_.skip(Config::kProblems ? tiles_.steps_between : steps);
+      NamedBarrier::arrive(256, kTurnBarrier);
+    }
+    if constexpr (!kManyProducts) epilogue_.load_scalars(p_, {});
+    if (more) {
+      fetch();
+      if (kTransfers && warp_ == 0) transfers_.begin(tiles_);
+    }
+#pragma unroll 1
+    while (more) {
+      const Walk done = tiles_;
+      if constexpr (Config::kProblems) steps = steps_of<Config>(params_of<Config>(p_, done)).count;
+      const bool multiplies = !Config::kSharesLast || done.part != Part::second;
+      Accumulators acc;
+      // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
+      if (kPingPong && multiplies) NamedBarrier::sync(256, kTurnBarrier + group_);
+      // No step rather than no call: ptxas must see the wait below on every path.
+      const int last = multiply_tile(acc, multiplies ? steps : 0, done);
+      if (kPingPong && multiplies) NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
+      // While the last products drain: publish this tile's vectors, find the next tile, fetch its.
+      if (kHasRows && (!kPingPong || !multiplies)) NamedBarrier::sync(128, group_);
+      publish();
+      more = tiles_.next(p_);
+      if (more) fetch();
+      cute::warpgroup_wait<0>();
+      fence(acc);
+      if (multiplies) release(last);
+      if constexpr (kPingPong) ring_.skip(Config::kProblems ? tiles_.steps_between : steps);
+      if constexpr (Config::kSharesLast) share(acc, done.part);
+      if constexpr (kHasRows) NamedBarrier::sync(128, group_);
+      write_tile(acc, done, more);
+    }
+    if (kTransfers && warp_ == 0) transfers_.finish();
+  }
+
+  // The only tile of a cluster that splits K: partial sums go to shared memory, then every CTA adds
+  // up and writes its share of the chunks.
+  __device__ __forceinline__ void run_split() {
+    const int rank = cluster_rank<Config>();
+    start<Config>(p_);
+    tiles_.go(p_, tiles_.first());
+    if constexpr (!Config::kBatched) epilogue_.load_scalars(p_, {});
+    fetch();
+    Accumulators acc;
+    multiply_all<typename Config::Wgmma, kAccumulators, kBlocks>(acc, steps_of<Config>(p_).count);
+    publish();
+    cute::warpgroup_wait<0>();
+    fence(acc);
+    NamedBarrier::sync(kConsumersOfTile<Config> * 128, kPartialsBarrier);
+    exchange_.stash(acc, rank);
+    cute::cluster_sync();
+    if constexpr (Config::kBatched) epilogue_.load_scalars(p_, tiles_.batch);
+#pragma unroll
+    for (int i = 0; i < kBlocks * kChunks; ++i) {
+      if (i % Config::kSplitK != rank) continue;
+      typename Exchange<Config>::Sums sums;
+      exchange_.add_up(acc, i, rank, sums);
+      epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
+      epilogue_.read_rows(rows(), i);
+      epilogue_.run(i, kBlocks * kChunks, i, sums[0], sums[kProducts<Config> - 1], rows(), nullptr,
+                    chunk(i, tiles_));
+    }
+    cute::cluster_arrive_relaxed();  // others may still read our shared memory
+    cute::cluster_wait();
+  }
+
+ private:
+  static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
+  static constexpr bool kManyProducts = Config::kBatched || Config::kProblems;
+  // Where the producer's other warps move operands, the first warp of each consumer transfers.
+  using Walk = ConsumerWalk<Config>;
+  static constexpr bool kTransfers = Layout::kMovesRows && Layout::kStagedDepth > 0;
+
+  // This warp's i-th chunk of a tile.
+  __device__ __forceinline__ Chunk chunk(int i, const TileWalk<Config>& tile) const {
+    Chunk chunk = chunk_of<Config>(tile, group_, i);
+    chunk.row += warp_ * kWarpRows;
+    return chunk;
+  }
+
+  // Row and column values of the tile the walk is at, as raw bits into registers.
+  __device__ __forceinline__ void fetch() {
+    const abi::GemmParams& p = params_of<Config>(p_, tiles_);
+    Epilogue::Rows::for_each([&](auto type, int i) {
+#pragma unroll
+      for (int f = 0; f < kRowFetches; ++f) {
+        const int column = tiles_.n + f * 128 + thread_;
+        raw_rows_[f][i] =
+            column < p.n ? fetch_bits<Config, decltype(type)>(p.rows[i], column, tiles_.batch) : 0u;
+      }
+    });
+    Epilogue::Cols::for_each([&](auto type, int i) {
+#pragma unroll
+      for (int b = 0; b < kBlocks * 2; ++b) {
+        const Chunk first = chunk(b / 2 * kChunks, tiles_);
+        int row = first.row + (lane_ >> 2) + b % 2 * 8;
+        const bool exists = row < row_end_of<Config>(p_, first);
+        if (exists && (Config::kIndexedCols >> i & 1)) {
+          row = static_cast<int>(row_to_read(p.rows_of_cols[i], row));
+        }
+        raw_cols_[b][i] =
+            exists ? fetch_bits<Config, decltype(type)>(p.cols[i], row, tiles_.batch) : 0u;
+      }
+    });
+  }
+
+  // Row values to shared memory and column values to their place, for the tile being finished.
+  __device__ __forceinline__ void publish() {
+    Epilogue::Rows::for_each([&](auto type, int i) {
+#pragma unroll
+      for (int f = 0; f < kRowFetches; ++f) {
+        const int column = f * 128 + thread_;
+        constexpr int kColumns = kResultColumns<Config>;
+        if (kColumns % 128 == 0 || column < kColumns) {
+          rows()[i * kColumns + column] = decode_bits<decltype(type)>(raw_rows_[f][i]);
+        }
+      }
+    });
+#pragma unroll
+    for (int b = 0; b < kBlocks * 2; ++b) {
+#pragma unroll
+      for (int i = 0; i < Epilogue::Cols::kCount; ++i) cols_[b][i] = raw_cols_[b][i];
+    }
+  }
+
+  // The tile's mainloop; returns the stage that the last products still read.
+  __device__ __forceinline__ int multiply_tile(Accumulators& acc, int steps, const Walk& tile) {
+    if constexpr (Config::kTwoWidths) {
+      if (tile.is_narrow) {
+        return multiply_all<typename Config::NarrowWgmma, kAccumulators - 4, kBlocks>(acc, steps);
+      }
+    }
+    if constexpr (kHasShortTiles<Config>) {
+      if (tile.group.is_short) {
+        return multiply_all<typename Config::Wgmma, kAccumulators, 1>(acc, steps);
+      }
+    }
+    return multiply_all<typename Config::Wgmma, kAccumulators, kBlocks>(acc, steps);
+  }
+
+  // Of the first blocks of 64 rows.
+  template <class Atom, int kCount, int kMultiplied>
+  __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps) {
+    constexpr int kRowsAt = Config::kCooperative ? kBlocks * kBlockBytes : 0;
+    int previous = -1;
+#pragma unroll 1
+    for (int k = 0; k < steps; ++k) {
+      Layout::full(ring_.stage).wait(ring_.phase);
+      if constexpr (Config::kGathersA) cutlass::arch::fence_view_async_shared();
+      fence(acc);
+      cute::warpgroup_arrive();
+      const uint64_t a = descriptor<Config::kAIsKMajor>(Layout::a(0)) +
+                         ((ring_.stage * Layout::kABytes + group_ * kRowsAt) >> 4);
+      const uint64_t b =
+          descriptor<Config::kBIsKMajor>(Layout::b(0)) + (ring_.stage * Layout::kBBytes >> 4);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+#pragma unroll
+        for (int block = 0; block < kMultiplied; ++block) {
+          multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<Config::kAIsKMajor>,
+                         b + j * kDescriptorStep<Config::kBIsKMajor>, acc[block], (k | j) != 0,
+                         cute::make_index_sequence<kCount>{});
+        }
+      }
+      cute::warpgroup_commit_batch();
+      fence(acc);
+      cute::warpgroup_wait<1>();
+      if (previous >= 0) release(previous);
+      previous = ring_.stage;
+      ring_.next();
+    }
+    return previous;
+  }
+
+  __device__ __forceinline__ void write_tile(const Accumulators& acc, const Walk& done, bool more) {
+    constexpr int kFirst = kChunksOfFirst<Config>;
+    if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
+    if (Config::kSharesLast && done.part == Part::second) {
+      epilogue_.read_rows(rows(), kFirst);
+    } else {
+      epilogue_.read_rows(rows(), 0);
+    }
+#pragma unroll
+    for (int i = 0; i < kBlocks * kChunks; ++i) {
+      const Part other = i < kFirst ? Part::second : Part::first;
+      if (Config::kSharesLast && done.part == other) continue;
+      if (i % kChunks == 0 || (Config::kSharesLast && i == kFirst)) {
+        epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
+      }
+      const int at = i - (i < kFirst ? 0 : first_chunk_of<Config>(done.part));
+      const unsigned char* loads = nullptr;
+      if constexpr (Config::kLoadsInRing) {
+        if (Loads::is_first(i)) Layout::full(ring_.stage).wait(ring_.phase);
+        loads = Loads::place(ring_.stage, group_, i);
+      }
+      if (kHasShortTiles<Config> && done.group.is_short && i >= kChunks) {
+        epilogue_.pass(at);
+        if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
+        continue;
+      }
+      const float* sums = acc[i / kChunks];
+      epilogue_.run(i, i + 1, at, sums + Exchange<Config>::start(i, 0),
+                    sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(), loads,
+                    chunk(i, done));
+      if (Config::kLoadsInRing && Loads::is_last(i)) {
+        NamedBarrier::sync(128, group_);  // all warps have read theirs
+        release(ring_.stage);
+        ring_.next();
+      }
+      if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
+    }
+    if (kTransfers && warp_ == 0) transfers_.end_tile(done, tiles_, more);
+    epilogue_.end_tile();
+  }
+
+  // The last tile's second part, from the consumer that multiplied to the other one, by way of the
+  // stages once both are done with them.
+  __device__ __forceinline__ void share(Accumulators& acc, Part part) {
+    if (part == Part::whole) return;
+    NamedBarrier::sync(256, kVacatedBarrier);
+    if (part == Part::first) {
+      exchange_.hand_over(acc);
+      Layout::handed().arrive();
+    } else {
+      Layout::handed().wait(0);
+      exchange_.take_over(acc);
+    }
+  }
+
+  // This tile's row vectors in shared memory, kResultColumns apart.
+  __device__ __forceinline__ float* rows() const {
+    return reinterpret_cast<float*>(shared_memory() + Layout::kRowsAt + group_ * Layout::kRowBytes);
+  }
+
+  __device__ __forceinline__ void fence(Accumulators& acc) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < kAccumulators; ++i) cute::warpgroup_fence_operand(acc[block][i]);
+    }
+  }
+
+  // Tells every CTA that loads into this one that a stage is free.
+  __device__ __forceinline__ void release(int stage) {
+    constexpr int kM = Config::kClusterM, kN = Config::kClusterN;
+    if constexpr (kM * kN == 1) {
+      if (thread_ == 0) Layout::empty(stage).arrive();
+    } else {
+      const int rank = cluster_rank<Config>(), rank_m = rank % kM, rank_n = rank / kM;
+      int peer = thread_ + kM * rank_n;  // of the same column, then of the same row but ourselves
+      if (thread_ >= kM) {
+        const int other = thread_ - kM;
+        peer = rank_m + kM * (other + (other >= rank_n));
+      }
+      Layout::empty(stage).arrive(static_cast<uint32_t>(peer), thread_ < kM + kN - 1);
+    }
+  }
+
+  const abi::GemmParams& p_;
+  int group_, thread_, warp_, lane_;
+  Walk tiles_;
+  RingPosition<Config::kStages> ring_;
+  uint32_t raw_rows_[kRowFetches][Warp::kRows];
+  uint32_t raw_cols_[kBlocks * 2][Warp::kCols];
+  uint32_t cols_[kBlocks * 2][Warp::kCols];
+  Exchange<Config> exchange_;
+  Warp epilogue_;
+  ChunkTransfers<Config, Epilogue> transfers_;
+};
+
+template <class Config, class Epilogue>
+__device__ __forceinline__ void dense(const abi::GemmParams& p) {
+  constexpr bool kHasTransfers = SharedLayout<Config, Epilogue>::kStagedDepth > 0;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
+  prepare<Config, Epilogue>(warp);
+  if (warp < kWarpsPerGroup) {
+    cutlass::arch::warpgroup_reg_dealloc<Registers<Config, Epilogue>::kToFeed>();
+    if (warp == 0) {
+      feed<Config, Epilogue>(p);
+    } else if constexpr (Config::kGathersA) {
+      Gatherer<Config, Epilogue>(p, warp - 1).run();
+    } else if (kHasTransfers && warp <= kConsumers) {
+      ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
+    } else {
+      start<Config>(p);
+    }
+  } else {
+    cutlass::arch::warpgroup_reg_alloc<Registers<Config, Epilogue>::kToMultiply>();
+    Consumer<Config, Epilogue> consumer(p, warp / kWarpsPerGroup - 1);
+    if constexpr (Config::kSplitK > 1) {
+      if (warp / kWarpsPerGroup > kConsumersOfTile<Config>) return start<Config>(p);
+      consumer.run_split();
+    } else {
+      consumer.run();
+    }
+  }
+}
+
+}  // namespace epifuse::sm90

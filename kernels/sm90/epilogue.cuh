@@ -1,0 +1,317 @@
+// A consumer warp's way out: accumulators, 16 rows x 64 columns at a time -> the generated epilogue
+// -> staging, whence TMA takes them (kernels/sm90/transfer.cuh), as it brings full-size loads
+// there. What TMA cannot address is read and written element by element (kPlainLoads,
+// kPlainStores).
+#pragma once
+
+#include "kernels/common/integers.cuh"
+#include "kernels/sm90/pairs.cuh"
+#include "kernels/sm90/reduce.cuh"
+#include "kernels/sm90/staging.cuh"
+#include "kernels/sm90/walk.cuh"
+
+namespace epifuse::sm90 {
+
+// `Layout` is a SharedLayout. Both ring depths divide the chunks of a tile, so that a chunk's place
+// in its ring is known at compile time. Where a cluster splits K, each CTA runs some of the chunks
+// only, and rings are one deep. In place: results are staged where the loads were, and a place's
+// next load waits for its store.
+template <class Layout, class Epilogue>
+class WarpEpilogue {
+  using Config = typename Layout::Config;
+
+ public:
+  static constexpr int kRows = at_least_one(Epilogue::Rows::kCount);
+  static constexpr int kCols = at_least_one(Epilogue::Cols::kCount);
+  static constexpr int kLoadSlots = Layout::kLoadSlots;
+  static constexpr int kStoreSlots = Layout::kStoreSlots;
+  static constexpr bool kInPlace = Config::kInPlace;
+
+  static constexpr int kMathGroups = Config::kMathColumns / kGroupColumns;
+  static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kPlainLoads);
+  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr int kChunks = kChunksOfConsumer<Config>;
+  // Row vectors are read before the stores that precede their use; that takes registers.
+  static constexpr bool kReadsAhead = kChunks <= 4 || !Config::kTwoWidths;
+  // So do a lane's places in staging, if they are not computed for each chunk.
+  static constexpr bool kForgetsPlaces = kChunks > 4 || (kLoadSlots > 0 && Config::kSharesLast);
+  static_assert(kChunks % Config::kLoadDepth == 0 && kChunks % Config::kStoreDepth == 0);
+  static_assert(Config::kSplitK == 1 || (Config::kLoadDepth == 1 && Config::kStoreDepth == 1));
+  static_assert(!kInPlace || kStoreSlots == kLoadSlots);
+
+  __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int group, int warp, int lane)
+      : p_(p), group_(group), warp_(warp), lane_(lane) {
+#pragma unroll
+    for (int i = 0; i < Epilogue::kNumParameters; ++i) x_.parameter[i] = p.parameters[i];
+    if (Config::kSharesStaging && group == 1) stores_phase_ = 1;  // after the other's first tile
+  }
+
+  // The values x[] of a product.
+  __device__ __forceinline__ void load_scalars(const abi::GemmParams& p, Batch batch) {
+    Epilogue::Scalars::for_each([&](auto type, int i) {
+      using T = decltype(type);
+      x_.scalar[i] = decode_bits<T>(fetch_bits<Config, T>(p.scalars[i], 0, batch));
+    });
+  }
+
+  // The values x[m] of this lane's two rows, as raw bits.
+  __device__ __forceinline__ void set_cols(const uint32_t (&low)[kCols],
+                                           const uint32_t (&high)[kCols]) {
+    Epilogue::Cols::for_each([&](auto type, int i) {
+      low_cols_[i] = decode_bits<decltype(type)>(low[i]);
+      high_cols_[i] = decode_bits<decltype(type)>(high[i]);
+    });
+  }
+
+  // Reads what the first columns of a tile's i-th chunk need of the row vectors; to be called
+  // before the first chunk that is run. `rows`: the tile's row vectors, kResultColumns apart.
+  __device__ __forceinline__ void read_rows(const float* rows, int i) {
+    if (kReadsAhead) read_rows(rows, i, 0);
+  }
+
+  // Runs the epilogue on a tile's i-th chunk, the consumer's chunk number `at` of it, and stages
+  // the results; chunk `next` is to follow, unless it is kChunks. `acc`: 32 accumulators of the
+  // lane, `second`: those of a gated product's second one; where they come by turns `acc` holds
+  // all 64. `loads`: the chunk's full-size loads, where they come through the ring of stages.
+  __device__ __forceinline__ void run(int i, int next, int at, const float* acc,
+                                      const float* second, const float* rows,
+                                      const unsigned char* loads, Chunk chunk) {
+    if constexpr (Layout::kLoadDepth > 0) {
+      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
+      loads = Layout::loads(group_, load_place(at));
+    }
+    loads += warp_ * (kWarpRows * 128);
+    ChunkReduction<Config> reduction(p_, chunk, lane_);
+    const int lane = kForgetsPlaces ? anew(lane_) : lane_;
+    // The math of kMathColumns first, then their stores to shared memory: a store in between
+    // orders the loads behind it and leaves every group of columns to its own latency.
+#pragma unroll
+    for (int first = 0; first < groups(i); first += kMathGroups) {
+      const int end = min(first + kMathGroups, groups(i));
+      uint32_t out[kMathGroups][at_least_one(kOutWords)];
+      if (!kReadsAhead) read_rows(rows, i, first);
+#pragma unroll
+      for (int g = first; g < end; ++g) {
+        uint32_t in[at_least_one(kInWords)];
+        load_tiles(loads, g, in, lane);
+        if constexpr (Config::kAdjacentGates) {
+          float pairs[2][8];
+          part_pairs(acc + g * 16, pairs, lane_);
+          compute(pairs[0], pairs[1], g * 2, in, out[g - first], chunk, reduction);
+          compute(pairs[0] + 4, pairs[1] + 4, g * 2 + 1, in, out[g - first], chunk, reduction);
+        } else {
+          compute(acc + g * 8, second + g * 8, g * 2, in, out[g - first], chunk, reduction);
+          compute(acc + g * 8 + 4, second + g * 8 + 4, g * 2 + 1, in, out[g - first], chunk,
+                  reduction);
+        }
+      }
+      if (kReadsAhead && end < groups(i)) {
+        read_rows(rows, i, end);
+      } else if (kReadsAhead && next < kChunks) {
+        read_rows(rows, next, 0);
+      }
+      reduction.finish_columns(first * kGroupColumns);
+      if constexpr (kStoreSlots == 0) continue;
+      if (first == 0 && !kInPlace) {
+        Layout::sent(group_, store_place(at))
+            .wait(phase(at, stores_phase_, Config::kStoreDepth) ^ 1);
+      }
+#pragma unroll
+      for (int g = first; g < end; ++g) {
+        store_tiles(store_slots(at), g, out[g - first], lane);
+      }
+    }
+    reduction.finish_rows();
+    if constexpr (Layout::kStagedDepth > 0) {
+      __syncwarp();
+      if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
+    }
+    if constexpr (Config::kSplitK > 1) end_chunks(1);
+  }
+
+  // Of a chunk that has no rows: waits and tells the others as `run` does.
+  __device__ __forceinline__ void pass(int at) {
+    if constexpr (Layout::kLoadDepth > 0) {
+      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
+    }
+    if constexpr (kStoreSlots > 0 && !kInPlace) {
+      Layout::sent(group_, store_place(at)).wait(phase(at, stores_phase_, Config::kStoreDepth) ^ 1);
+    }
+    if constexpr (Layout::kStagedDepth > 0) {
+      __syncwarp();
+      if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
+    }
+  }
+
+  // Call after the last chunk of every tile.
+  __device__ __forceinline__ void end_tile() { end_chunks(kChunks); }
+
+ private:
+  static __device__ __forceinline__ constexpr bool is_plain_load(int i) {
+    return Config::kPlainLoads >> i & 1;
+  }
+  static __device__ __forceinline__ constexpr bool is_plain_store(int i) {
+    return Config::kPlainStores >> i & 1;
+  }
+
+  // Of 16 columns, in a tile's i-th chunk.
+  static __device__ __forceinline__ constexpr int groups(int i) {
+    const bool is_partial =
+        kResultColumns<Config> % kChunkColumns != 0 && (i + 1) % kChunksAcross<Config> == 0;
+    return is_partial ? kResultColumns<Config> % kChunkColumns / kGroupColumns : kGroups;
+  }
+  static __device__ __forceinline__ constexpr int load_place(int i) {
+    return i % Config::kLoadDepth;
+  }
+  static __device__ __forceinline__ constexpr int store_place(int i) {
+    return i % (kInPlace ? Config::kLoadDepth : Config::kStoreDepth);
+  }
+  // This warp's rows of the first slot of a chunk.
+  __device__ __forceinline__ unsigned char* store_slots(int i) const {
+    return Layout::stores(group_, store_place(i)) + warp_ * (kWarpRows * 128);
+  }
+
+  // Of a barrier in a ring, at the i-th chunk of a tile that began in phase `first`.
+  static __device__ __forceinline__ uint32_t phase(int i, uint32_t first, int depth) {
+    return Config::kSplitK > 1 ? first : first ^ (i / depth & 1);
+  }
+  __device__ __forceinline__ void end_chunks(int count) {
+    if constexpr (Layout::kLoadDepth > 0) loads_phase_ ^= count / Config::kLoadDepth & 1;
+    if constexpr (kStoreSlots > 0) stores_phase_ ^= count / Config::kStoreDepth & 1;
+  }
+
+  __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in,
+                                             int lane) {
+    Epilogue::Tiles::for_each([&](auto type, int i) {
+      if (is_plain_load(i)) return;
+      using List = Types<decltype(type)>;
+      load_group<decltype(type)>(slot, g, in, lane);
+      slot += slots<List>() * kSlotBytes;
+      in += group_words<List>();
+    });
+  }
+
+  // For kMathGroups groups of columns from `first` on.
+  __device__ __forceinline__ void read_rows(const float* rows, int i, int first) {
+    rows += i % kChunksAcross<Config> * kChunkColumns + (lane_ & 3) * 2;
+#pragma unroll
+    for (int r = 0; r < Epilogue::Rows::kCount; ++r) {
+#pragma unroll
+      for (int q = 0; q < 2 * kMathGroups; ++q) {
+        if (first + q / 2 >= groups(i)) continue;
+        row_pairs_[r][q] = *reinterpret_cast<const float2*>(rows + r * kResultColumns<Config> +
+                                                            (first * 2 + q) * 8);
+      }
+    }
+  }
+
+  // Columns q * 8 .. q * 8 + 7 of the chunk: two columns of two rows a lane.
+  __device__ __forceinline__ void compute(const float* acc, const float* second, int q,
+                                          const uint32_t* in, uint32_t* out, const Chunk& chunk,
+                                          ChunkReduction<Config>& reduction) {
+    const int column = q * 8 + (lane_ & 3) * 2;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float results[2][Epilogue::Stores::kCount + ChunkReduction<Config>::kCount];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+#pragma unroll
+        for (int i = 0; i < Epilogue::Rows::kCount; ++i) {
+          const float2 pair = row_pairs_[i][q % (2 * kMathGroups)];
+          x_.row[i] = e == 0 ? pair.x : pair.y;
+        }
+#pragma unroll
+        for (int i = 0; i < Epilogue::Cols::kCount; ++i) {
+          x_.col[i] = half == 0 ? low_cols_[i] : high_cols_[i];
+        }
+        const uint32_t* loaded = in;
+        Epilogue::Tiles::for_each([&](auto type, int i) {
+          using T = decltype(type);
+          if (is_plain_load(i)) {
+            x_.tile[i] = load_plain<T>(i, half * 8, column + e, chunk);
+          } else {
+            x_.tile[i] = read_word<T>(loaded, q & 1, half, e);
+            loaded += group_words<Types<T>>();
+          }
+        });
+        if constexpr (Config::kGated) {
+          Epilogue::apply(acc[half * 2 + e], second[half * 2 + e], x_, results[e]);
+        } else {
+          Epilogue::apply(acc[half * 2 + e], x_, results[e]);
+        }
+      }
+      uint32_t* words = out;
+      Epilogue::Stores::for_each([&](auto type, int i) {
+        using T = decltype(type);
+        if (is_plain_store(i)) {
+          store_plain<T>(i, half * 8, column, chunk, results[0][i]);
+          store_plain<T>(i, half * 8, column + 1, chunk, results[1][i]);
+        } else {
+          write_pair<T>(words, q & 1, half, results[0][i], results[1][i]);
+          words += group_words<Types<T>>();
+        }
+      });
+      if constexpr (ChunkReduction<Config>::kCount > 0) {
+        constexpr int kFirst = Epilogue::Stores::kCount;
+        reduction.add(q, half, results[0] + kFirst, results[1] + kFirst);
+      }
+    }
+  }
+
+  // Whether the element `row` rows below the lane's first one in the chunk is in the result.
+  __device__ __forceinline__ bool exists(int row, int column, const Chunk& chunk) const {
+    const bool is_cut = kHasCuts<Config> && chunk.is_cut && column >= kCutColumns<Config>;
+    return row_of(row, chunk) < row_end_of<Config>(p_, chunk) && chunk.col + column < p_.n &&
+           !is_cut;
+  }
+  __device__ __forceinline__ int row_of(int row, const Chunk& chunk) const {
+    return chunk.row + (lane_ >> 2) + row;
+  }
+  template <class Element>
+  __device__ __forceinline__ typename Element::Storage* element(const abi::Matrix& matrix,
+                                                                long long row, int column,
+                                                                const Chunk& chunk) const {
+    long long at = row * matrix.row_stride + (chunk.col + column) * matrix.col_stride;
+    if constexpr (Config::kBatched) at += offset_of(matrix.batch, chunk.batch);
+    return static_cast<typename Element::Storage*>(matrix.data) + at;
+  }
+  template <class Element>
+  __device__ __forceinline__ float load_plain(int i, int row, int column,
+                                              const Chunk& chunk) const {
+    if (!exists(row, column, chunk)) return 0.0f;
+    long long from = row_of(row, chunk);
+    if (Config::kIndexedTiles >> i & 1) from = row_to_read(p_.rows_of_tiles[i], from);
+    return Element::load(*element<Element>(p_.plain_tiles[i], from, column, chunk));
+  }
+  template <class Element>
+  __device__ __forceinline__ void store_plain(int i, int row, int column, const Chunk& chunk,
+                                              float x) const {
+    if (!exists(row, column, chunk)) return;
+    long long to = row_of(row, chunk);
+    if (Config::kIndexedStores >> i & 1) {
+      to = named_row(p_.rows_of_stores[i], to);
+      if (to < 0 || to >= p_.rows_of_stores[i].num_rows) return;
+    }
+    *element<Element>(p_.plain_stores[i], to, column, chunk) = Element::store(x);
+  }
+
+  __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out,
+                                              int lane) {
+    Epilogue::Stores::for_each([&](auto type, int i) {
+      if (is_plain_store(i)) return;
+      using List = Types<decltype(type)>;
+      store_group<decltype(type)>(slot, g, out, lane);
+      slot += slots<List>() * kSlotBytes;
+      out += group_words<List>();
+    });
+  }
+
+  const abi::GemmParams& p_;
+  int group_, warp_, lane_;
+  uint32_t loads_phase_ = 0, stores_phase_ = 0;  // of a ring's barriers at its next chunk
+  float low_cols_[kCols], high_cols_[kCols];
+  float2 row_pairs_[kRows][2 * kMathGroups];  // read ahead
+  Operands<Epilogue> x_;
+};
+
+}  // namespace epifuse::sm90

@@ -1,0 +1,141 @@
+// What lies where in the shared memory of one CTA of a Hopper GEMM.
+#pragma once
+
+#include "kernels/common/row_classes.cuh"
+#include "kernels/sm90/announce.cuh"
+#include "kernels/sm90/epilogue.cuh"
+
+namespace epifuse::sm90 {
+
+constexpr int kConsumers = 2;  // warpgroups
+constexpr int kWarpsPerGroup = 4;
+constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
+
+// In this order: stages of A, stages of B, staging of shifted operands, of stores and of loads
+// (kStoresAt, kLoadsAt), row vectors, barriers.
+template <class Config_, class Epilogue>
+struct SharedLayout : Config_ {
+  using Config = Config_;
+  static constexpr int kABytes = Config::kTileM * 128;
+  static constexpr int kBBytes = Config::kTileN * 128;
+  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
+  static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr int kA = 0;
+  static constexpr int kB = kA + Config::kStages * kABytes;
+  using ARows = StagedRows<Config::kAIsKMajor, Config::kTileM>;
+  // Tiles whose columns are no multiple of 64 take no shifted rows.
+  using BRows = StagedRows<Config::kBIsKMajor, Config::kShiftedB ? Config::kTileN : 64>;
+  static constexpr int kStagedABytes = Config::kShiftedA ? ARows::kBytes : 0;
+  static constexpr int kStagedBytes = kStagedABytes + (Config::kShiftedB ? BRows::kBytes : 0);
+  static constexpr bool kAnyShifted = Config::kShiftedA || Config::kShiftedB;
+  // By the producer's other warps, so that consumers have their own chunks to transfer.
+  static constexpr bool kMovesRows = kAnyShifted || Config::kGathersA;
+  static constexpr int kNumStagings = kAnyShifted ? abi::kStagings : 0;
+  static constexpr int kStagedAt = kB + Config::kStages * kBBytes;
+  static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
+  static constexpr int kPlaceBytes = kSlotBytes * kStoreSlots;  // of a chunk's results
+  static constexpr int kStoreDepth = Config::kInPlace || kStoreSlots == 0 ? 0 : Config::kStoreDepth;
+  // One place for both consumers, or each its own.
+  static constexpr int kStorers = Config::kSharesStaging ? 1 : kConsumers;
+  static_assert(!Config::kSharesStaging || kStoreDepth <= 1);
+  static constexpr int kLoadsAt = kStoresAt + kStorers * kStoreDepth * kPlaceBytes;
+  static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
+  static constexpr int kLoadDepth =
+      kLoadSlots > 0 && !Config::kLoadsInRing ? Config::kLoadDepth : 0;
+  static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
+  static constexpr int kRowBytes =
+      Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
+  static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;
+  static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
+  // Of each consumer: whether loads are there, results are staged, staging may be used again.
+  static constexpr int kStagedDepth = kStoreDepth > 0 ? kStoreDepth : kLoadDepth;
+  static constexpr int kLoadedAt = kEmptyAt + Config::kStages * 8;
+  static constexpr int kStagedBarriersAt = kLoadedAt + kConsumers * kLoadDepth * 8;
+  static constexpr int kSentAt = kStagedBarriersAt + kConsumers * kStagedDepth * 8;
+  static constexpr int kLandedAt = kSentAt + kConsumers * kStoreDepth * 8;
+  static constexpr int kDrainedAt = kLandedAt + kNumStagings * 8;
+  static constexpr int kHandedAt = kDrainedAt + kNumStagings * 8;  // the last tile's second part
+  // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
+  static constexpr bool kLoadsWait = kLoadDepth > 0 && !kMovesRows;
+  static constexpr int kUnderwayAt = kHandedAt + (Config::kSharesLast ? 8 : 0);
+  static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
+  static constexpr int kBytes =
+      Config::kGrouped ? (kBarriersEnd + 15) / 16 * 16 + TileRing<Config>::kBytes : kBarriersEnd;
+  static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
+
+  // That fill a stage: the producer's for what lands in order, the movers' for what does not, one
+  // of each lane for what it copies.
+  static constexpr int kFullArrivals = kAnyShifted
+                                           ? kMovers + !Config::kShiftedA + !Config::kShiftedB
+                                           : (Config::kGathersA ? kMovers * 32 + 1 : 1);
+
+  // Warps that take an announced tile: those that multiply it, transfer its chunks, gather its
+  // rows.
+  static constexpr bool kHasTransfers = kStagedDepth > 0 && !kMovesRows;
+  static constexpr int kTakers =
+      (Config::kCooperative ? kConsumers : 1) * (kWarpsPerGroup + kHasTransfers) +
+      (Config::kGathersA ? kMovers : 0);
+
+  // What is exchanged takes the place of the stages (kernels/sm90/exchange.cuh): the last tile's
+  // second part, or a tile's partial sums.
+  static constexpr int kHandedChunks =
+      Config::kSharesLast ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
+  static_assert(kHandedChunks * kBlockRows * kChunkColumns * 4 * kProducts<Config> <= kStoresAt);
+  static_assert(Config::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
+
+  static __device__ __forceinline__ unsigned char* a(int stage) {
+    return shared_memory() + kA + stage * kABytes;
+  }
+  static __device__ __forceinline__ unsigned char* b(int stage) {
+    return shared_memory() + kB + stage * kBBytes;
+  }
+  static __device__ __forceinline__ FullBarrier& full(int stage) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() + kFullAt)[stage];
+  }
+  // Where a consumer's chunks are staged: what comes in, and what leaves.
+  static __device__ __forceinline__ unsigned char* loads(int group, int place) {
+    return shared_memory() + kLoadsAt + (group * kLoadDepth + place) * kLoadPlaceBytes;
+  }
+  static __device__ __forceinline__ unsigned char* stores(int group, int place) {
+    if constexpr (Config::kInPlace) return loads(group, place);
+    const int storer = Config::kSharesStaging ? 0 : group;
+    return shared_memory() + kStoresAt + (storer * kStoreDepth + place) * kPlaceBytes;
+  }
+  static __device__ __forceinline__ FullBarrier& loaded(int group, int place) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() + kLoadedAt)[group * kLoadDepth + place];
+  }
+  static __device__ __forceinline__ EmptyBarrier& staged(int group, int place) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() +
+                                           kStagedBarriersAt)[group * kStagedDepth + place];
+  }
+  static __device__ __forceinline__ EmptyBarrier& sent(int group, int place) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kSentAt)[group * kStoreDepth + place];
+  }
+  // What is still to be put in order.
+  static __device__ __forceinline__ unsigned char* staged_a(int staging) {
+    return shared_memory() + kStagedAt + staging * kStagedBytes;
+  }
+  static __device__ __forceinline__ unsigned char* staged_b(int staging) {
+    return staged_a(staging) + kStagedABytes;
+  }
+  static __device__ __forceinline__ FullBarrier& landed(int staging) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() + kLandedAt)[staging];
+  }
+  static __device__ __forceinline__ EmptyBarrier& drained(int staging) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kDrainedAt)[staging];
+  }
+  static __device__ __forceinline__ EmptyBarrier& barrier(int i) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kFullAt)[i];
+  }
+  static __device__ __forceinline__ EmptyBarrier& underway() {
+    return *reinterpret_cast<EmptyBarrier*>(shared_memory() + kUnderwayAt);
+  }
+  static __device__ __forceinline__ EmptyBarrier& handed() {
+    return *reinterpret_cast<EmptyBarrier*>(shared_memory() + kHandedAt);
+  }
+  static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];
+  }
+};
+
+}  // namespace epifuse::sm90

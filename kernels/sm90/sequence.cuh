@@ -1,0 +1,56 @@
+// The tiles of a CTA where groups of rows decide them, in the order in which they are announced to
+// all of its warps (kernels/sm90/announce.cuh).
+#pragma once
+
+#include "kernels/sm90/walk.cuh"
+
+namespace epifuse::sm90 {
+
+struct alignas(16) AnnouncedTile {
+  int m, n, group, row_end;
+  int exists, is_short;
+  Part part;
+  int unused;
+};
+
+// What is announced, in order: each tile; the last one once more for the other consumer, where both
+// share it; and for either consumer that there are no more.
+template <class Config>
+class TileSequence {
+ public:
+  __device__ __forceinline__ explicit TileSequence(const abi::GemmParams& p)
+      : place_(walk_.first()) {
+    exists_ = walk_.go(p, place_);
+  }
+
+  __device__ __forceinline__ AnnouncedTile next(const abi::GemmParams& p) {
+    if (is_shared_) {
+      is_shared_ = false;
+      last_.part = Part::second;
+      return last_;
+    }
+    if (!exists_) {
+      ++num_ends_;
+      return {};
+    }
+    last_ = {
+        walk_.m,     walk_.n, walk_.group.group, walk_.group.row_end, true, walk_.group.is_short,
+        Part::whole, 0};
+    exists_ = walk_.advance(p, place_);
+    if (Config::kSharesLast && !exists_) {
+      is_shared_ = true;
+      last_.part = Part::first;
+    }
+    return last_;
+  }
+  __device__ __forceinline__ bool is_over() const { return num_ends_ == 2; }
+
+ private:
+  TileWalk<Config> walk_;
+  int place_;
+  bool exists_, is_shared_ = false;
+  int num_ends_ = 0;
+  AnnouncedTile last_{};
+};
+
+}  // namespace epifuse::sm90

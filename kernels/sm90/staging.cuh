@@ -1,0 +1,135 @@
+// How a warp's 16 rows of a chunk move between registers and staging in shared memory, and how
+// single values come from memory.
+//
+// Staging is made of slots: 64 rows of 128 bytes, 128-byte swizzle. A chunk takes one slot of a
+// 16-bit element type and two of a 32-bit one. Slots are named by the warp's first row in them.
+#pragma once
+
+#include "kernels/common/element.cuh"
+#include "kernels/common/operands.cuh"
+#include "kernels/sm90/primitives.cuh"
+
+namespace epifuse::sm90 {
+
+constexpr int kSlotBytes = kBlockRows * 128;
+
+// Slots of a chunk of all types in a list but those whose bit in `skipped` is set.
+template <class List>
+constexpr int slots(unsigned skipped = 0) {
+  int bytes = 0;
+  for (int i = 0; i < List::kCount; ++i) bytes += skipped >> i & 1 ? 0 : List::kSizes[i];
+  return bytes / 2;
+}
+
+// Columns are handled 16 at a time: a group is 4 words a lane of a 16-bit type, 8 of a 32-bit one.
+constexpr int kGroupColumns = 16;
+constexpr int kGroups = kChunkColumns / kGroupColumns;
+
+template <class List>
+constexpr int group_words(unsigned skipped = 0) {
+  return slots<List>(skipped) * 4;
+}
+
+// Element of a loaded group: 8-column block q (0 or 1), row half, e-th column of the lane's pair.
+template <class Element>
+__device__ __forceinline__ float read_word(const uint32_t* words, int q, int half, int e) {
+  if constexpr (sizeof(typename Element::Storage) == 4) {
+    return __uint_as_float(words[q * 4 + half * 2 + e]);
+  } else {
+    const float2 pair = unpack<Element>(words[q * 2 + half]);
+    return e == 0 ? pair.x : pair.y;
+  }
+}
+
+template <class Element>
+__device__ __forceinline__ void write_pair(uint32_t* words, int q, int half, float x, float y) {
+  if constexpr (sizeof(typename Element::Storage) == 4) {
+    words[q * 4 + half * 2] = __float_as_uint(x);
+    words[q * 4 + half * 2 + 1] = __float_as_uint(y);
+  } else {
+    words[q * 2 + half] = pack<Element>(x, y);
+  }
+}
+
+// Where in its slot a lane's words of the first group are. Those of the others are at this address
+// with some of its bits flipped: a slot's rows start at multiples of 128 bytes.
+template <class Element>
+__device__ __forceinline__ uint32_t place_of(const unsigned char* slot, int lane) {
+  constexpr bool kIsWide = sizeof(typename Element::Storage) == 4;
+  const int row = kIsWide ? lane >> 2 : lane & 15;
+  const int piece = kIsWide ? (lane & 3) >> 1 : lane >> 4;
+  return cute::cast_smem_ptr_to_uint(slot) + row * 128 + ((piece ^ (row & 7)) << 4) +
+         (kIsWide ? (lane & 1) * 8 : 0);
+}
+
+// Of a 32-bit type: the i-th pair of group g.
+__device__ __forceinline__ uint32_t wide_place(uint32_t place, int g, int i) {
+  return (place ^ ((g % 2 * 4 + (i >> 1) * 2) << 4)) + (i & 1) * 1024 + g / 2 * kSlotBytes;
+}
+
+// Group g of a chunk from its slots to registers, in the layout of the accumulator.
+template <class Element>
+__device__ __forceinline__ void load_group(const unsigned char* slot, int g, uint32_t* words,
+                                           int lane) {
+  const uint32_t place = place_of<Element>(slot, lane);
+  if constexpr (sizeof(typename Element::Storage) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      load_pair(wide_place(place, g, i), words + i * 2);
+    }
+  } else {
+    load_matrices(place ^ (g << 5), words);
+  }
+}
+
+// Group g of a chunk from registers to its slots.
+template <class Element>
+__device__ __forceinline__ void store_group(unsigned char* slot, int g, const uint32_t* words,
+                                            int lane) {
+  const uint32_t place = place_of<Element>(slot, lane);
+  if constexpr (sizeof(typename Element::Storage) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      store_pair(wide_place(place, g, i), words + i * 2);
+    }
+  } else {
+    store_matrices(place ^ (g << 5), words);
+  }
+}
+
+// One element's raw bits. Converting them only when they are used lets the load complete under the
+// mainloop.
+template <class Element>
+__device__ __forceinline__ uint32_t fetch_bits(const void* data, long long i) {
+  const char* address = static_cast<const char*>(data) +
+                        i * static_cast<long long>(sizeof(typename Element::Storage));
+  if constexpr (sizeof(typename Element::Storage) == 4) {
+    uint32_t bits;
+    asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(address));
+    return bits;
+  } else if constexpr (sizeof(typename Element::Storage) == 2) {
+    unsigned short bits;
+    asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(bits) : "l"(address));
+    return bits;
+  } else {
+    return *reinterpret_cast<const unsigned char*>(address);
+  }
+}
+
+template <class Config, class Element>
+__device__ __forceinline__ uint32_t fetch_bits(const abi::Vector& vector, int i, Batch batch) {
+  long long at = i * vector.stride;
+  if constexpr (Config::kBatched) at += offset_of(vector.batch, batch);
+  return fetch_bits<Element>(vector.data, at);
+}
+
+template <class Element>
+__device__ __forceinline__ float decode_bits(uint32_t bits) {
+  if constexpr (sizeof(typename Element::Storage) == 4) {
+    return __uint_as_float(bits);
+  } else {
+    return Element::load(static_cast<typename Element::Storage>(bits));
+  }
+}
+
+}  // namespace epifuse::sm90

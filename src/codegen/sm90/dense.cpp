@@ -1,0 +1,311 @@
+#include "codegen/sm90/dense.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/epilogue_cuda.h"
+#include "codegen/source_text.h"
+
+namespace epifuse::codegen::sm90 {
+namespace {
+
+using plan::Access;
+using plan::Epilogue;
+using plan::FusedGemm;
+using plan::WhyNot;
+
+constexpr int kThreads = 384;  // of kernels/sm90/dense.cuh
+
+bool is_wide_float(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+}
+
+std::optional<WhyNot> why_not_load(const plan::Load& load) {
+  if (load.access == Access::parameter) return std::nullopt;
+  if (load.access == Access::tile && !is_wide_float(load.dtype)) {
+    return WhyNot{"operand_dtype",
+                  fmt::format("{} is {}; full operands are read as bf16, f16 and f32.", load.name,
+                              epifuse::name(load.dtype))};
+  }
+  if (load.dtype == DType::boolean) {
+    return WhyNot{"operand_dtype", fmt::format("{} is {}; the epilogue reads floats.", load.name,
+                                               epifuse::name(load.dtype))};
+  }
+  return std::nullopt;
+}
+
+std::optional<WhyNot> why_not_store(const plan::Store& store) {
+  if (store.kind == plan::StoreKind::tile && !is_wide_float(store.dtype)) {
+    return WhyNot{"result_dtype", fmt::format("{} is {}; the epilogue writes bf16, f16 and f32.",
+                                              store.name, epifuse::name(store.dtype))};
+  }
+  return std::nullopt;
+}
+
+// How the wgmma instructions spell an operand dtype.
+struct OperandText {
+  std::string_view file;   // "bf16", of the header
+  std::string_view types;  // "BF16BF16", of the atom
+  int instruction_k;       // elements of K an instruction takes
+};
+
+std::optional<OperandText> operand_text(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return OperandText{"bf16", "BF16BF16", 16};
+    case DType::f16: return OperandText{"f16", "F16F16", 16};
+    case DType::f32: return OperandText{"tf32", "TF32TF32", 8};
+    default: return std::nullopt;
+  }
+}
+
+std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operand& operand,
+                                      const plan::Operand& other, std::string_view side) {
+  const std::string& name = plan.graph[operand.value].name;
+  if (!operand_text(operand.dtype) || operand.dtype != other.dtype) {
+    return WhyNot{"operand_dtype",
+                  fmt::format("{} is {}; this family multiplies bf16 by bf16 and f16 by f16.", name,
+                              epifuse::name(operand.dtype))};
+  }
+  if (operand.dtype == DType::f32 && !plan.allow_tf32) {
+    return WhyNot{"tf32_not_allowed",
+                  fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was not "
+                              "asked for.",
+                              name)};
+  }
+  if (operand.major == plan::Major::unknown) {
+    return WhyNot{fmt::format("{}_not_contiguous", side),
+                  fmt::format("neither dim of {} is known to be contiguous.", name)};
+  }
+  if (operand.dtype == DType::f32 && operand.major != plan::Major::k) {
+    return WhyNot{fmt::format("{}_not_k_major", side),
+                  fmt::format("{} is not contiguous along K, as TF32 operands must be.", name)};
+  }
+  return std::nullopt;
+}
+
+plan::StoreKind transposed(plan::StoreKind kind) {
+  switch (kind) {
+    case plan::StoreKind::tile: return plan::StoreKind::tile;
+    case plan::StoreKind::row_sum: return plan::StoreKind::col_sum;
+    case plan::StoreKind::row_max: return plan::StoreKind::col_max;
+    case plan::StoreKind::col_sum: return plan::StoreKind::row_sum;
+    case plan::StoreKind::col_max: return plan::StoreKind::row_max;
+  }
+  return kind;
+}
+
+// The step that computes the transposed result: a and b, rows and columns exchange their roles.
+FusedGemm swapped(FusedGemm step) {
+  std::swap(step.gemm.a, step.gemm.b);
+  for (plan::Load& load : step.epilogue.loads) {
+    if (load.access == Access::row) {
+      load.access = Access::col;
+    } else if (load.access == Access::col) {
+      load.access = Access::row;
+    }
+  }
+  for (plan::Store& store : step.epilogue.stores) store.kind = transposed(store.kind);
+  return step;
+}
+
+std::string_view letters(plan::Major major, std::string_view k_major, std::string_view mn_major) {
+  return major == plan::Major::k ? k_major : mn_major;
+}
+
+std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
+                           const GemmVariant& variant) {
+  const plan::GemmDesc& gemm = step.gemm;
+  const std::string how = print(variant);
+  return comment(fmt::format(
+      "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
+      plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
+      plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
+      gemm.is_grouped()    ? "groups of "
+      : gemm.batch.empty() ? ""
+                           : "batches of ",
+      epifuse::name(gemm.a.dtype), epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics),
+      print(config), how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
+}
+
+std::string wgmma(const plan::GemmDesc& gemm, int columns) {
+  const OperandText operand = *operand_text(gemm.a.dtype);
+  if (gemm.a.dtype == DType::f32) {
+    return fmt::format("cute::SM90::GMMA::MMA_64x{}x{}_F32{}_SS_TN<>", columns,
+                       operand.instruction_k, operand.types);
+  }
+  return fmt::format(
+      "cute::SM90::GMMA::MMA_64x{}x{}_F32{}_SS<\n      cute::SM90::GMMA::Major::{}, "
+      "cute::SM90::GMMA::Major::{}>",
+      columns, operand.instruction_k, operand.types, letters(gemm.a.major, "K", "MN"),
+      letters(gemm.b.major, "K", "MN"));
+}
+
+std::string wgmma_include(const plan::GemmDesc& gemm, int columns) {
+  const OperandText operand = *operand_text(gemm.a.dtype);
+  return fmt::format("#include \"epifuse/wgmma_64x{}x{}_{}.hpp\"\n", columns, operand.instruction_k,
+                     operand.file);
+}
+
+// The lists of reductions that are not empty.
+std::string reductions_text(const Epilogue& epilogue) {
+  std::string out;
+  const auto add = [&](std::string_view list, bool (*is_in)(plan::StoreKind)) {
+    std::vector<std::string> kinds, names;
+    for (const plan::Store& store : epilogue.stores) {
+      if (!is_in(store.kind)) continue;
+      kinds.emplace_back(reduce_cuda(store.kind));
+      names.push_back(store.name);
+    }
+    if (kinds.empty()) return;
+    out += fmt::format("  using {} = Reductions<{}>;  // {}\n", list, fmt::join(kinds, ", "),
+                       fmt::join(names, ", "));
+  };
+  add("RowReductions", plan::reduces_rows);
+  add("ColReductions", plan::reduces_columns);
+  return out;
+}
+
+// The type of the kernel's parameter.
+std::string params_text(const Epilogue& epilogue, const GemmConfig& config,
+                        const GemmVariant& variant) {
+  if (variant.is_shifted()) return "abi::ShiftedGemmParams";
+  if (config.problems) return "abi::ProblemsGemmParams";
+  return fmt::format("sm90::LeadingParams<{}>", params_bytes(epilogue, config, variant));
+}
+
+// The constants in which this kernel differs from the usual one.
+std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
+                         const GemmVariant& variant) {
+  const plan::GemmDesc& gemm = step.gemm;
+  std::string out = reductions_text(step.epilogue);
+  const auto add = [&](bool unusual, std::string_view constant, auto value,
+                       std::string_view meaning) {
+    if (!unusual) return;
+    out += fmt::format("  static constexpr {} = {};  // {}\n", constant, value, meaning);
+  };
+  add(config.cooperative, "bool kCooperative", true, "both consumers share a tile");
+  add(config.shares_last, "bool kSharesLast", true, "both consumers write a CTA's last tile");
+  add(config.shares_staging, "bool kSharesStaging", true, "of results, by turns");
+  add(config.short_last, "bool kShortLast", true, "the last wave may be of tiles of 64 rows");
+  add(gemm.a.dtype == DType::f32, "int kTileK", 32, "of float32: 128 bytes");
+  add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
+  add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
+  add(variant.shifted_a, "bool kShiftedA", true, "rows of a start off 16-byte boundaries");
+  add(variant.shifted_b, "bool kShiftedB", true, "rows of b start off 16-byte boundaries");
+  add(is_batched(gemm), "bool kBatched", true, "one product after another");
+  add(gemm.is_grouped(), "bool kGrouped", true, "one for each group of rows");
+  add(gemm.is_padded(), "bool kPaddedGroups", true, "of each group so many of its rows");
+  add(config.problems, "bool kProblems", true, "many, each of its own sizes");
+  add(config.products > 1, "bool kGated", true, "a tile of b holds columns of two products");
+  add(has_adjacent_gates(gemm), "bool kAdjacentGates", true, "by turns");
+  add(config.cluster_m > 1, "int kClusterM", config.cluster_m, "CTAs that share tiles of B");
+  add(config.cluster_n > 1, "int kClusterN", config.cluster_n, "CTAs that share tiles of A");
+  add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs that share the sums of a tile");
+  add(config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0, "bool kInPlace",
+      true, "results are staged where full-size loads were");
+  add(loads_in_ring(step.epilogue, config, variant), "bool kLoadsInRing", true,
+      "full-size loads come through the stages");
+  add(variant.plain_loads != 0, "unsigned kPlainLoads", variant.plain_loads,
+      "bits: read element by element");
+  add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,
+      "bits: written element by element");
+  add(config.gathers, "bool kGathersA", true, "its rows are looked up");
+  const IndexedRows indexed = indexed_rows(step.epilogue);
+  add(indexed.cols != 0, "unsigned kIndexedCols", indexed.cols, "bits: rows are looked up");
+  add(indexed.tiles != 0, "unsigned kIndexedTiles", indexed.tiles, "bits: rows are looked up");
+  add(indexed.stores != 0, "unsigned kIndexedStores", indexed.stores,
+      "bits: rows are put where an index says");
+  if (config.two_widths) {
+    out += "  static constexpr bool kTwoWidths = true;  // so that tiles fill whole waves\n";
+    out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - 8));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
+                              const targets::TargetInfo& target) {
+  const plan::GemmDesc& gemm = step.gemm;
+  if (!target.has_wgmma || !target.has_tma) {
+    return WhyNot{"target", fmt::format("{} has no WGMMA and TMA.", target.name)};
+  }
+  if (auto no = why_not_groups(plan, step)) return no;
+  if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a")) return no;
+  if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
+  if (gemm.gating == plan::Gating::separate) {
+    if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
+  }
+  for (const plan::Load& load : step.epilogue.loads) {
+    if (auto no = why_not_load(load)) return no;
+  }
+  for (const plan::Store& store : step.epilogue.stores) {
+    if (auto no = why_not_store(store)) return no;
+  }
+  if (configs(step, target).empty()) {
+    return WhyNot{"shared_memory",
+                  "the epilogue's full operands and results do not fit in shared "
+                  "memory beside three stages."};
+  }
+  return std::nullopt;
+}
+
+KernelSource source(const plan::Plan& plan, const FusedGemm& given, const GemmConfig& config,
+                    const GemmVariant& variant, const targets::TargetInfo& target) {
+  constexpr std::string_view kText = R"({header}
+#include "kernels/sm90/{template}.cuh"
+
+{includes}#include "kernels/common/math.cuh"
+
+namespace epifuse::generated {{
+
+struct Config : sm90::UsualConfig {{
+  static constexpr int kTileM = {tile_m};
+  static constexpr int kTileN = {tile_n};
+  static constexpr int kStages = {stages};        // of {stage_kib} KiB: A and B, 128 bytes of K
+  static constexpr int kLoadDepth = {load_depth};     // chunks of loads in flight, a consumer
+  static constexpr int kStoreDepth = {store_depth};    // chunks of stores in flight, a consumer
+  static constexpr int kMathColumns = {math_columns};  // computed before any of them is staged
+  static constexpr int kSharedBytes = {smem};
+  using Wgmma = {wgmma};
+{unusual}}};
+
+{epilogue}
+}}  // namespace epifuse::generated
+
+extern "C" __global__ void __launch_bounds__({threads}, 1)
+    {entry}(const __grid_constant__ epifuse::{params} p) {{
+  using namespace epifuse;
+  sm90::{dense}<generated::Config, generated::Epilogue>({p});
+}}
+)";
+  const FusedGemm unswapped = as_compiled(given, variant);
+  const FusedGemm step = variant.swapped ? swapped(unswapped) : unswapped;
+  std::string includes = wgmma_include(step.gemm, config.tile_n);
+  if (config.two_widths) includes += wgmma_include(step.gemm, config.tile_n - 8);
+  KernelSource out;
+  out.entry = entry_name("gemm", given.epilogue);
+  out.arch = target.name;
+  out.text = fmt::format(
+      fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
+      fmt::arg("includes", includes), fmt::arg("entry", out.entry),
+      fmt::arg("template", variant.is_shifted() ? "shifted" : "dense"),
+      fmt::arg("params", params_text(unswapped.epilogue, config, variant)),
+      fmt::arg("p", variant.is_shifted() ? "p"
+                    : config.problems    ? "p.usual"
+                                         : "p.params()"),
+      fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
+      fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
+      fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
+      fmt::arg("load_depth", config.load_depth), fmt::arg("store_depth", config.store_depth),
+      fmt::arg("math_columns", config.math_columns),
+      fmt::arg("smem", smem_bytes(unswapped.epilogue, config, variant)),
+      fmt::arg("threads", kThreads), fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
+      fmt::arg("unusual", unusual_text(step, config, variant)),
+      fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
+  return out;
+}
+
+}  // namespace epifuse::codegen::sm90

@@ -1,0 +1,129 @@
+// Host half of kernels/sm90/dense.cuh; see KernelFamily for what each function promises.
+#pragma once
+
+#include "codegen/family.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen::sm90 {
+
+std::optional<plan::WhyNot> why_not(const plan::Plan& plan, const plan::FusedGemm& step,
+                                    const targets::TargetInfo& target);
+std::vector<GemmConfig> configs(const plan::FusedGemm& step, const targets::TargetInfo& target);
+double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const GemmSizes& sizes,
+                   const targets::DeviceLimits& limits);
+KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
+                    const GemmVariant& variant, const targets::TargetInfo& target);
+std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,
+                                          const Bound& bound);
+std::optional<GemmConfig> fitted(const plan::FusedGemm& step, const GemmConfig& config,
+                                 const GemmVariant& variant, const targets::TargetInfo& target);
+GemmVariant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
+Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+                  const Sizes& sizes, const targets::DeviceLimits& limits);
+Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
+              const GemmVariant& variant, const Bound& bound, const targets::DeviceLimits& limits);
+
+constexpr int kBlockRows = 64;     // of an instruction
+constexpr int kChunkColumns = 64;  // of results that are staged together
+constexpr int kNarrower = 8;       // columns, of a narrow tile where tiles have two widths
+
+// Whether tiles may have one block of rows alone: the last ones of a group, or those of the last
+// wave (kHasShortTiles in kernels/sm90/groups.cuh).
+inline bool has_short_tiles(const GemmConfig& config) {
+  return (config.grouped || config.short_last) && !config.cooperative &&
+         config.tile_m > kBlockRows && config.cluster_m * config.cluster_n == 1;
+}
+// Columns of a tile's results.
+inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
+// Of a thread of a consumer, in registers.
+inline int accumulators(int tile_m, int tile_n, bool cooperative) {
+  return tile_m * tile_n / 128 / (cooperative ? 2 : 1);
+}
+inline int accumulators(const GemmConfig& config) {
+  return accumulators(config.tile_m, config.tile_n, config.cooperative);
+}
+// Whether a kernel multiplies one product after another: of a batch, or of groups.
+inline bool is_batched(const plan::GemmDesc& gemm) {
+  return !gemm.batch.empty() || gemm.is_grouped();
+}
+// Whether the rows of all groups lie one behind the other, each group's where the one before ends.
+inline bool has_rows_of_groups(const plan::GemmDesc& gemm) {
+  return gemm.is_grouped() && !gemm.is_padded();
+}
+// Whether a gated product reads both of its operands as one, whose columns go to them by turns.
+bool has_adjacent_gates(const plan::GemmDesc& gemm);
+
+// The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
+// has them apart.
+plan::FusedGemm paired(plan::FusedGemm step, const GemmVariant& variant);
+// The same, and what is read of each group of rows as of each product of a batch.
+plan::FusedGemm as_compiled(plan::FusedGemm step, const GemmVariant& variant);
+// Why the kernel cannot take the groups of a step, or rows that it looks up.
+std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
+// Bit i: rows of the i-th column load, full-size load or full-size store go by an index.
+struct IndexedRows {
+  unsigned cols = 0, tiles = 0, stores = 0;
+};
+IndexedRows indexed_rows(const plan::Epilogue& epilogue);
+// Where a kernel finds the integers that rows and groups go by.
+void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound,
+                   abi::GemmParams& params);
+// Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
+bool can_pair(const plan::FusedGemm& step, const Bound& bound);
+
+// Whether gates take longer for too few bytes of operands under way.
+bool is_short_of_stages(const GemmConfig& config);
+// Bytes of one stage of operands and its barriers.
+int stage_bytes(const GemmConfig& config);
+// Of shared memory beside the stages.
+int fixed_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
+                const GemmVariant& variant);
+// Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
+int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
+               const GemmVariant& variant);
+// Of staging, 2 KiB a warp and chunk; bit i of `plain`: the i-th load or store has none.
+int load_slots(const plan::Epilogue& epilogue, unsigned plain);
+int store_slots(const plan::Epilogue& epilogue, unsigned plain);
+// Bytes of a kernel's parameter block: up to the last entry that it uses.
+std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
+                         const GemmVariant& variant);
+// Where in the block the maps of the i-th full-size load and store are.
+std::size_t maps_at(std::size_t i);
+int cluster_size(const GemmConfig& config);
+// Whether K is split and one consumer alone has a cluster's tile.
+bool is_single(const GemmConfig& config);
+// Whether an epilogue's full-size loads come through the stages (kernels/sm90/loads.cuh).
+bool loads_in_ring(const plan::Epilogue& epilogue, const GemmConfig& config,
+                   const GemmVariant& variant);
+// Chunks of 64 x 64 results of a tile, the last of a row of them counted whole.
+int chunks_of_tile(int tile_m, int columns);
+int chunks_of_tile(const GemmConfig& config);
+// Of the last chunk of a row of chunks, where it is cut (kCutColumns in kernels/sm90/chunk.cuh).
+int cut_columns(const GemmConfig& config);
+
+// What an epilogue needs beside the accumulators.
+struct Pressure {
+  int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
+  int rows = 0;                         // row vectors
+  int reductions = 0;
+  int products = 1;           // accumulators of an element
+  int cost = 0;               // instructions an element
+  bool rounds = false;        // keeps roundings, and with them more values
+  bool vectors = false;       // more than the one row vector of a bias
+  bool many_vectors = false;  // more than two vectors or scalars
+};
+Pressure pressure(const plan::Epilogue& epilogue);
+
+// How a config covers a problem.
+struct Tiling {
+  std::int64_t tiles = 0;     // of all products
+  std::int64_t whole = 0;     // of these, the others being cut into short ones
+  std::int64_t columns = 0;   // of tiles
+  std::int64_t num_ctas = 0;  // of the persistent grid, or of all clusters that split K
+  int raster = 1;             // tiles along m that are walked side by side
+  bool is_one_wave = false;   // no CTA has a second tile
+};
+// `sizes`: of the results.
+Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const targets::DeviceLimits& limits);
+
+}  // namespace epifuse::codegen::sm90

@@ -1,0 +1,351 @@
+// Which tiles and schedules the Hopper GEMM may use for an epilogue.
+#include <algorithm>
+
+#include "codegen/epilogue_cuda.h"
+#include "codegen/sm90/dense.h"
+
+namespace epifuse::codegen::sm90 {
+namespace {
+
+using plan::Access;
+using plan::Epilogue;
+using plan::FusedGemm;
+using plan::StoreKind;
+
+constexpr int kMostStages = 16;
+constexpr int kFewestStages = 3;
+constexpr int kFewestOfMovers = 2;  // of rows that were staged before
+
+constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
+constexpr int kMostAccumulatorsOfGather = 160;
+constexpr int kWidestShort = 176;  // columns of tiles whose last wave may be of short ones
+constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
+
+// The candidates; stages and depths follow from the epilogue.
+struct Shape {
+  int m, n;
+  bool cooperative, two_widths;
+  int cluster_m, cluster_n, split_k;
+};
+constexpr Shape kShapes[] = {
+    {128, 192, false, false, 1, 1, 1}, {128, 192, false, true, 1, 1, 1},
+    {128, 192, false, false, 2, 1, 1}, {192, 128, false, false, 1, 1, 1},
+    {128, 128, false, false, 1, 1, 1}, {128, 128, false, true, 1, 1, 1},
+    {128, 128, false, false, 2, 1, 1}, {64, 256, false, false, 1, 1, 1},
+    {64, 192, false, false, 1, 1, 1},  {64, 128, false, false, 1, 1, 1},
+    {128, 64, false, false, 1, 1, 1},  {128, 128, true, false, 1, 1, 1},
+    {128, 256, true, false, 2, 1, 1},  {256, 128, true, false, 2, 1, 1},
+    {256, 128, true, false, 1, 2, 1},  {128, 192, true, false, 1, 1, 2},
+    {128, 256, true, false, 1, 1, 2},  {256, 128, true, false, 1, 1, 2},
+    {128, 128, true, false, 1, 1, 2},  {128, 128, true, false, 1, 1, 3},
+    {128, 80, true, false, 1, 1, 2},   {128, 96, true, false, 1, 1, 2},
+    {128, 64, true, false, 1, 1, 2},   {128, 64, true, false, 1, 1, 3},
+    {128, 128, false, true, 2, 1, 1},  {256, 128, true, true, 2, 1, 1},
+    {128, 48, false, false, 1, 1, 1},  {128, 80, false, false, 1, 1, 1},
+    {128, 96, false, false, 1, 1, 1},  {128, 112, false, false, 1, 1, 1},
+    {128, 144, false, false, 1, 1, 1}, {128, 160, false, false, 1, 1, 1},
+    {128, 176, false, false, 1, 1, 1}, {64, 96, false, false, 1, 1, 1},
+    {64, 160, false, false, 1, 1, 1},  {64, 224, false, false, 1, 1, 1},
+    {192, 96, false, false, 1, 1, 1},  {192, 112, false, false, 1, 1, 1},
+    {256, 160, true, false, 2, 1, 1},  {128, 224, true, false, 2, 1, 1},
+    {128, 128, true, false, 2, 1, 1},  {128, 208, true, false, 2, 1, 1},
+    {128, 240, true, false, 2, 1, 1},  {256, 144, true, false, 2, 1, 1},
+    {64, 32, false, false, 1, 1, 1},   {64, 48, false, false, 1, 1, 1},
+    {64, 64, false, false, 1, 1, 1},   {64, 80, false, false, 1, 1, 1},
+    {64, 112, false, false, 1, 1, 1},  {64, 32, false, false, 1, 1, 2},
+    {64, 32, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 2},
+    {64, 64, false, false, 1, 1, 3},   {64, 96, false, false, 1, 1, 2},
+    {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
+};
+
+// Of one consumer thread.
+int accumulators_of(const Shape& shape) {
+  return accumulators(shape.m, shape.n, shape.cooperative);
+}
+
+int chunks_of_consumer(const GemmConfig& config) {
+  return chunks_of_tile(config) / (config.cooperative ? 2 : 1);
+}
+
+// Ping-pong consumers share the last tile of a CTA. Not the tile of large problems: at short K the
+// code between two of its tiles is what limits, and one tile of many is not worth more of it.
+bool shares_last(const Shape& shape, int products) {
+  const bool is_largest = shape.m == 128 && shape.n == 192;
+  const bool has_parts = chunks_of_tile(shape.m, shape.n / products) > 1;
+  return !shape.cooperative && shape.split_k == 1 && !is_largest && has_parts;
+}
+
+// Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
+// accumulators. These limits, and those of the largest tiles, are what compiles without spills over
+// the corpus (2026-11-22).
+int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+  const bool batched = is_batched(gemm), gated = p.products > 1;
+  const int slots = p.load_slots + p.store_slots;
+  if (gated && (slots > 2 || p.many_vectors)) return 16;
+  if (accumulators_of(shape) <= kMostAccumulatorsOfAll) {
+    if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
+    const bool is_cut = accumulators_of(shape) > 96 && shape.n % kChunkColumns != 0;
+    if (is_cut) return p.cost > 9 ? 16 : 32;
+    const bool has_vectors = batched ? p.vectors : p.many_vectors;
+    const bool is_tight =
+        (shape.cluster_m * shape.cluster_n > 1 && (shape.m == 256 || has_vectors)) ||
+        (batched && p.reductions > 0) || (gemm.a.lookup >= 0 && has_adjacent_gates(gemm));
+    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
+  }
+  if (batched || (slots > 1 && p.vectors)) return 16;
+  if (gated && (p.rounds || has_adjacent_gates(gemm))) return 16;
+  if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
+  const int most_cost = slots > 1 ? 16 : shape.cluster_m * shape.cluster_n > 1 ? 24 : 32;
+  return slots > 2 || p.cost > most_cost ? 16 : 32;
+}
+
+bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+  const bool batched = is_batched(gemm), grouped = gemm.is_grouped();
+  const int slots = p.load_slots + p.store_slots;
+  if (batched && (shape.two_widths || p.load_slots > 0)) return false;
+  if (grouped && slots > 1 && (p.products > 1 || p.vectors)) return false;
+  if (grouped && p.vectors && accumulators_of(shape) > kMostAccumulatorsOfGroups) return false;
+  if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
+  if (shape.two_widths && p.store_slots > 1) return false;
+  if (p.reductions > 0 || p.many_vectors) return false;
+  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape, p.products);
+  if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
+  return p.cost <= (p.rounds ? 30 : 40);
+}
+
+// Of a gated product a tile of B has two parts of whole groups of 16 columns, and where it runs
+// along N of whole blocks of 64. Clusters take registers that roundings and several results need.
+bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& p) {
+  constexpr int kGroupColumns = 16;
+  if (gemm.gating == plan::Gating::none) return true;
+  if (shape.two_widths || shape.n % (2 * kGroupColumns) != 0) return false;
+  const bool is_tight = p.rounds && p.load_slots + p.store_slots > 1;
+  if (is_tight && shape.cluster_m * shape.cluster_n > 1) return false;
+  if (gemm.b.major == plan::Major::k || has_adjacent_gates(gemm)) return true;
+  return shape.n % (2 * kChunkColumns) == 0;
+}
+
+// How many tiles there are is not known when a kernel starts, so none are made to fill whole waves,
+// and no cluster is started for one of them. Rows that are looked up come to one CTA.
+bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
+  if (gemm.a.lookup >= 0 && shape.cluster_m * shape.cluster_n > 1) return false;
+  return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
+}
+
+bool takes_shifted_rows(const GemmConfig& config) {
+  if (cluster_size(config) != 1 || config.two_widths) return false;
+  if (config.tile_n % kChunkColumns != 0) return false;
+  // The movers' registers are the consumers'.
+  return accumulators(config) <= kMostAccumulatorsOfAll;
+}
+
+// An operand that is contiguous along M or N comes in whole blocks of 64 from each CTA of a
+// cluster.
+bool shares_whole_blocks(const plan::Operand& operand, int tile, int sharers) {
+  return operand.major == plan::Major::k || tile % (64 * sharers) == 0;
+}
+bool shares_whole_blocks(const plan::Operand& a, const plan::Operand& b, const GemmConfig& config) {
+  return shares_whole_blocks(a, config.tile_m, config.cluster_n) &&
+         shares_whole_blocks(b, config.tile_n, config.cluster_m);
+}
+
+// Whether every result can be staged where one full-size load was: as many of both, equally wide.
+bool can_stage_in_place(const Epilogue& epilogue) {
+  const std::vector<int> tiles = loads_of(epilogue, Access::tile);
+  std::vector<plan::Store> stores = epilogue.stores;
+  std::erase_if(stores, [](const plan::Store& store) { return store.kind != StoreKind::tile; });
+  if (tiles.empty() || tiles.size() != stores.size()) return false;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const plan::Load& load = epilogue.loads[static_cast<std::size_t>(tiles[i])];
+    if (size_bytes(load.dtype) != size_bytes(stored_dtype(stores[i]))) return false;
+  }
+  return true;
+}
+
+int stages_that_fit(const Epilogue& epilogue, const GemmConfig& config,
+                    const targets::TargetInfo& target) {
+  // Room for either role of row and column vectors, whichever a variant asks for.
+  const int fixed =
+      std::max(fixed_bytes(epilogue, config, {}), fixed_bytes(epilogue, config, {.swapped = true}));
+  return std::min((target.smem_per_block_bytes - fixed) / stage_bytes(config), kMostStages);
+}
+
+// Stages that keep enough bytes of operands on their way from L2, beside those being multiplied.
+int enough_stages(const GemmConfig& config) {
+  constexpr int kBytesUnderway = 96 << 10, kFewest = 4;  // 64 bytes a clock for 1500 clocks
+  // Gates of groups take up to 3 % less with one more stage than with results two deep.
+  constexpr int kBytesOfGroups = 128 << 10;
+  const int bytes = stage_bytes(config);
+  const int underway = config.grouped && config.products > 1 ? kBytesOfGroups : kBytesUnderway;
+  return std::max((underway + bytes - 1) / bytes + 1, kFewest);
+}
+
+// As many chunks in flight as leave room for enough stages, up to `most`: with the loads of a whole
+// tile in flight, they arrive under the other mainloops.
+void fit_depth(const Epilogue& epilogue, GemmConfig& config, int GemmConfig::*depth, int most,
+               const targets::TargetInfo& target) {
+  const int fewest = std::min(stages_that_fit(epilogue, config, target), enough_stages(config));
+  for (int tried = config.split_k > 1 ? 1 : most; tried > 1; --tried) {
+    if (chunks_of_consumer(config) % tried != 0) continue;
+    GemmConfig deeper = config;
+    deeper.*depth = tried;
+    if (stages_that_fit(epilogue, deeper, target) < fewest) continue;
+    config = deeper;
+    break;
+  }
+}
+
+GemmConfig config_of(const Shape& shape, const FusedGemm& step, const targets::TargetInfo& target) {
+  const Epilogue& epilogue = step.epilogue;
+  const Pressure registers = pressure(epilogue);
+  GemmConfig config;
+  config.tile_m = shape.m;
+  config.tile_n = shape.n;
+  config.math_columns = math_columns(registers, shape, step.gemm);
+  config.cooperative = shape.cooperative;
+  config.shares_last = shares_last(shape, epilogue.num_accumulators);
+  config.two_widths = shape.two_widths;
+  config.cluster_m = shape.cluster_m;
+  config.cluster_n = shape.cluster_n;
+  config.split_k = shape.split_k;
+  config.products = epilogue.num_accumulators;
+  config.grouped = step.gemm.is_grouped();
+  config.gathers = step.gemm.a.lookup >= 0;
+  if (config.gathers) config.shares_last = false;
+  const bool in_ring = loads_in_ring(epilogue, config, {});
+  config.in_place = !in_ring && can_stage_in_place(epilogue);
+  if (config.in_place) {
+    fit_depth(epilogue, config, &GemmConfig::load_depth, chunks_of_consumer(config), target);
+  } else {
+    if (registers.load_slots > 0 && !in_ring) {
+      fit_depth(epilogue, config, &GemmConfig::load_depth, 2, target);
+    }
+    if (registers.store_slots > 0) fit_depth(epilogue, config, &GemmConfig::store_depth, 2, target);
+  }
+  config.stages = stages_that_fit(epilogue, config, target);
+  return config;
+}
+
+// Of the largest tiles, several results or the roundings of groups need the registers that taking
+// turns does (all that the corpus has of them was compiled, 2026-11-23).
+bool leaves_room_for_turns(const GemmConfig& config, const Pressure& p) {
+  const int slots = p.load_slots + p.store_slots;
+  if (accumulators(config) > kMostAccumulatorsOfGather) return slots <= 2;
+  return accumulators(config) < kMostAccumulatorsOfAll || !config.grouped || !p.rounds;
+}
+
+// The same with one place in which ping-pong consumers stage results by turns, where it makes room
+// for a stage that is wanted.
+std::optional<GemmConfig> with_shared_staging(GemmConfig config, const FusedGemm& step,
+                                              const targets::TargetInfo& target) {
+  const Pressure registers = pressure(step.epilogue);
+  if (config.cooperative || config.in_place || registers.store_slots == 0) return std::nullopt;
+  if (cluster_size(config) > 1 || !leaves_room_for_turns(config, registers)) return std::nullopt;
+  // Several results two deep are worth more than a stage (by 8 % at one point).
+  if (registers.store_slots > 1 && config.store_depth > 1) return std::nullopt;
+  const bool wants_more = is_short_of_stages(config) || config.stages < enough_stages(config);
+  if (!wants_more) return std::nullopt;
+  const int stages = config.stages;
+  config.shares_staging = true;
+  config.store_depth = 1;
+  config.stages = stages_that_fit(step.epilogue, config, target);
+  if (config.stages < std::max(stages + 1, kFewestStages)) return std::nullopt;
+  return config;
+}
+
+// The same where the few tiles of a last wave may be cut into short ones. Small tiles leave little
+// of it idle, and the largest ones gain little (docs/gotchas.md).
+std::optional<GemmConfig> with_short_last(GemmConfig config, const FusedGemm& step) {
+  const IndexedRows indexed = indexed_rows(step.epilogue);
+  const bool is_indexed = (indexed.cols | indexed.tiles | indexed.stores) != 0;
+  if (config.cooperative || config.two_widths || cluster_size(config) > 1) return std::nullopt;
+  if (is_batched(step.gemm) || config.gathers || is_indexed) return std::nullopt;
+  if (pressure(step.epilogue).reductions > 0) return std::nullopt;
+  if (config.tile_m != 2 * kBlockRows || config.tile_n > kWidestShort) return std::nullopt;
+  if (accumulators(config) < kMostAccumulatorsOfAll) return std::nullopt;
+  config.short_last = true;
+  return config;
+}
+
+}  // namespace
+
+Pressure pressure(const Epilogue& epilogue) {
+  Pressure out;
+  out.products = epilogue.num_accumulators;
+  for (const plan::Compute& compute : epilogue.computes) {
+    out.rounds = out.rounds || compute.op == ir::Op::cast;
+    out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
+  }
+  out.load_slots = load_slots(epilogue, 0);
+  out.store_slots = store_slots(epilogue, 0);
+  out.reductions = static_cast<int>(
+      std::count_if(epilogue.stores.begin(), epilogue.stores.end(),
+                    [](const plan::Store& store) { return store.kind != StoreKind::tile; }));
+  out.rows = static_cast<int>(loads_of(epilogue, Access::row).size());
+  const int num_tiles = static_cast<int>(loads_of(epilogue, Access::tile).size());
+  const auto num_loads = static_cast<int>(epilogue.loads.size());
+  out.vectors = out.rows > 1 || out.rows + num_tiles < num_loads;
+  out.many_vectors = num_loads - num_tiles > 2;
+  return out;
+}
+
+int cluster_size(const GemmConfig& config) {
+  return config.cluster_m * config.cluster_n * config.split_k;
+}
+
+bool is_single(const GemmConfig& config) { return !config.cooperative && config.split_k > 1; }
+
+bool has_adjacent_gates(const plan::GemmDesc& gemm) {
+  return gemm.gating == plan::Gating::interleaved && gemm.b.major != plan::Major::k;
+}
+
+bool is_short_of_stages(const GemmConfig& config) {
+  constexpr int kWantedOfGates = 164 << 10, kEnoughStages = 6;
+  return config.products > 1 && config.stages < kEnoughStages &&
+         config.stages * stage_bytes(config) < kWantedOfGates;
+}
+
+std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& config,
+                                 const GemmVariant& variant, const targets::TargetInfo& target) {
+  const FusedGemm step = as_compiled(given, variant);
+  if (config.products > 1 && (variant.swapped || variant.shifted_b)) return std::nullopt;
+  if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
+    return std::nullopt;
+  }
+  GemmConfig out = config;
+  if (variant.is_shifted()) {
+    if (!takes_shifted_rows(config)) return std::nullopt;
+    out.shares_last = false;
+    out.short_last = false;
+  }
+  const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, out, variant);
+  const int fewest = variant.is_shifted() ? kFewestOfMovers : kFewestStages;
+  out.stages = std::min(config.stages, room / stage_bytes(config));
+  if (room < 0 || out.stages < fewest) return std::nullopt;
+  return out;
+}
+
+std::vector<GemmConfig> configs(const FusedGemm& given, const targets::TargetInfo& target) {
+  const FusedGemm step = as_compiled(given, {});
+  const Pressure registers = pressure(step.epilogue);
+  std::vector<GemmConfig> out;
+  for (const Shape& shape : kShapes) {
+    if (accumulators_of(shape) > kMostAccumulatorsOfAll &&
+        !takes_most_accumulators(registers, shape, step.gemm)) {
+      continue;
+    }
+    if (!suits_gate(shape, step.gemm, registers)) continue;
+    if (!suits_groups(shape, step.gemm)) continue;
+    const GemmConfig config = config_of(shape, step, target);
+    if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
+    const std::size_t first = out.size();
+    if (config.stages >= kFewestStages) out.push_back(config);
+    if (const auto sharing = with_shared_staging(config, step, target)) out.push_back(*sharing);
+    for (std::size_t i = first, count = out.size(); i < count; ++i) {
+      if (const auto cut = with_short_last(out[i], step)) out.push_back(*cut);
+    }
+  }
+  return out;
+}
+
+}  // namespace epifuse::codegen::sm90

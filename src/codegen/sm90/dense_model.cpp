@@ -1,0 +1,269 @@
+// The Hopper GEMM's model of time: how a config covers a problem, and what that should take.
+//
+// A CTA works through its tiles, whole waves of them; with two widths, tiles of their mean width.
+// In clocks, of one tile of rows x columns:
+//
+//   multiply   64 * rows * columns / 2048 a step of K of 64
+//   feed       what a step moves in and out of shared memory, in its rows of 128 bytes:
+//              rows + columns written; for each block of 64 rows, 64 + columns read
+//   step       (multiply^6 + feed^6)^(1/6), plus what each step costs beside that, plus what it
+//              moves from L2 (rows / cluster + columns / cluster); at least latency / stages
+//   main       K / 64 steps
+//   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
+//              cost little where they come through the stages)
+//   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
+//                or max(main, epilogue)                       where results are staged by turns
+//                + epilogue, or half of it + handing over     where both share the last tile
+//                where the last wave is of tiles of 64 rows: main and epilogue of these instead
+//   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
+//   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
+//   single       start + tiles * (main / parts + epilogue + parts * sharing), and starting again
+//
+// Memory takes bytes / bandwidth beside it, where bytes are what is read and written and what other
+// kernels left in L2 to be written. The two overlap, but not fully: time = (clocks^p +
+// memory^p)^(1/p). The constants are a least-squares fit to the times of all candidates over the
+// grids (H200, 2026-11-22; `epifuse bench --sweep`), then moved to where the choice loses least.
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/sm90/dense.h"
+
+namespace epifuse::codegen::sm90 {
+namespace {
+
+constexpr int kStepDepth = 64;  // of K, with 16-bit operands
+
+// Fitted, in clocks of kClocksPerUs.
+constexpr double kClocksPerUs = 1600;
+constexpr double kMultipliesPerClock = 2048 / 1.013;
+constexpr double kFeedClocks = 0.67, kFeedOverlap = 6;  // a row of 128 bytes
+constexpr double kStepClocks = 32;
+constexpr double kCooperativeStepClocks = 22;
+constexpr double kRowClocks = 0.143;     // of moving a row or column of a step
+constexpr double kLatencyClocks = 1470;  // from asking for a stage to having it
+// Of a row that is looked up: beside the products, and where nothing else takes longer (14 configs
+// at one point, 2026-11-23).
+constexpr double kGatherClocks = 0.5, kGatherFloor = 9.2;
+constexpr double kChunkClocks = 532, kOperationClocks = 87;
+constexpr double kLoadClocks = 581, kStoreClocks = 50;  // of a full operand, a further result
+constexpr double kRingLoadClocks = 150;                 // estimated: of one through the stages
+constexpr double kNarrowClocks = 1200;                  // of narrow tiles among wider ones
+constexpr double kNarrowLoadClocks = 576;               // of a full operand beside them
+constexpr double kClusterClocks = 2900;                 // a tile
+constexpr double kClusterFillClocks = 300;              // once
+constexpr double kHandOverClocks = 2400;                // of half of the last tile
+constexpr double kExchangeClocks = 2300;                // of partial sums, each CTA
+constexpr double kSplitSlows = 1.06;                    // its steps, which read K in two places
+constexpr double kSingleClocks = 2000;                  // of partial sums where tiles are small,
+constexpr double kSingleShareClocks = 170;              // each CTA that has some,
+constexpr double kSingleRestartClocks = 3000;           // and a wave of clusters after another
+// Gated, with b along N: beside tiles of 128 x 128 (two points, 2026-11-22).
+constexpr double kTallGateSlows = 1.055, kCooperativeGateSlows = 1.03;
+constexpr double kWideByTurnsSlows = 1.02;  // 192 columns, gates by turns (4 points, 2026-11-24)
+// Gates with few stages, which a place for results by turns may mend, and what taking turns adds to
+// the last tile (32 points, 2026-11-23; most for expensive gates).
+constexpr double kShortOfStagesSlows = 1.01, kTurnsSlow = 1.1;
+constexpr double kFillClocks = 300;
+// Of a short last wave: once, and of each tile before it (10 points, 2026-11-24).
+constexpr double kShortClocks = 1500, kShortTileClocks = 80;
+constexpr double kLaunchUs = 4.2, kBytesPerUs = 4.6e6, kOverlap = 5;
+constexpr double kDirtyBytes = 50e6;  // of L2, written to memory as others take their place
+constexpr double kReadAgain = 0.1;    // of memory's time, where two tiles of 64 rows are apart
+
+// Estimates: of a reduction in a chunk, and of the tail that combines what the chunks give.
+constexpr double kReductionClocks = 120, kFinishUs = 2.5;
+
+std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+
+// Columns of tiles such that all tiles fill whole waves, as long as the narrow width allows.
+std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& sizes, int at_once) {
+  const std::int64_t rows = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m);
+  const std::int64_t fewest = round_up_div(sizes.n, result_columns(config));
+  if (sizes.n % kNarrower != 0) return fewest;
+  const std::int64_t most = sizes.n / (result_columns(config) - kNarrower);
+  std::int64_t best = fewest;
+  double best_waves = 0;
+  for (std::int64_t columns = fewest; columns <= most; ++columns) {
+    // A wave of narrower tiles takes less: the time is that of the whole waves at the mean width.
+    const double waves =
+        static_cast<double>(round_up_div(rows * columns, at_once)) / static_cast<double>(columns);
+    if (columns > fewest && waves >= best_waves) continue;
+    best_waves = waves;
+    best = columns;
+  }
+  return best;
+}
+
+int clusters_at_once(int size, const targets::DeviceLimits& limits) {
+  switch (size) {
+    case 1: return limits.num_sms;
+    case 2: return limits.clusters_of_2;
+    case 3: return limits.clusters_of_3;
+    case 4: return limits.clusters_of_4;
+    default: return limits.clusters_of_8 * 8 / size;
+  }
+}
+
+// Of a tile on average, of the CTA that has most: one wide tile more than its share. All tiles are
+// wide where narrow ones would not add up to n.
+double columns_of_busiest(const GemmConfig& config, const GemmSizes& sizes, std::int64_t columns,
+                          double waves) {
+  const std::int64_t excess = columns * result_columns(config) - sizes.n;
+  const bool adds_up = sizes.n % kNarrower == 0 && excess <= kNarrower * columns;
+  if (!config.two_widths || !adds_up) return result_columns(config);
+  const double mean = static_cast<double>(sizes.n) / static_cast<double>(columns);
+  return mean + (result_columns(config) - mean) / waves;
+}
+
+double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std::int64_t k) {
+  const std::int64_t steps =
+      round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
+  const double multiply = config.tile_m * columns * kStepDepth / kMultipliesPerClock;
+  const double rows = 2 * config.tile_m + columns * (1 + config.tile_m / 64.0);
+  const double feed = kFeedClocks * rows;
+  const double busy =
+      std::pow(std::pow(multiply, kFeedOverlap) + std::pow(feed, kFeedOverlap), 1 / kFeedOverlap);
+  const auto rows_of_a = static_cast<double>(std::min<std::int64_t>(config.tile_m, m));
+  const double move = kRowClocks * (rows_of_a / config.cluster_n + columns / config.cluster_m);
+  const double beside =
+      is_single(config) ? 0 : kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
+  const double gather = config.gathers ? kGatherClocks * config.tile_m : 0;
+  const double step = std::max(
+      {busy + move + beside + gather, kLatencyClocks / config.stages, kGatherFloor * gather});
+  const bool is_cluster = config.cluster_m * config.cluster_n > 1;
+  const bool is_slowed = config.split_k > 1 && !is_single(config);
+  return static_cast<double>(steps) * step * (is_slowed ? kSplitSlows : 1) +
+         (is_cluster ? kClusterClocks : 0);
+}
+
+int blocks_of_tile(const GemmConfig& config) { return config.tile_m / kBlockRows; }
+
+double gate_slows(const plan::GemmDesc& gemm, const GemmConfig& config) {
+  constexpr int kTall = 192, kWide = 192;
+  const double few = is_short_of_stages(config) ? kShortOfStagesSlows : 1;
+  if (gemm.gating == plan::Gating::none || gemm.b.major == plan::Major::k) return few;
+  if (config.cooperative) return few * kCooperativeGateSlows;
+  if (config.tile_m == kTall) return few * kTallGateSlows;
+  return few * (config.tile_n == kWide && has_adjacent_gates(gemm) ? kWideByTurnsSlows : 1);
+}
+
+double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& config,
+                       double columns) {
+  constexpr double kChunk = 64 * 64;
+  const double chunk = kChunkClocks + kOperationClocks * load.cost +
+                       (in_ring ? kRingLoadClocks : kLoadClocks) * load.load_slots +
+                       kStoreClocks * std::max(load.store_slots - 1, 0) +
+                       kReductionClocks * load.reductions;
+  double chunks = config.tile_m * columns / kChunk;
+  if (is_single(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
+    const int all = chunks_of_tile(config);
+    chunks = static_cast<double>(round_up_div(all, config.split_k));
+  } else if (config.split_k > 1) {
+    chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
+  }
+  const double narrow = config.two_widths ? kNarrowClocks + kNarrowLoadClocks * load.load_slots : 0;
+  return chunks * chunk / (config.cooperative ? 2 : 1) + narrow;
+}
+
+// Of the last tile's epilogue, where both ping-pong consumers share it.
+double shared_clocks(const GemmConfig& config, double epilogue) {
+  const int chunks = chunks_of_tile(config);
+  const double share = (chunks + 1) / 2 / static_cast<double>(chunks);
+  return std::min(epilogue, epilogue * share + kHandOverClocks);
+}
+
+double memory_us(const Pressure& load, const GemmConfig& config, const GemmSizes& sizes) {
+  constexpr double kBytes = 2;
+  constexpr int kSmallestTile = 64;
+  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
+  const auto k = static_cast<double>(sizes.k);
+  const double full = load.load_slots + load.store_slots;
+  const double bytes =
+      static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
+  const bool is_apart = config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
+  return (bytes + std::min(bytes, kDirtyBytes)) / kBytesPerUs * (is_apart ? 1 + kReadAgain : 1);
+}
+
+// Groups as products of equal sizes, which is what can be expected of them.
+GemmSizes even_groups(GemmSizes sizes) {
+  if (sizes.groups == 0) return sizes;
+  sizes.batch = std::max<std::int64_t>(std::min(sizes.groups, sizes.m), 1);
+  sizes.m = round_up_div(sizes.m, sizes.batch);
+  sizes.groups = 0;
+  return sizes;
+}
+
+}  // namespace
+
+Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const targets::DeviceLimits& limits) {
+  constexpr int kBandRows = 2048;  // a wave is about as wide as it is high (docs/gotchas.md)
+  const int size = cluster_size(config);
+  const int at_once = clusters_at_once(size, limits);
+  Tiling out;
+  out.columns = config.two_widths
+                    ? columns_of_two_widths(config, sizes, at_once)
+                    : round_up_div(sizes.n, result_columns(config) * config.cluster_n);
+  const std::int64_t rows = config.tile_m * config.cluster_m;
+  // At most: the last tile of every group may be a partial one.
+  const std::int64_t rows_of_tiles = sizes.groups > 0
+                                         ? sizes.m / rows + std::min(sizes.groups, sizes.m)
+                                         : round_up_div(sizes.m, rows);
+  out.tiles = sizes.batch * rows_of_tiles * out.columns;
+  const std::int64_t clusters =
+      config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
+  out.num_ctas = clusters * size;
+  out.is_one_wave = out.tiles <= at_once;
+  out.whole = out.tiles;
+  if (config.short_last && !out.is_one_wave) {
+    const std::int64_t left = out.tiles % at_once;
+    if (left * blocks_of_tile(config) <= at_once) out.whole -= left;
+  }
+  out.raster = std::max(kBandRows / (config.tile_m * config.cluster_m), 1);
+  return out;
+}
+
+double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
+                   const GemmSizes& given, const targets::DeviceLimits& limits) {
+  const plan::FusedGemm step = as_compiled(unpaired, {});
+  GemmSizes sizes = even_groups(given);
+  if (step.gemm.a.dtype == DType::f32) sizes.k *= 2;  // half the rate, twice the bytes
+  const Tiling tiling = tile(config, sizes, limits);
+  const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
+  const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
+  const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
+  const Pressure load = pressure(step.epilogue);
+  const double main = main_clocks(config, columns * config.products, sizes.m, sizes.k) *
+                      gate_slows(step.gemm, config);
+  GemmConfig block = config;
+  block.tile_m = kBlockRows;
+  const double short_main = main_clocks(block, columns * config.products, sizes.m, sizes.k);
+  const double epilogue =
+      epilogue_clocks(load, loads_in_ring(step.epilogue, config, {}), config, columns);
+  const bool is_cluster = config.cluster_m * config.cluster_n > 1;
+  double clocks = kFillClocks + (is_cluster ? kClusterFillClocks : 0);
+  if (is_single(config)) {
+    const double share = kSingleShareClocks * config.split_k;
+    clocks +=
+        kSingleClocks + waves * (main + epilogue + share) + (waves - 1) * kSingleRestartClocks;
+  } else if (config.cooperative) {
+    const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;
+    clocks += waves * (main + epilogue + exchange);
+  } else {
+    const double epilogues = config.shares_staging ? epilogue : (main + epilogue) / 2;
+    const double last = config.shares_last ? shared_clocks(config, epilogue) : epilogue;
+    const double turns = config.shares_staging ? kTurnsSlow : 1;
+    if (tiling.whole == tiling.tiles) {
+      clocks += waves * std::max(main, epilogues) + last * turns;
+    } else {
+      const double blocks = blocks_of_tile(config);
+      clocks += (waves - 1) * (std::max(main, epilogues) + kShortTileClocks) + kShortClocks +
+                std::max(short_main + epilogue / blocks * turns, epilogue * turns);
+    }
+  }
+  const double memory = memory_us(load, config, sizes);
+  return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),
+                  1 / kOverlap) +
+         kLaunchUs + (load.reductions > 0 ? kFinishUs : 0);
+}
+
+}  // namespace epifuse::codegen::sm90

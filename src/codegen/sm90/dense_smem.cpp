@@ -1,0 +1,104 @@
+// Shared memory of the Hopper GEMM: the twin of kernels/sm90/layout.cuh and staging.cuh.
+#include <algorithm>
+
+#include "codegen/epilogue_cuda.h"
+#include "codegen/sm90/dense.h"
+
+namespace epifuse::codegen::sm90 {
+namespace {
+
+using plan::Access;
+using plan::Epilogue;
+using plan::StoreKind;
+
+constexpr int kRowBytes = 128;  // of an operand in shared memory
+constexpr int kSlotBytes = 8192;
+constexpr int kConsumers = 2;
+constexpr int kBarrierBytes = 8;
+constexpr int kTileRingBytes = 8 * (32 + 2 * kBarrierBytes);  // of kernels/sm90/announce.cuh
+
+int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
+
+// In place only while all of them go by TMA.
+bool stages_in_place(const GemmConfig& config, const GemmVariant& variant) {
+  return config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0;
+}
+
+// Of operands whose rows are put in order.
+int staging_bytes(const GemmConfig& config, const GemmVariant& variant) {
+  if (!variant.is_shifted()) return 0;
+  const int rows =
+      (variant.shifted_a ? config.tile_m : 0) + (variant.shifted_b ? config.tile_n : 0);
+  return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
+}
+
+}  // namespace
+
+int load_slots(const Epilogue& epilogue, unsigned plain) {
+  int slots = 0, index = 0;
+  for (int i : loads_of(epilogue, Access::tile)) {
+    const bool is_plain = plain >> index++ & 1;
+    if (!is_plain) slots += bytes(epilogue.loads[static_cast<std::size_t>(i)].dtype) / 2;
+  }
+  return slots;
+}
+
+int store_slots(const Epilogue& epilogue, unsigned plain) {
+  int slots = 0, index = 0;
+  for (const plan::Store& store : epilogue.stores) {
+    if (store.kind != StoreKind::tile) continue;
+    const bool is_plain = plain >> index++ & 1;
+    if (!is_plain) slots += bytes(stored_dtype(store)) / 2;
+  }
+  return slots;
+}
+
+int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+  const int rows =
+      static_cast<int>(loads_of(epilogue, variant.swapped ? Access::col : Access::row).size());
+  const int loads =
+      loads_in_ring(epilogue, config, variant) ? 0 : load_slots(epilogue, variant.plain_loads);
+  const int stores =
+      stages_in_place(config, variant) ? 0 : store_slots(epilogue, variant.plain_stores);
+  const int load_places = loads > 0 ? config.load_depth : 0;
+  const int store_places = stores > 0 ? config.store_depth : 0;
+  // Loads have one barrier each, stores two; where there are no stores, loads have their second.
+  const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
+  const int storers = config.shares_staging ? 1 : kConsumers;
+  const int bytes = storers * kSlotBytes * store_places * stores +
+                    kConsumers * (kSlotBytes * load_places * loads +
+                                  rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
+                    staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
+                    (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0);
+  return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
+}
+
+bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+  const int slots = load_slots(epilogue, variant.plain_loads);
+  if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
+  if (config.gathers) return false;
+  constexpr int kRowsOfSlot = kSlotBytes / kRowBytes;
+  return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
+}
+
+int chunks_of_tile(int tile_m, int columns) {
+  return tile_m / kBlockRows * ((columns + kChunkColumns - 1) / kChunkColumns);
+}
+
+int chunks_of_tile(const GemmConfig& config) {
+  return chunks_of_tile(config.tile_m, result_columns(config));
+}
+
+int cut_columns(const GemmConfig& config) {
+  return config.two_widths ? kChunkColumns - kNarrower : result_columns(config) % kChunkColumns;
+}
+
+int stage_bytes(const GemmConfig& config) {
+  return (config.tile_m + config.tile_n) * kRowBytes + 2 * kBarrierBytes;
+}
+
+int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+  return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
+}
+
+}  // namespace epifuse::codegen::sm90

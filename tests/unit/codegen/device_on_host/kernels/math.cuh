@@ -1,2 +1,0 @@
-// Nothing of kernels/math.cuh is needed by kernels that tests run on the host.
-#pragma once

@@ -1,0 +1,58 @@
+// Stands in for kernels/sm90/primitives.cuh: what walking tiles needs of it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <thread>
+
+#include "kernels/abi.h"
+#include "kernels/sm90/chunk.cuh"
+
+namespace epifuse::device_on_host {
+inline thread_local unsigned cluster_rank = 0;
+alignas(1024) inline unsigned char shared_memory[232448];  // one block runs at a time
+}  // namespace epifuse::device_on_host
+
+namespace cute {
+inline unsigned block_rank_in_cluster() { return epifuse::device_on_host::cluster_rank; }
+}  // namespace cute
+
+namespace epifuse::sm90 {
+
+using std::max, std::min;  // rather than those of the public API, on graph values
+
+inline int fast_divide(int x, float y) {
+  return static_cast<int>(std::floor((static_cast<float>(x) + 0.5f) / y));
+}
+
+inline unsigned char* shared_memory() { return device_on_host::shared_memory; }
+
+// An mbarrier: phases 0, 1, 0, .. end with the last of so many arrivals each.
+class EmptyBarrier {
+ public:
+  void init(std::uint16_t count) { state_ = std::uint64_t{count} << 32 | count; }
+  void arrive() {
+    std::uint64_t before = state_;
+    while (!state_.compare_exchange_weak(before, after(before))) {
+    }
+  }
+  // Until the phase of that parity has ended.
+  void wait(std::uint32_t phase) {
+    while ((state_ >> 63) == phase) std::this_thread::yield();
+  }
+
+ private:
+  // Bit 63: the phase; above bit 32 the count; below it how many are still to arrive.
+  static std::uint64_t after(std::uint64_t state) {
+    constexpr std::uint64_t kLow = 0xffffffff, kPhase = std::uint64_t{1} << 63;
+    if ((state & kLow) != 1) return state - 1;
+    const std::uint64_t count = state >> 32 & 0x7fffffff;
+    return ((state & ~kLow) ^ kPhase) | count;
+  }
+  std::atomic<std::uint64_t> state_;
+};
+static_assert(sizeof(EmptyBarrier) == 8);
+
+}  // namespace epifuse::sm90
