@@ -22,7 +22,7 @@ constexpr std::size_t kMostRecentCalls = 1024;
 
 // How a target runs one step, for `explain`.
 struct StepReport {
-  std::string how;                    // "sm90_dense, pingpong 128x192, 4 stages, cluster 1x1"
+  std::string how;                    // "FAMILY, pingpong 128x192, 4 stages"
   std::vector<plan::WhyNot> why_not;  // families that refused, in order
 };
 
@@ -31,7 +31,7 @@ struct StepReport {
 struct RunPlan {
   plan::Plan plan;
   std::vector<plan::WhyNot> splits;
-  // By which kernel each step of `plan` runs: "sm90_dense, ping-pong 128x192, 4 stages",
+  // By which kernel each step of `plan` runs: "FAMILY, ping-pong 128x192, 4 stages",
   // "cuBLASLt"; empty where there is no choice to tell of (the CPU).
   std::vector<std::string> how;
   // Why it is that one: "35.2 us expected, 61.0 us as product and tail"; empty without a choice.

@@ -10,52 +10,13 @@
 #include <vector>
 
 #include "codegen/bound.h"
+#include "codegen/config.h"
 #include "codegen/gemm_sizes.h"
 #include "codegen/launch.h"
 #include "plan/plan.h"
 #include "targets/targets.h"
 
 namespace epifuse::codegen {
-
-// One point of a family's search space.
-struct GemmConfig {
-  int tile_m = 0, tile_n = 0, stages = 0;  // multiples of 64, of 16
-  int load_depth = 1,
-      store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
-  bool in_place = false;     // results are staged where full-size loads were; no store_depth
-  int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
-  bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
-                             // or, where K is split, one of them the only one (single)
-  bool shares_last = false;  // ping-pong: both write the last tile of a CTA
-  bool shares_staging = false;  // ping-pong: of results, by turns; one chunk deep
-  bool short_last = false;      // ping-pong: the last wave may be of tiles of 64 rows
-  bool two_widths = false;      // some tiles are 8 columns narrower, so that tiles fill whole waves
-  int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
-  int split_k = 1;                   // CTAs of a cluster that share the products of one tile
-  int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
-  bool grouped = false;              // rows belong to groups
-  bool gathers = false;              // rows of a are looked up
-  bool problems = false;             // many products, each of its own sizes
-  bool operator==(const GemmConfig&) const = default;
-};
-// "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
-std::string print(const GemmConfig& config);
-// The same with half as many math_columns, which takes fewer registers; nothing at the fewest.
-std::optional<GemmConfig> leaner(GemmConfig config);
-
-// What bound tensors ask of a kernel beyond its config. The usual one is all false: rows are
-// contiguous and TMA can address them. Another is compiled when such tensors come.
-struct GemmVariant {
-  bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
-  bool shifted_a = false;  // rows of a (of b, if swapped) start off 16-byte boundaries
-  bool shifted_b = false;
-  unsigned plain_loads = 0;   // bit i: the i-th full-size load is read element by element
-  unsigned plain_stores = 0;  // bit i: the i-th full-size store is written so
-  bool unpaired = false;      // even and odd columns of a result are written one by one
-  bool operator==(const GemmVariant&) const = default;
-  bool is_shifted() const { return shifted_a || shifted_b; }
-};
-std::string print(const GemmVariant& variant);  // "" for the usual one
 
 // What a kernel leaves of each reduction for a tail to combine: float32 values of parts of rows, or
 // of columns.
@@ -65,9 +26,19 @@ struct Partials {
   std::size_t bytes = 0;
 };
 
-// The host half of a GEMM kernel template. A row of families.def.
+// The operands of a step as kernels of a variant take them.
+struct OperandRoles {
+  bool are_exchanged = false;  // D^T = B^T * A^T is computed: m is n, a is b
+  // Rows start off the boundaries that the device copies by; of a and b after the exchange.
+  bool is_misaligned_a = false, is_misaligned_b = false;
+  bool are_misaligned() const { return is_misaligned_a || is_misaligned_b; }
+};
+
+struct ProblemFunctions;  // codegen/problems.h
+
+// A kernel template and its host half. Made by a row of families.def and the family's folder.
 struct KernelFamily {
-  std::string_view name;     // "sm90_dense"
+  std::string_view name;     // in results and in measured choices
   std::string_view summary;  // one sentence for `explain` and docs
   // Whether the family can take the step on the target, judged by what is known at compile time.
   std::optional<plan::WhyNot> (*why_not)(const plan::Plan&, const plan::FusedGemm&,
@@ -88,12 +59,15 @@ struct KernelFamily {
                                       const targets::TargetInfo&);
   // The variant that these tensors need; only of tensors that why_not_bound lets pass.
   GemmVariant (*variant)(const plan::Plan&, const plan::FusedGemm&, const Bound&);
+  OperandRoles (*roles)(const GemmVariant&);
   // Of a step that reduces: the same for each of its reductions.
   Partials (*partials)(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&, const Sizes&,
                        const targets::DeviceLimits&);
   // Here values that are reductions are bound to their partial results.
   Launch (*launch)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
                    const Bound&, const targets::DeviceLimits&);
+  // Arrays of problems in one launch; null where the family has no kernels for them.
+  const ProblemFunctions* problems = nullptr;
 };
 std::span<const KernelFamily> all_families();
 

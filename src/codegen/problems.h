@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/family.h"
+#include "codegen/config.h"
+#include "codegen/launch.h"
+#include "plan/plan.h"
+#include "targets/targets.h"
 
 namespace epifuse::codegen {
 
@@ -29,23 +32,24 @@ struct ProblemArrays {
 // are tensors or plain views of them.
 std::optional<plan::WhyNot> why_not_problems(const plan::Plan& plan);
 
-// What becomes of a family's configs for many problems; none of clusters.
-std::vector<GemmConfig> problem_configs(std::span<const GemmConfig> configs);
-
-// The kernels beside that of the family: one that describes the problems, and one that does those
-// which the family's kernel cannot take. Only of plans without a why_not_problems.
-KernelSource describe_source(const plan::Plan& plan, const GemmConfig& config,
-                             const targets::TargetInfo& target);
-KernelSource by_hand_source(const plan::Plan& plan, const targets::TargetInfo& target);
-
-// The three launches, in this order, which share a workspace of `problem_bytes`.
-std::size_t problem_bytes(std::int64_t count);
+// The three launches for many problems, in this order, which share a workspace.
 struct ProblemLaunches {
   Launch describe, product, by_hand;
 };
-// `usual`: the family's launch on tensors of typical sizes, of a config of problem_configs.
-ProblemLaunches problem_launches(const plan::Plan& plan, const GemmConfig& config,
-                                 const Launch& usual, const ProblemArrays& problems,
-                                 const targets::DeviceLimits& limits, char* workspace);
+
+// What a family does of many problems beside its own kernel. Only of plans without a
+// why_not_problems.
+struct ProblemFunctions {
+  // What becomes of the family's configs; may be none.
+  std::vector<GemmConfig> (*configs)(std::span<const GemmConfig>);
+  // The kernel that describes the problems to that of the config, and the one that does those which
+  // the family's kernel cannot take.
+  KernelSource (*describe_source)(const plan::Plan&, const GemmConfig&, const targets::TargetInfo&);
+  KernelSource (*by_hand_source)(const plan::Plan&, const targets::TargetInfo&);
+  std::size_t (*workspace_bytes)(std::int64_t count);
+  // `usual`: the family's launch on tensors of typical sizes, of a config of `configs`.
+  ProblemLaunches (*launches)(const plan::Plan&, const GemmConfig&, const Launch& usual,
+                              const ProblemArrays&, const targets::DeviceLimits&, char* workspace);
+};
 
 }  // namespace epifuse::codegen

@@ -65,9 +65,7 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
   append_field(all, nameless_text(step));
   append_field(all,
                fmt::format("{} {} {} {} {}", sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups));
-  append_field(all, codegen::print(variant));
-  append_field(all, static_cast<int>(variant.plain_loads));
-  append_field(all, static_cast<int>(variant.plain_stores));
+  append_field(all, codegen::key(variant));
   return sha256_hex(all);
 }
 

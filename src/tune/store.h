@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "base/sealed.h"
-#include "codegen/family.h"
+#include "codegen/config.h"
+#include "codegen/gemm_sizes.h"
+#include "plan/plan.h"
 
 namespace epifuse::tune {
 
 struct Tuned {
-  std::string choice;    // "sm90_dense, ping-pong 128x192, 4 stages", or kProductAndTail
+  std::string choice;    // "FAMILY, ping-pong 128x192, 4 stages", or kProductAndTail
   std::string measured;  // in words: "33.1 us measured, the best of 17"
   bool operator==(const Tuned&) const = default;
 };

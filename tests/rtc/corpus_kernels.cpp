@@ -114,7 +114,8 @@ class Collector {
                    const codegen::KernelFamily& family,
                    const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
     const std::uint64_t turn = turn_ / 4;
-    const codegen::GemmVariant variant{.shifted_a = turn % 3 != 1, .shifted_b = turn % 3 != 2};
+    const codegen::GemmVariant variant = misaligned(family, turn % 3 != 1, turn % 3 != 2);
+    if (variant.is_empty()) return;
     std::vector<codegen::GemmConfig> fitted;
     for (const codegen::GemmConfig& each : configs) {
       const auto config = family.fitted(step, each, variant, target);
@@ -130,14 +131,14 @@ class Collector {
   void add_problems(const Plan& plan, const plan::FusedGemm& step,
                     const codegen::KernelFamily& family,
                     const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
-    if (codegen::why_not_problems(plan)) return;
-    const std::vector<codegen::GemmConfig> taken = codegen::problem_configs(configs);
+    if (family.problems == nullptr || codegen::why_not_problems(plan)) return;
+    const std::vector<codegen::GemmConfig> taken = family.problems->configs(configs);
     if (taken.empty()) return;
     const codegen::GemmConfig& config = taken[turn_ / 9 % taken.size()];
     add(fmt::format("{} {}; problems", family.name, print(config)),
         family.source(plan, step, config, {}, target));
-    add("problems described", codegen::describe_source(plan, config, target));
-    add("problems by hand", codegen::by_hand_source(plan, target));
+    add("problems described", family.problems->describe_source(plan, config, target));
+    add("problems by hand", family.problems->by_hand_source(plan, target));
   }
 
   void add(std::string kind, codegen::KernelSource source) {

@@ -4,15 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "codegen/launch.h"
+#include "codegen/family.h"
 
 namespace epifuse::rtc {
 
 struct CorpusKernel {
-  std::string kind;   // "sm90_dense pingpong 128x192, .." or "tail"
+  std::string kind;   // family and config, or "tail"
   std::string graph;  // the first file that needs it
   codegen::KernelSource source;
 };
+
+// The variant of a family for operands whose rows start off its boundaries; the usual one where it
+// has none.
+codegen::GemmVariant misaligned(const codegen::KernelFamily& family, bool a, bool b);
 
 // One entry per source text. All numerics levels; for each fused product every config of every
 // family that takes it under `fast`, and the best for operands off their alignment; the best one

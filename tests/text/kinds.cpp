@@ -93,12 +93,12 @@ std::string problems_text(const plan::Plan& plan) {
   if (const auto no = codegen::why_not_problems(plan)) {
     return fmt::format("{}: {}\n", no->code, no->sentence);
   }
-  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const targets::TargetInfo& target = targets::usual_target(DeviceKind::cuda);
   const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
-  const auto configs =
-      codegen::problem_configs(codegen::all_families().front().configs(step, target));
-  return codegen::describe_source(plan, configs.front(), target).text +
-         codegen::by_hand_source(plan, target).text;
+  const codegen::KernelFamily& family = codegen::all_families().front();
+  const auto configs = family.problems->configs(family.configs(step, target));
+  return family.problems->describe_source(plan, configs.front(), target).text +
+         family.problems->by_hand_source(plan, target).text;
 }
 
 // The sources of the tail kernels for sm_90a, emit/split/ with every product apart, emit/problems/

@@ -11,6 +11,7 @@
 #include "backends/cuda/memory.h"
 #include "backends/cuda/tuned_choices.h"
 #include "backends/cuda/vendor_gemm.h"
+#include "targets/targets.h"
 
 namespace epifuse::cuda {
 

@@ -52,7 +52,7 @@ struct PreparedSteps {
   std::vector<StepKernels> kernels;  // one for each
 };
 
-// "sm90_dense, ping-pong 128x192, 4 stages": names a candidate in reports and in measured choices.
+// "FAMILY, ping-pong 128x192, 4 stages": names a candidate in reports and in measured choices.
 std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config);
 
 struct Prepared {

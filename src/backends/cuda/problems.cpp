@@ -1,5 +1,7 @@
 #include "backends/cuda/problems.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -24,6 +26,10 @@ std::optional<WhyNot> why_not_family(const Prepared& prepared, codegen::Bound& t
     return WhyNot{"bare_product",
                   "nothing is fused into the product, so the vendor's GEMM does it."};
   }
+  if (kernels.family->problems == nullptr) {
+    return WhyNot{"no_problem_kernels",
+                  fmt::format("{} has no kernels for many problems.", kernels.family->name)};
+  }
   try {
     typical = backends::bind_stand_ins(prepared.plan, {}, DeviceKind::cuda);
   } catch (const ArgumentError& error) {
@@ -31,7 +37,7 @@ std::optional<WhyNot> why_not_family(const Prepared& prepared, codegen::Bound& t
   }
   const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps.front());
   if (auto no = kernels.family->why_not_bound(prepared.plan, step, typical)) return no;
-  if (!(kernels.family->variant(prepared.plan, step, typical) == codegen::GemmVariant{})) {
+  if (!kernels.family->variant(prepared.plan, step, typical).is_empty()) {
     return WhyNot{"problem_layout", "its tensors are not contiguous along the last dim."};
   }
   return std::nullopt;
@@ -74,10 +80,14 @@ ProblemRunner::ProblemRunner(const Prepared& prepared, const targets::TargetInfo
                              std::shared_ptr<jit::Jit> jit)
     : prepared_(prepared), target_(target), jit_(std::move(jit)) {
   why_not_ = why_not_family(prepared, typical_);
-  if (!why_not_) configs_ = codegen::problem_configs(prepared.steps.front().candidates);
+  if (!why_not_) configs_ = functions().configs(prepared.steps.front().candidates);
   if (!why_not_ && configs_.empty()) {
     why_not_ = WhyNot{"no_config", "only kernels of clusters take it."};
   }
+}
+
+const codegen::ProblemFunctions& ProblemRunner::functions() const {
+  return *prepared_.steps.front().family->problems;
 }
 
 const plan::FusedGemm& ProblemRunner::step() const {
@@ -123,9 +133,9 @@ ProblemRunner::Kernels ProblemRunner::kernels_of(const codegen::GemmConfig& conf
   const StepKernels& usual = prepared_.steps.front();
   const plan::Plan& plan = prepared_.plan;
   Kernels out;
-  out.describe = {{}, codegen::describe_source(plan, config, target_), nullptr};
+  out.describe = {{}, functions().describe_source(plan, config, target_), nullptr};
   out.product = {config, usual.family->source(plan, step(), config, {}, target_), nullptr};
-  out.by_hand = {{}, codegen::by_hand_source(plan, target_), nullptr};
+  out.by_hand = {{}, functions().by_hand_source(plan, target_), nullptr};
   return out;
 }
 
@@ -192,10 +202,10 @@ std::shared_ptr<const ProblemRunner::Kernels> ProblemRunner::kernels_for(
 void ProblemRunner::run(Context& context, const codegen::ProblemArrays& problems,
                         jit::CuStream stream) const {
   const auto kernels = kernels_for(context, sizes_of(problems));
-  const Workspace workspace(context, codegen::problem_bytes(problems.count), stream);
+  const Workspace workspace(context, functions().workspace_bytes(problems.count), stream);
   const codegen::ProblemLaunches launches =
-      codegen::problem_launches(prepared_.plan, kernels->product.config, kernels->usual, problems,
-                                context.limits(), workspace.data());
+      functions().launches(prepared_.plan, kernels->product.config, kernels->usual, problems,
+                           context.limits(), workspace.data());
   const auto queue = [&](const Kernel& kernel, const codegen::Launch& launch) {
     const jit::CuFunction function =
         context.modules().get(kernel.binary, kernel.source.entry, launch.smem_bytes);

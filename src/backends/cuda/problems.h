@@ -49,6 +49,7 @@ class ProblemRunner {
     Kernel describe, product, by_hand;
     codegen::Launch usual;  // of the product, on tensors of typical sizes, with its maps encoded
   };
+  const codegen::ProblemFunctions& functions() const;  // only without a why_not
   const plan::FusedGemm& step() const;
   codegen::GemmSizes sizes_of(const codegen::ProblemArrays& problems) const;
   std::shared_ptr<const Kernels> kernels_for(Context& context,

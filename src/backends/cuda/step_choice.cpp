@@ -81,18 +81,19 @@ int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
 
 // Both ways take longer on rows off 16-byte boundaries, the vendor's in other cases than ours.
 void weigh_unaligned(const plan::FusedGemm& step, const codegen::Bound& bound,
-                     const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes,
+                     const codegen::OperandRoles& roles, const codegen::GemmSizes& sizes,
                      StepChoice& choice) {
-  const plan::Operand& a = variant.swapped ? step.gemm.b : step.gemm.a;
-  const plan::Operand& b = variant.swapped ? step.gemm.a : step.gemm.b;
+  const plan::Operand& a = roles.are_exchanged ? step.gemm.b : step.gemm.a;
+  const plan::Operand& b = roles.are_exchanged ? step.gemm.a : step.gemm.b;
   int boundary = 16;
-  const auto rows_of = [&](const plan::Operand& operand, bool is_shifted) {
-    if (!is_shifted) return tune::Rows::aligned;
+  const auto rows_of = [&](const plan::Operand& operand, bool is_misaligned) {
+    if (!is_misaligned) return tune::Rows::aligned;
     const auto& tensor = bound.tensors[static_cast<std::size_t>(operand.value)];
     boundary = std::min(boundary, boundary_bytes(tensor, operand.dtype));
     return operand.major == plan::Major::k ? tune::Rows::k_major : tune::Rows::mn_major;
   };
-  const tune::Rows rows_a = rows_of(a, variant.shifted_a), rows_b = rows_of(b, variant.shifted_b);
+  const tune::Rows rows_a = rows_of(a, roles.is_misaligned_a),
+                   rows_b = rows_of(b, roles.is_misaligned_b);
   const auto slower = tune::slowdown(rows_a, rows_b, boundary);
   if (!slower) return;
   choice.expected_us = tune::slowed_down(choice.expected_us, slower->fused);
@@ -195,15 +196,16 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
+  const codegen::OperandRoles roles = family.roles(variant);
   const codegen::GemmSizes vendor_sizes = sizes;
-  if (!variant.is_shifted()) choice.unfused_us = tune::unfused_us(gemm, sizes);
+  if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes);
   const bool is_usual = variant == usual.variant,
              is_bare = plan::is_bare(gemm) && !gemm.gemm.is_grouped();
   if (is_bare && !is_usual) {
     leave_to_vendor(choice);
     return choice;
   }
-  if (variant.swapped) std::swap(sizes.m, sizes.n);
+  if (roles.are_exchanged) std::swap(sizes.m, sizes.n);
   if (!is_usual) choice.kernels = &late.variant(prepared, step, variant, sizes);
   if (choice.kernels->kernels.empty()) {
     choice.why_split = no_kernel(*choice.kernels);
@@ -217,7 +219,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   choose_by_model(prepared, step, late, rules.limits, choice);
-  if (variant.is_shifted()) weigh_unaligned(gemm, bound, variant, vendor_sizes, choice);
+  if (roles.are_misaligned()) weigh_unaligned(gemm, bound, roles, vendor_sizes, choice);
   choice.why_split = why_unfused(choice);
   if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes)) {
     choice.in_order = product_in_order(prepared, step, late);

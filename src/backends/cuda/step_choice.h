@@ -28,7 +28,7 @@ struct StepChoice {
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
                        const codegen::Bound& bound, const ChoiceRules& rules);
 
-// "sm90_dense, ping-pong 128x192, 4 stages; a off 16-byte boundaries" of a choice with a kernel.
+// "FAMILY, ping-pong 128x192, 4 stages; a off 16-byte boundaries" of a choice with a kernel.
 std::string print(const StepChoice& choice);
 // "35.2 us expected, 61.0 us as product and tail"; "" where there was nothing to choose by.
 std::string grounds(const StepChoice& choice);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "targets/targets.h"
 #include "tune/store.h"
 
 namespace epifuse::cuda {

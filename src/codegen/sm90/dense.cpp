@@ -114,8 +114,8 @@ std::string_view letters(plan::Major major, std::string_view k_major, std::strin
   return major == plan::Major::k ? k_major : mn_major;
 }
 
-std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
-                           const GemmVariant& variant) {
+std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+                           const Variant& variant) {
   const plan::GemmDesc& gemm = step.gemm;
   const std::string how = print(variant);
   return comment(fmt::format(
@@ -168,16 +168,14 @@ std::string reductions_text(const Epilogue& epilogue) {
 }
 
 // The type of the kernel's parameter.
-std::string params_text(const Epilogue& epilogue, const GemmConfig& config,
-                        const GemmVariant& variant) {
+std::string params_text(const Epilogue& epilogue, const Config& config, const Variant& variant) {
   if (variant.is_shifted()) return "abi::ShiftedGemmParams";
   if (config.problems) return "abi::ProblemsGemmParams";
   return fmt::format("sm90::LeadingParams<{}>", params_bytes(epilogue, config, variant));
 }
 
 // The constants in which this kernel differs from the usual one.
-std::string unusual_text(const FusedGemm& step, const GemmConfig& config,
-                         const GemmVariant& variant) {
+std::string unusual_text(const FusedGemm& step, const Config& config, const Variant& variant) {
   const plan::GemmDesc& gemm = step.gemm;
   std::string out = reductions_text(step.epilogue);
   const auto add = [&](bool unusual, std::string_view constant, auto value,
@@ -252,8 +250,8 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   return std::nullopt;
 }
 
-KernelSource source(const plan::Plan& plan, const FusedGemm& given, const GemmConfig& config,
-                    const GemmVariant& variant, const targets::TargetInfo& target) {
+KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config& config,
+                    const Variant& variant, const targets::TargetInfo& target) {
   constexpr std::string_view kText = R"({header}
 #include "kernels/sm90/{template}.cuh"
 

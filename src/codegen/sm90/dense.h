@@ -2,26 +2,28 @@
 #pragma once
 
 #include "codegen/family.h"
+#include "codegen/sm90/config.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90 {
 
 std::optional<plan::WhyNot> why_not(const plan::Plan& plan, const plan::FusedGemm& step,
                                     const targets::TargetInfo& target);
-std::vector<GemmConfig> configs(const plan::FusedGemm& step, const targets::TargetInfo& target);
-double expected_us(const plan::FusedGemm& step, const GemmConfig& config, const GemmSizes& sizes,
+std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetInfo& target);
+double expected_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceLimits& limits);
-KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
-                    const GemmVariant& variant, const targets::TargetInfo& target);
+KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
+                    const Variant& variant, const targets::TargetInfo& target);
 std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,
                                           const Bound& bound);
-std::optional<GemmConfig> fitted(const plan::FusedGemm& step, const GemmConfig& config,
-                                 const GemmVariant& variant, const targets::TargetInfo& target);
-GemmVariant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
-Partials partials(const plan::FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+std::optional<Config> fitted(const plan::FusedGemm& step, const Config& config,
+                             const Variant& variant, const targets::TargetInfo& target);
+Variant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
+OperandRoles roles(const Variant& variant);
+Partials partials(const plan::FusedGemm& step, const Config& config, const Variant& variant,
                   const Sizes& sizes, const targets::DeviceLimits& limits);
-Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const GemmConfig& config,
-              const GemmVariant& variant, const Bound& bound, const targets::DeviceLimits& limits);
+Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
+              const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits);
 
 constexpr int kBlockRows = 64;     // of an instruction
 constexpr int kChunkColumns = 64;  // of results that are staged together
@@ -29,17 +31,17 @@ constexpr int kNarrower = 8;       // columns, of a narrow tile where tiles have
 
 // Whether tiles may have one block of rows alone: the last ones of a group, or those of the last
 // wave (kHasShortTiles in kernels/sm90/groups.cuh).
-inline bool has_short_tiles(const GemmConfig& config) {
+inline bool has_short_tiles(const Config& config) {
   return (config.grouped || config.short_last) && !config.cooperative &&
          config.tile_m > kBlockRows && config.cluster_m * config.cluster_n == 1;
 }
 // Columns of a tile's results.
-inline int result_columns(const GemmConfig& config) { return config.tile_n / config.products; }
+inline int result_columns(const Config& config) { return config.tile_n / config.products; }
 // Of a thread of a consumer, in registers.
 inline int accumulators(int tile_m, int tile_n, bool cooperative) {
   return tile_m * tile_n / 128 / (cooperative ? 2 : 1);
 }
-inline int accumulators(const GemmConfig& config) {
+inline int accumulators(const Config& config) {
   return accumulators(config.tile_m, config.tile_n, config.cooperative);
 }
 // Whether a kernel multiplies one product after another: of a batch, or of groups.
@@ -55,9 +57,9 @@ bool has_adjacent_gates(const plan::GemmDesc& gemm);
 
 // The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
 // has them apart.
-plan::FusedGemm paired(plan::FusedGemm step, const GemmVariant& variant);
+plan::FusedGemm paired(plan::FusedGemm step, const Variant& variant);
 // The same, and what is read of each group of rows as of each product of a batch.
-plan::FusedGemm as_compiled(plan::FusedGemm step, const GemmVariant& variant);
+plan::FusedGemm as_compiled(plan::FusedGemm step, const Variant& variant);
 // Why the kernel cannot take the groups of a step, or rows that it looks up.
 std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
 // Bit i: rows of the i-th column load, full-size load or full-size store go by an index.
@@ -72,34 +74,31 @@ void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step, const Bo
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 
 // Whether gates take longer for too few bytes of operands under way.
-bool is_short_of_stages(const GemmConfig& config);
+bool is_short_of_stages(const Config& config);
 // Bytes of one stage of operands and its barriers.
-int stage_bytes(const GemmConfig& config);
+int stage_bytes(const Config& config);
 // Of shared memory beside the stages.
-int fixed_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
-                const GemmVariant& variant);
+int fixed_bytes(const plan::Epilogue& epilogue, const Config& config, const Variant& variant);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
-int smem_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
-               const GemmVariant& variant);
+int smem_bytes(const plan::Epilogue& epilogue, const Config& config, const Variant& variant);
 // Of staging, 2 KiB a warp and chunk; bit i of `plain`: the i-th load or store has none.
 int load_slots(const plan::Epilogue& epilogue, unsigned plain);
 int store_slots(const plan::Epilogue& epilogue, unsigned plain);
 // Bytes of a kernel's parameter block: up to the last entry that it uses.
-std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
-                         const GemmVariant& variant);
+std::size_t params_bytes(const plan::Epilogue& epilogue, const Config& config,
+                         const Variant& variant);
 // Where in the block the maps of the i-th full-size load and store are.
 std::size_t maps_at(std::size_t i);
-int cluster_size(const GemmConfig& config);
+int cluster_size(const Config& config);
 // Whether K is split and one consumer alone has a cluster's tile.
-bool is_single(const GemmConfig& config);
+bool is_single(const Config& config);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90/loads.cuh).
-bool loads_in_ring(const plan::Epilogue& epilogue, const GemmConfig& config,
-                   const GemmVariant& variant);
+bool loads_in_ring(const plan::Epilogue& epilogue, const Config& config, const Variant& variant);
 // Chunks of 64 x 64 results of a tile, the last of a row of them counted whole.
 int chunks_of_tile(int tile_m, int columns);
-int chunks_of_tile(const GemmConfig& config);
+int chunks_of_tile(const Config& config);
 // Of the last chunk of a row of chunks, where it is cut (kCutColumns in kernels/sm90/chunk.cuh).
-int cut_columns(const GemmConfig& config);
+int cut_columns(const Config& config);
 
 // What an epilogue needs beside the accumulators.
 struct Pressure {
@@ -124,6 +123,6 @@ struct Tiling {
   bool is_one_wave = false;   // no CTA has a second tile
 };
 // `sizes`: of the results.
-Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const targets::DeviceLimits& limits);
+Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits);
 
 }  // namespace epifuse::codegen::sm90

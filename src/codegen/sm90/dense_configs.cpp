@@ -63,7 +63,7 @@ int accumulators_of(const Shape& shape) {
   return accumulators(shape.m, shape.n, shape.cooperative);
 }
 
-int chunks_of_consumer(const GemmConfig& config) {
+int chunks_of_consumer(const Config& config) {
   return chunks_of_tile(config) / (config.cooperative ? 2 : 1);
 }
 
@@ -132,7 +132,7 @@ bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
   return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
 }
 
-bool takes_shifted_rows(const GemmConfig& config) {
+bool takes_shifted_rows(const Config& config) {
   if (cluster_size(config) != 1 || config.two_widths) return false;
   if (config.tile_n % kChunkColumns != 0) return false;
   // The movers' registers are the consumers'.
@@ -144,7 +144,7 @@ bool takes_shifted_rows(const GemmConfig& config) {
 bool shares_whole_blocks(const plan::Operand& operand, int tile, int sharers) {
   return operand.major == plan::Major::k || tile % (64 * sharers) == 0;
 }
-bool shares_whole_blocks(const plan::Operand& a, const plan::Operand& b, const GemmConfig& config) {
+bool shares_whole_blocks(const plan::Operand& a, const plan::Operand& b, const Config& config) {
   return shares_whole_blocks(a, config.tile_m, config.cluster_n) &&
          shares_whole_blocks(b, config.tile_n, config.cluster_m);
 }
@@ -162,7 +162,7 @@ bool can_stage_in_place(const Epilogue& epilogue) {
   return true;
 }
 
-int stages_that_fit(const Epilogue& epilogue, const GemmConfig& config,
+int stages_that_fit(const Epilogue& epilogue, const Config& config,
                     const targets::TargetInfo& target) {
   // Room for either role of row and column vectors, whichever a variant asks for.
   const int fixed =
@@ -171,7 +171,7 @@ int stages_that_fit(const Epilogue& epilogue, const GemmConfig& config,
 }
 
 // Stages that keep enough bytes of operands on their way from L2, beside those being multiplied.
-int enough_stages(const GemmConfig& config) {
+int enough_stages(const Config& config) {
   constexpr int kBytesUnderway = 96 << 10, kFewest = 4;  // 64 bytes a clock for 1500 clocks
   // Gates of groups take up to 3 % less with one more stage than with results two deep.
   constexpr int kBytesOfGroups = 128 << 10;
@@ -182,12 +182,12 @@ int enough_stages(const GemmConfig& config) {
 
 // As many chunks in flight as leave room for enough stages, up to `most`: with the loads of a whole
 // tile in flight, they arrive under the other mainloops.
-void fit_depth(const Epilogue& epilogue, GemmConfig& config, int GemmConfig::*depth, int most,
+void fit_depth(const Epilogue& epilogue, Config& config, int Config::*depth, int most,
                const targets::TargetInfo& target) {
   const int fewest = std::min(stages_that_fit(epilogue, config, target), enough_stages(config));
   for (int tried = config.split_k > 1 ? 1 : most; tried > 1; --tried) {
     if (chunks_of_consumer(config) % tried != 0) continue;
-    GemmConfig deeper = config;
+    Config deeper = config;
     deeper.*depth = tried;
     if (stages_that_fit(epilogue, deeper, target) < fewest) continue;
     config = deeper;
@@ -195,10 +195,10 @@ void fit_depth(const Epilogue& epilogue, GemmConfig& config, int GemmConfig::*de
   }
 }
 
-GemmConfig config_of(const Shape& shape, const FusedGemm& step, const targets::TargetInfo& target) {
+Config config_of(const Shape& shape, const FusedGemm& step, const targets::TargetInfo& target) {
   const Epilogue& epilogue = step.epilogue;
   const Pressure registers = pressure(epilogue);
-  GemmConfig config;
+  Config config;
   config.tile_m = shape.m;
   config.tile_n = shape.n;
   config.math_columns = math_columns(registers, shape, step.gemm);
@@ -215,12 +215,12 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const targets::T
   const bool in_ring = loads_in_ring(epilogue, config, {});
   config.in_place = !in_ring && can_stage_in_place(epilogue);
   if (config.in_place) {
-    fit_depth(epilogue, config, &GemmConfig::load_depth, chunks_of_consumer(config), target);
+    fit_depth(epilogue, config, &Config::load_depth, chunks_of_consumer(config), target);
   } else {
     if (registers.load_slots > 0 && !in_ring) {
-      fit_depth(epilogue, config, &GemmConfig::load_depth, 2, target);
+      fit_depth(epilogue, config, &Config::load_depth, 2, target);
     }
-    if (registers.store_slots > 0) fit_depth(epilogue, config, &GemmConfig::store_depth, 2, target);
+    if (registers.store_slots > 0) fit_depth(epilogue, config, &Config::store_depth, 2, target);
   }
   config.stages = stages_that_fit(epilogue, config, target);
   return config;
@@ -228,7 +228,7 @@ GemmConfig config_of(const Shape& shape, const FusedGemm& step, const targets::T
 
 // Of the largest tiles, several results or the roundings of groups need the registers that taking
 // turns does (all that the corpus has of them was compiled, 2026-11-23).
-bool leaves_room_for_turns(const GemmConfig& config, const Pressure& p) {
+bool leaves_room_for_turns(const Config& config, const Pressure& p) {
   const int slots = p.load_slots + p.store_slots;
   if (accumulators(config) > kMostAccumulatorsOfGather) return slots <= 2;
   return accumulators(config) < kMostAccumulatorsOfAll || !config.grouped || !p.rounds;
@@ -236,8 +236,8 @@ bool leaves_room_for_turns(const GemmConfig& config, const Pressure& p) {
 
 // The same with one place in which ping-pong consumers stage results by turns, where it makes room
 // for a stage that is wanted.
-std::optional<GemmConfig> with_shared_staging(GemmConfig config, const FusedGemm& step,
-                                              const targets::TargetInfo& target) {
+std::optional<Config> with_shared_staging(Config config, const FusedGemm& step,
+                                          const targets::TargetInfo& target) {
   const Pressure registers = pressure(step.epilogue);
   if (config.cooperative || config.in_place || registers.store_slots == 0) return std::nullopt;
   if (cluster_size(config) > 1 || !leaves_room_for_turns(config, registers)) return std::nullopt;
@@ -255,7 +255,7 @@ std::optional<GemmConfig> with_shared_staging(GemmConfig config, const FusedGemm
 
 // The same where the few tiles of a last wave may be cut into short ones. Small tiles leave little
 // of it idle, and the largest ones gain little (docs/gotchas.md).
-std::optional<GemmConfig> with_short_last(GemmConfig config, const FusedGemm& step) {
+std::optional<Config> with_short_last(Config config, const FusedGemm& step) {
   const IndexedRows indexed = indexed_rows(step.epilogue);
   const bool is_indexed = (indexed.cols | indexed.tiles | indexed.stores) != 0;
   if (config.cooperative || config.two_widths || cluster_size(config) > 1) return std::nullopt;
@@ -289,30 +289,30 @@ Pressure pressure(const Epilogue& epilogue) {
   return out;
 }
 
-int cluster_size(const GemmConfig& config) {
+int cluster_size(const Config& config) {
   return config.cluster_m * config.cluster_n * config.split_k;
 }
 
-bool is_single(const GemmConfig& config) { return !config.cooperative && config.split_k > 1; }
+bool is_single(const Config& config) { return !config.cooperative && config.split_k > 1; }
 
 bool has_adjacent_gates(const plan::GemmDesc& gemm) {
   return gemm.gating == plan::Gating::interleaved && gemm.b.major != plan::Major::k;
 }
 
-bool is_short_of_stages(const GemmConfig& config) {
+bool is_short_of_stages(const Config& config) {
   constexpr int kWantedOfGates = 164 << 10, kEnoughStages = 6;
   return config.products > 1 && config.stages < kEnoughStages &&
          config.stages * stage_bytes(config) < kWantedOfGates;
 }
 
-std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& config,
-                                 const GemmVariant& variant, const targets::TargetInfo& target) {
+std::optional<Config> fitted(const FusedGemm& given, const Config& config, const Variant& variant,
+                             const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(given, variant);
   if (config.products > 1 && (variant.swapped || variant.shifted_b)) return std::nullopt;
   if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
     return std::nullopt;
   }
-  GemmConfig out = config;
+  Config out = config;
   if (variant.is_shifted()) {
     if (!takes_shifted_rows(config)) return std::nullopt;
     out.shares_last = false;
@@ -325,10 +325,10 @@ std::optional<GemmConfig> fitted(const FusedGemm& given, const GemmConfig& confi
   return out;
 }
 
-std::vector<GemmConfig> configs(const FusedGemm& given, const targets::TargetInfo& target) {
+std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(given, {});
   const Pressure registers = pressure(step.epilogue);
-  std::vector<GemmConfig> out;
+  std::vector<Config> out;
   for (const Shape& shape : kShapes) {
     if (accumulators_of(shape) > kMostAccumulatorsOfAll &&
         !takes_most_accumulators(registers, shape, step.gemm)) {
@@ -336,7 +336,7 @@ std::vector<GemmConfig> configs(const FusedGemm& given, const targets::TargetInf
     }
     if (!suits_gate(shape, step.gemm, registers)) continue;
     if (!suits_groups(shape, step.gemm)) continue;
-    const GemmConfig config = config_of(shape, step, target);
+    const Config config = config_of(shape, step, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     const std::size_t first = out.size();
     if (config.stages >= kFewestStages) out.push_back(config);

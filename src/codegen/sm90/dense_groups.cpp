@@ -72,7 +72,7 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
   return std::nullopt;
 }
 
-FusedGemm as_compiled(FusedGemm step, const GemmVariant& variant) {
+FusedGemm as_compiled(FusedGemm step, const Variant& variant) {
   for (plan::Load& load : step.epilogue.loads) {
     if (!load.by_group) continue;
     load.access =

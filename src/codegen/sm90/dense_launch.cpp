@@ -19,9 +19,7 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 // These mirror kernels/sm90/dense.cuh.
-constexpr int kThreads = 384;
-constexpr int kSwizzleBytes = 128;
-constexpr int kSmallestTile = 64;
+constexpr int kThreads = 384, kSwizzleBytes = 128, kSmallestTile = 64;
 
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
@@ -121,8 +119,8 @@ abi::Matrix plain_matrix(const MatrixView& view) {
 // Fills the parameter block and asks for its maps.
 class Binder {
  public:
-  Binder(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
-         const GemmVariant& variant, const Bound& bound)
+  Binder(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+         const Variant& variant, const Bound& bound)
       : step_(step), config_(config), variant_(variant), bound_(bound) {
     EPIFUSE_CHECK(!plan::exceeded(plan::demand_of(step.epilogue)),
                   "an epilogue that the parameter block has no room for");
@@ -327,8 +325,8 @@ class Binder {
   }
 
   const FusedGemm& step_;
-  const GemmConfig& config_;
-  const GemmVariant& variant_;
+  const Config& config_;
+  const Variant& variant_;
   const Bound& bound_;
   GemmViews views_;
   abi::ShiftedGemmParams all_params_{};
@@ -374,8 +372,8 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   return std::nullopt;
 }
 
-GemmVariant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bound) {
-  GemmVariant out;
+Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bound) {
+  Variant out;
   out.unpaired = !can_pair(given, bound);
   const FusedGemm step = as_compiled(given, out);
   GemmViews views = require_views(plan, step, bound);
@@ -392,8 +390,8 @@ GemmVariant variant(const plan::Plan& plan, const FusedGemm& given, const Bound&
   return out;
 }
 
-Launch launch(const plan::Plan& plan, const FusedGemm& step, const GemmConfig& config,
-              const GemmVariant& variant, const Bound& bound, const targets::DeviceLimits& limits) {
+Launch launch(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+              const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits) {
   const FusedGemm as_written = as_compiled(step, variant);
   return Binder(plan, as_written, config, variant, bound).bind(plan, limits);
 }

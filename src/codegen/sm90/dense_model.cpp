@@ -76,7 +76,7 @@ constexpr double kReductionClocks = 120, kFinishUs = 2.5;
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 // Columns of tiles such that all tiles fill whole waves, as long as the narrow width allows.
-std::int64_t columns_of_two_widths(const GemmConfig& config, const GemmSizes& sizes, int at_once) {
+std::int64_t columns_of_two_widths(const Config& config, const GemmSizes& sizes, int at_once) {
   const std::int64_t rows = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m);
   const std::int64_t fewest = round_up_div(sizes.n, result_columns(config));
   if (sizes.n % kNarrower != 0) return fewest;
@@ -106,7 +106,7 @@ int clusters_at_once(int size, const targets::DeviceLimits& limits) {
 
 // Of a tile on average, of the CTA that has most: one wide tile more than its share. All tiles are
 // wide where narrow ones would not add up to n.
-double columns_of_busiest(const GemmConfig& config, const GemmSizes& sizes, std::int64_t columns,
+double columns_of_busiest(const Config& config, const GemmSizes& sizes, std::int64_t columns,
                           double waves) {
   const std::int64_t excess = columns * result_columns(config) - sizes.n;
   const bool adds_up = sizes.n % kNarrower == 0 && excess <= kNarrower * columns;
@@ -115,7 +115,7 @@ double columns_of_busiest(const GemmConfig& config, const GemmSizes& sizes, std:
   return mean + (result_columns(config) - mean) / waves;
 }
 
-double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std::int64_t k) {
+double main_clocks(const Config& config, double columns, std::int64_t m, std::int64_t k) {
   const std::int64_t steps =
       round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / kMultipliesPerClock;
@@ -136,9 +136,9 @@ double main_clocks(const GemmConfig& config, double columns, std::int64_t m, std
          (is_cluster ? kClusterClocks : 0);
 }
 
-int blocks_of_tile(const GemmConfig& config) { return config.tile_m / kBlockRows; }
+int blocks_of_tile(const Config& config) { return config.tile_m / kBlockRows; }
 
-double gate_slows(const plan::GemmDesc& gemm, const GemmConfig& config) {
+double gate_slows(const plan::GemmDesc& gemm, const Config& config) {
   constexpr int kTall = 192, kWide = 192;
   const double few = is_short_of_stages(config) ? kShortOfStagesSlows : 1;
   if (gemm.gating == plan::Gating::none || gemm.b.major == plan::Major::k) return few;
@@ -147,8 +147,7 @@ double gate_slows(const plan::GemmDesc& gemm, const GemmConfig& config) {
   return few * (config.tile_n == kWide && has_adjacent_gates(gemm) ? kWideByTurnsSlows : 1);
 }
 
-double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& config,
-                       double columns) {
+double epilogue_clocks(const Pressure& load, bool in_ring, const Config& config, double columns) {
   constexpr double kChunk = 64 * 64;
   const double chunk = kChunkClocks + kOperationClocks * load.cost +
                        (in_ring ? kRingLoadClocks : kLoadClocks) * load.load_slots +
@@ -166,13 +165,13 @@ double epilogue_clocks(const Pressure& load, bool in_ring, const GemmConfig& con
 }
 
 // Of the last tile's epilogue, where both ping-pong consumers share it.
-double shared_clocks(const GemmConfig& config, double epilogue) {
+double shared_clocks(const Config& config, double epilogue) {
   const int chunks = chunks_of_tile(config);
   const double share = (chunks + 1) / 2 / static_cast<double>(chunks);
   return std::min(epilogue, epilogue * share + kHandOverClocks);
 }
 
-double memory_us(const Pressure& load, const GemmConfig& config, const GemmSizes& sizes) {
+double memory_us(const Pressure& load, const Config& config, const GemmSizes& sizes) {
   constexpr double kBytes = 2;
   constexpr int kSmallestTile = 64;
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
@@ -195,7 +194,7 @@ GemmSizes even_groups(GemmSizes sizes) {
 
 }  // namespace
 
-Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const targets::DeviceLimits& limits) {
+Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits) {
   constexpr int kBandRows = 2048;  // a wave is about as wide as it is high (docs/gotchas.md)
   const int size = cluster_size(config);
   const int at_once = clusters_at_once(size, limits);
@@ -222,8 +221,8 @@ Tiling tile(const GemmConfig& config, const GemmSizes& sizes, const targets::Dev
   return out;
 }
 
-double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
-                   const GemmSizes& given, const targets::DeviceLimits& limits) {
+double expected_us(const plan::FusedGemm& unpaired, const Config& config, const GemmSizes& given,
+                   const targets::DeviceLimits& limits) {
   const plan::FusedGemm step = as_compiled(unpaired, {});
   GemmSizes sizes = even_groups(given);
   if (step.gemm.a.dtype == DType::f32) sizes.k *= 2;  // half the rate, twice the bytes
@@ -234,7 +233,7 @@ double expected_us(const plan::FusedGemm& unpaired, const GemmConfig& config,
   const Pressure load = pressure(step.epilogue);
   const double main = main_clocks(config, columns * config.products, sizes.m, sizes.k) *
                       gate_slows(step.gemm, config);
-  GemmConfig block = config;
+  Config block = config;
   block.tile_m = kBlockRows;
   const double short_main = main_clocks(block, columns * config.products, sizes.m, sizes.k);
   const double epilogue =

@@ -8,7 +8,7 @@ using plan::FusedGemm;
 
 constexpr std::size_t kPairable = 2;  // bytes of an element
 
-FusedGemm paired(FusedGemm step, const GemmVariant& variant) {
+FusedGemm paired(FusedGemm step, const Variant& variant) {
   if (variant.unpaired) return step;
   std::vector<plan::Store>& stores = step.epilogue.stores;
   for (std::size_t i = 0; i + 1 < stores.size(); ++i) {

@@ -30,8 +30,8 @@ std::size_t maps_at(std::size_t i) {
   return offsetof(abi::GemmParams, full) + i * sizeof(abi::FullSizeMaps);
 }
 
-std::size_t params_bytes(const plan::Epilogue& epilogue, const GemmConfig& config,
-                         const GemmVariant& variant) {
+std::size_t params_bytes(const plan::Epilogue& epilogue, const Config& config,
+                         const Variant& variant) {
   using abi::FullSizeMaps;
   using abi::GemmParams;
   if (variant.is_shifted()) return sizeof(abi::ShiftedGemmParams);

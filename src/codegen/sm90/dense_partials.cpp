@@ -16,7 +16,7 @@ std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) /
 
 }  // namespace
 
-Partials partials(const FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+Partials partials(const FusedGemm& step, const Config& config, const Variant& variant,
                   const Sizes& sizes, const targets::DeviceLimits& limits) {
   constexpr std::int64_t kInVectors = 4;  // rows that a tail can read 16 bytes at a time
   std::vector<std::int64_t> shape;

@@ -20,12 +20,12 @@ constexpr int kTileRingBytes = 8 * (32 + 2 * kBarrierBytes);  // of kernels/sm90
 int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
 
 // In place only while all of them go by TMA.
-bool stages_in_place(const GemmConfig& config, const GemmVariant& variant) {
+bool stages_in_place(const Config& config, const Variant& variant) {
   return config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0;
 }
 
 // Of operands whose rows are put in order.
-int staging_bytes(const GemmConfig& config, const GemmVariant& variant) {
+int staging_bytes(const Config& config, const Variant& variant) {
   if (!variant.is_shifted()) return 0;
   const int rows =
       (variant.shifted_a ? config.tile_m : 0) + (variant.shifted_b ? config.tile_n : 0);
@@ -53,7 +53,7 @@ int store_slots(const Epilogue& epilogue, unsigned plain) {
   return slots;
 }
 
-int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+int fixed_bytes(const Epilogue& epilogue, const Config& config, const Variant& variant) {
   const int rows =
       static_cast<int>(loads_of(epilogue, variant.swapped ? Access::col : Access::row).size());
   const int loads =
@@ -73,7 +73,7 @@ int fixed_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVa
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }
 
-bool loads_in_ring(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+bool loads_in_ring(const Epilogue& epilogue, const Config& config, const Variant& variant) {
   const int slots = load_slots(epilogue, variant.plain_loads);
   if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
   if (config.gathers) return false;
@@ -85,19 +85,19 @@ int chunks_of_tile(int tile_m, int columns) {
   return tile_m / kBlockRows * ((columns + kChunkColumns - 1) / kChunkColumns);
 }
 
-int chunks_of_tile(const GemmConfig& config) {
+int chunks_of_tile(const Config& config) {
   return chunks_of_tile(config.tile_m, result_columns(config));
 }
 
-int cut_columns(const GemmConfig& config) {
+int cut_columns(const Config& config) {
   return config.two_widths ? kChunkColumns - kNarrower : result_columns(config) % kChunkColumns;
 }
 
-int stage_bytes(const GemmConfig& config) {
+int stage_bytes(const Config& config) {
   return (config.tile_m + config.tile_n) * kRowBytes + 2 * kBarrierBytes;
 }
 
-int smem_bytes(const Epilogue& epilogue, const GemmConfig& config, const GemmVariant& variant) {
+int smem_bytes(const Epilogue& epilogue, const Config& config, const Variant& variant) {
   return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
 }
 

@@ -18,18 +18,33 @@ using codegen::GemmConfig;
 using codegen::GemmSizes;
 using codegen::GemmVariant;
 
-constexpr int kFewRows = 1, kManyRows = 2, kBroken = 3, kRest = 4, kGreedy = 5;  // as tile_m
+constexpr int kFewRows = 1, kManyRows = 2, kBroken = 3, kRest = 4, kGreedy = 5;  // as kind
 
-GemmConfig config(int tile_m) {
-  GemmConfig out;
-  out.tile_m = tile_m;
-  return out;
+struct MadeUpConfig {
+  int kind = 0;
+  bool is_lean = false;
+  bool operator==(const MadeUpConfig&) const = default;
+};
+std::string print(const MadeUpConfig& config) { return fmt::format("kind {}", config.kind); }
+std::optional<MadeUpConfig> leaner(const MadeUpConfig& config) {
+  if (config.is_lean) return std::nullopt;
+  return MadeUpConfig{config.kind, true};
 }
+
+struct MadeUpVariant {
+  bool is_odd = false;
+  bool operator==(const MadeUpVariant&) const = default;
+};
+std::string print(const MadeUpVariant& variant) { return variant.is_odd ? "odd rows" : ""; }
+std::string key(const MadeUpVariant& variant) { return print(variant); }
+
+GemmConfig config(int kind) { return GemmConfig(MadeUpConfig{kind}); }
+int kind(const GemmConfig& config) { return config.as<MadeUpConfig>().kind; }
 
 // The broken one promises most.
 double expected_us(const plan::FusedGemm&, const GemmConfig& config, const GemmSizes& sizes,
                    const targets::DeviceLimits&) {
-  switch (config.tile_m) {
+  switch (kind(config)) {
     case kFewRows: return 2 + 0.01 * static_cast<double>(sizes.m);
     case kManyRows: return 6;
     case kBroken: return 1;
@@ -39,13 +54,12 @@ double expected_us(const plan::FusedGemm&, const GemmConfig& config, const GemmS
 
 codegen::KernelSource source(const plan::Plan&, const plan::FusedGemm&, const GemmConfig& config,
                              const GemmVariant& variant, const targets::TargetInfo&) {
-  const bool is_broken =
-      config.tile_m == kBroken || (config.tile_m == kGreedy && config.math_columns > 16);
+  const auto [kind, is_lean] = config.as<MadeUpConfig>();
+  const bool is_broken = kind == kBroken || (kind == kGreedy && !is_lean);
   const std::string body = is_broken ? "#error broken" : "";
   return {"k",
-          "extern \"C\" __global__ void k(int* x) {\n" + body + "\n*x = " +
-              std::to_string(100 * config.tile_m + static_cast<int>(variant.plain_loads)) +
-              ";\n}\n",
+          "extern \"C\" __global__ void k(int* x) {\n" + body +
+              "\n*x = " + std::to_string(100 * kind + (variant.is_empty() ? 0 : 1)) + ";\n}\n",
           "sm_90a"};
 }
 
@@ -56,7 +70,7 @@ std::optional<plan::WhyNot> why_not_bound(const plan::Plan&, const plan::FusedGe
   return std::nullopt;
 }
 GemmVariant variant(const plan::Plan&, const plan::FusedGemm&, const codegen::Bound& bound) {
-  return {.plain_loads = static_cast<unsigned>(bound.sizes.at("M") % 2)};
+  return codegen::make_variant(MadeUpVariant{bound.sizes.at("M") % 2 != 0});
 }
 
 std::optional<GemmConfig> fitted(const plan::FusedGemm&, const GemmConfig& config,
@@ -72,6 +86,7 @@ codegen::KernelFamily make_family() {
   family.why_not_bound = why_not_bound;
   family.variant = variant;
   family.fitted = fitted;
+  family.roles = [](const GemmVariant&) { return codegen::OperandRoles{}; };
   return family;
 }
 
@@ -103,7 +118,7 @@ class StepChoices : public ::testing::Test {
   }
   int chosen(std::int64_t rows, const ChoiceRules& rules = {}) {
     const StepChoice choice = choose(rows, rules);
-    return choice.kernel == nullptr ? 0 : choice.kernel->config.tile_m;
+    return choice.kernel == nullptr ? 0 : kind(choice.kernel->config);
   }
 
   jit::TemporaryFolder folder_;
@@ -157,7 +172,7 @@ TEST_F(StepChoices, ACandidateThatDoesNotCompileMakesRoomForTheNextBest) {
   ASSERT_EQ(step.report.why_not.size(), 1u);
   EXPECT_EQ(step.report.why_not[0].code, "candidate_dropped");
   std::vector<int> compiled;
-  for (const Kernel& kernel : step.kernels) compiled.push_back(kernel.config.tile_m);
+  for (const Kernel& kernel : step.kernels) compiled.push_back(kind(kernel.config));
   EXPECT_EQ(compiled.size(), 1u);  // one beside the dropped one, of a variant's shortlist
   EXPECT_NE(compiled.front(), kRest);
 }
@@ -171,7 +186,7 @@ TEST_F(StepChoices, ACandidateThatTakesTooMuchGetsFewerColumnsAtOnce) {
   const StepKernels compiled =
       prepare_variant(prepared_.plan, gemm(), step, {}, {1, 1, 1, 1}, sm90(), *jit_);
   ASSERT_EQ(compiled.kernels.size(), 1u);
-  EXPECT_EQ(compiled.kernels[0].config.math_columns, 16);
+  EXPECT_TRUE(compiled.kernels[0].config.as<MadeUpConfig>().is_lean);
   EXPECT_EQ(compiled.candidates, std::vector{compiled.kernels[0].config});
   EXPECT_TRUE(compiled.report.why_not.empty());
 }
@@ -188,11 +203,11 @@ TEST_F(StepChoices, TheLeastExpectedTimeAmongTheCompiledOnesRuns) {
 }
 
 TEST_F(StepChoices, AClearlyBetterCandidateIsCompiledWhenItsSizesCome) {
-  const int compiled = prepared_.steps[0].kernels.front().config.tile_m;
+  const int compiled = kind(prepared_.steps[0].kernels.front().config);
   const int other = compiled == kFewRows ? kManyRows : kFewRows;
   const StepChoice choice = choose(other == kFewRows ? 16 : 4096);
   ASSERT_NE(choice.kernel, nullptr);
-  EXPECT_EQ(choice.kernel->config.tile_m, other);
+  EXPECT_EQ(kind(choice.kernel->config), other);
   EXPECT_TRUE(choice.kernel->binary->problems.empty());
   EXPECT_EQ(choose(other == kFewRows ? 16 : 4096).kernel, choice.kernel);  // once
   EXPECT_EQ(prepared_.steps[0].kernels.size(), 1u);
@@ -226,7 +241,7 @@ TEST_F(StepChoices, SizesThatCameBeforeAreNotWeighedAgain) {
   family_.expected_us = [](const plan::FusedGemm&, const GemmConfig& config, const GemmSizes&,
                            const targets::DeviceLimits&) {
     ++num_weighed;
-    return static_cast<double>(config.tile_m);
+    return static_cast<double>(kind(config));
   };
   const StepChoice first = choose(16);
   const int before = num_weighed;
@@ -251,11 +266,11 @@ TEST_F(StepChoices, TensorsThatCannotBeAddressedAreSplit) {
 TEST_F(StepChoices, AVariantIsCompiledOnceAndServesOtherSizes) {
   const StepChoice first = choose(17);
   ASSERT_NE(first.kernel, nullptr);
-  EXPECT_EQ(first.kernels->variant.plain_loads, 1u);
+  EXPECT_TRUE(first.kernels->variant.as<MadeUpVariant>().is_odd);
   EXPECT_NE(first.kernel->source.text.find("101;"), std::string::npos);
   EXPECT_TRUE(first.kernel->binary->problems.empty());
   EXPECT_EQ(choose(19).kernel, first.kernel);
-  EXPECT_NE(print(first).find("; full operands read element by element"), std::string::npos);
+  EXPECT_NE(print(first).find("; odd rows"), std::string::npos);
   EXPECT_EQ(choose(18).kernels, &prepared_.steps.front());
 }
 

@@ -20,22 +20,28 @@ struct Case {
                                        ") {\n  h = matmul x, w^T\n" + body + "}\n"),
                              {})) {}
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
-  std::vector<GemmConfig> configs() const {
+  std::vector<Config> configs() const {
     return sm90::configs(step(), *targets::find_target("sm_90a"));
   }
-  int bytes(const GemmConfig& config, const GemmVariant& variant = {}) const {
+  // The one of least expected time.
+  Config chosen(const GemmSizes& sizes) const {
+    const KernelFamily& family = all_families().front();
+    const auto all = family.configs(step(), *targets::find_target("sm_90a"));
+    return all[choose(family, step(), all, sizes, {})].as<Config>();
+  }
+  int bytes(const Config& config, const Variant& variant = {}) const {
     return smem_bytes(step().epilogue, config, variant);
   }
 };
 
-int chunks_of_consumer(const GemmConfig& config) {
+int chunks_of_consumer(const Config& config) {
   return chunks_of_tile(config.tile_m, config.tile_n) / (config.cooperative ? 2 : 1);
 }
 
 TEST(Sm90Configs, ResidualsOfCooperativeTilesComeThroughTheStages) {
   const Case residual("  y = add h, r\n  return y\n"), plain("  y = relu h\n  return y\n");
   int num_in_ring = 0;
-  for (const GemmConfig& config : residual.configs()) {
+  for (const Config& config : residual.configs()) {
     SCOPED_TRACE(print(config));
     const bool in_ring = loads_in_ring(residual.step().epilogue, config, {});
     EXPECT_EQ(in_ring, config.cooperative && config.split_k == 1);
@@ -54,12 +60,12 @@ TEST(Sm90Configs, FitIntoSharedMemoryAndKeepStagesForDepth) {
   for (const char* body : {"  y = add h, r\n  return y\n", "  y = tanh h\n  return h, y\n",
                            "  t = add h, r\n  y = tanh t\n  return t, y\n"}) {
     const Case all(body);
-    for (const GemmConfig& config : all.configs()) {
+    for (const Config& config : all.configs()) {
       SCOPED_TRACE(std::string(body) + print(config));
       EXPECT_LE(all.bytes(config), most);
       EXPECT_EQ(chunks_of_consumer(config) % config.load_depth, 0);
       EXPECT_EQ(chunks_of_consumer(config) % config.store_depth, 0);
-      GemmConfig shallow = config;
+      Config shallow = config;
       shallow.load_depth = shallow.store_depth = 1;
       const int room = most - all.bytes(shallow) + config.stages * stage_bytes(config);
       EXPECT_GE(config.stages, std::min(4, room / stage_bytes(config)));
@@ -77,12 +83,12 @@ TEST(Sm90Configs, FitIntoSharedMemoryInEveryVariant) {
        {"  y = add h, r\n  return y\n", "  t = add h, r\n  y = mul h, s\n  return t, y\n",
         "  t = add h, r\n  y = tanh t\n  return t, y\n"}) {
     const Case all(body);
-    for (const GemmConfig& config : all.configs()) {
+    for (const Config& config : all.configs()) {
       for (unsigned bits = 0; bits < 64; ++bits) {
-        const GemmVariant variant{.swapped = (bits & 1) != 0,
-                                  .shifted_a = (bits & 2) != 0,
-                                  .plain_loads = bits >> 2 & 3,
-                                  .plain_stores = bits >> 4 & 3};
+        const Variant variant{.swapped = (bits & 1) != 0,
+                              .shifted_a = (bits & 2) != 0,
+                              .plain_loads = bits >> 2 & 3,
+                              .plain_stores = bits >> 4 & 3};
         const auto fitted = sm90::fitted(all.step(), config, variant, target);
         if (!fitted) continue;
         EXPECT_LE(all.bytes(*fitted, variant), target.smem_per_block_bytes)
@@ -96,7 +102,7 @@ TEST(Sm90Configs, FitIntoSharedMemoryInEveryVariant) {
 // One chunk of two results would make every chunk wait for the stores of the one before.
 TEST(Sm90Configs, StageTwoChunksOfTwoResults) {
   const Case all("  y = tanh h\n  return h, y\n");
-  for (const GemmConfig& config : all.configs()) {
+  for (const Config& config : all.configs()) {
     if (config.tile_m * config.tile_n > 192 * 128) continue;  // no room
     if (config.split_k > 1 || chunks_of_consumer(config) % 2 != 0) continue;
     EXPECT_EQ(config.store_depth, 2) << print(config);
@@ -110,14 +116,14 @@ TEST(Sm90Configs, GatesShareStagingForOneMoreStage) {
       "  t = silu gate\n  y = mul t, up\n  return y, h\n",
       "w: bf16[8192, K]");
   constexpr int kSlot = 8192, kResults = 3;  // y and both columns of h
-  const std::vector<GemmConfig> all = gates.configs();
+  const std::vector<Config> all = gates.configs();
   int num_sharing = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].shares_staging) continue;
     SCOPED_TRACE(print(all[i]));
     ++num_sharing;
     ASSERT_GT(i, 0U);
-    GemmConfig twin = all[i];
+    Config twin = all[i];
     twin.shares_staging = false;
     twin.stages = all[i - 1].stages;
     EXPECT_EQ(twin, all[i - 1]);
@@ -133,39 +139,40 @@ TEST(Sm90Configs, GatesShareStagingForOneMoreStage) {
 
 TEST(Sm90Configs, AShortLastWaveIsChosenWhereItIsCut) {
   const Case silu("  y = silu h\n  return y\n");
-  const std::vector<GemmConfig> all = silu.configs();
-  const KernelFamily& family = all_families().front();
-  for (const GemmConfig& config : all) {
+  const std::vector<Config> all = silu.configs();
+  for (const Config& config : all) {
     if (!config.short_last) continue;
     SCOPED_TRACE(print(config));
-    GemmConfig twin = config;
+    Config twin = config;
     twin.short_last = false;
     EXPECT_NE(std::find(all.begin(), all.end(), twin), all.end());
     EXPECT_EQ(silu.bytes(config), silu.bytes(twin));
     const GemmSizes whole{1, 1024, 1024, 4096};  // one wave
-    EXPECT_EQ(family.expected_us(silu.step(), config, whole, {}),
-              family.expected_us(silu.step(), twin, whole, {}));
+    EXPECT_EQ(expected_us(silu.step(), config, whole, {}),
+              expected_us(silu.step(), twin, whole, {}));
   }
-  const auto chosen = [&](const GemmSizes& sizes) {
-    return all[choose(family, silu.step(), all, sizes, {})];
-  };
-  EXPECT_TRUE(chosen({1, 512, 14336, 4096}).short_last);  // 328 tiles of 176 columns, of which 64
-  EXPECT_FALSE(chosen({1, 4096, 4096, 4096}).short_last);
+  EXPECT_TRUE(
+      silu.chosen({1, 512, 14336, 4096}).short_last);  // 328 tiles of 176 columns, of which 64
+  EXPECT_FALSE(silu.chosen({1, 4096, 4096, 4096}).short_last);
+}
+
+TEST(Sm90Configs, KeysTellVariantsApartThatPrintAlike) {
+  const Variant first{.plain_stores = 1}, second{.plain_stores = 2};
+  EXPECT_EQ(print(first), print(second));
+  EXPECT_NE(key(first), key(second));
 }
 
 TEST(Sm90Configs, BatchesAndReductionsHaveNoShortLastWave) {
   const Case batch("  y = relu h\n  return y\n", "w: bf16[M, N, K]"),
       sums("  y = row_sum h\n  return h, y\n");
   for (const Case* each : {&batch, &sums}) {
-    for (const GemmConfig& config : each->configs()) EXPECT_FALSE(config.short_last);
+    for (const Config& config : each->configs()) EXPECT_FALSE(config.short_last);
   }
 }
 
 // A decode step reads its weights once: what matters is that most SMs have some to read.
 TEST(Sm90Configs, FewRowsAreSpreadOverMostOfTheMultiprocessors) {
   const Case residual("  y = add h, r\n  return y\n");
-  const std::vector<GemmConfig> all = residual.configs();
-  const KernelFamily& family = all_families().front();
   for (const std::int64_t m : {1, 16, 64}) {
     for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{4096, 4096},
                                {4096, 14336},
@@ -173,7 +180,7 @@ TEST(Sm90Configs, FewRowsAreSpreadOverMostOfTheMultiprocessors) {
                                {6144, 4096}}) {
       SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
       const GemmSizes sizes{1, m, n, k};
-      const GemmConfig& chosen = all[choose(family, residual.step(), all, sizes, {})];
+      const Config chosen = residual.chosen(sizes);
       EXPECT_EQ(chosen.tile_m, 64) << print(chosen);
       const Tiling tiling = tile(chosen, sizes, {});
       EXPECT_TRUE(tiling.is_one_wave) << print(chosen);

@@ -45,7 +45,7 @@ Routing routing(std::mt19937& random, int num_groups, int num_rows, bool is_padd
 
 template <class Config>
 abi::GemmParams params_of(const Routing& routing, int n, int* num_ctas) {
-  codegen::GemmConfig config;
+  codegen::sm90::Config config;
   config.tile_m = Config::kTileM;
   config.tile_n = Config::kTileN;
   config.cluster_m = Config::kClusterM;

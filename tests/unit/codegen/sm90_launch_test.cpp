@@ -44,7 +44,7 @@ struct Case {
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
 
   // The columns of the boxes of each map, by its place in the parameters.
-  std::map<std::size_t, int> boxes(const GemmConfig& config) const {
+  std::map<std::size_t, int> boxes(const sm90::Config& config) const {
     std::map<std::size_t, int> out;
     for (const TensorMapRequest& map : sm90::launch(plan, step(), config, {}, bound, {}).maps) {
       EXPECT_TRUE(out.emplace(map.offset, map.box_cols).second) << "two maps at " << map.offset;
@@ -68,7 +68,7 @@ TEST(Sm90Launch, RefusesAnEpilogueThatTheBlockHasNoRoomFor) {
   plan::FusedGemm step = all.step();
   const plan::Store store = step.epilogue.stores.front();
   step.epilogue.stores.resize(abi::kMaxStores + 1, store);
-  const GemmConfig config = sm90::configs(all.step(), *targets::find_target("sm_90a")).front();
+  const sm90::Config config = sm90::configs(all.step(), *targets::find_target("sm_90a")).front();
   EXPECT_THROW(sm90::launch(all.plan, step, config, {}, all.bound, {}), InternalError);
 }
 
@@ -99,10 +99,10 @@ TEST(Sm90Launch, RefusesMoreGroupsThanItsNumbersCanCount) {
 // Host and kernel must agree on how much of the block there is.
 TEST(Sm90Launch, TheParametersEndBehindTheLastThatIsUsed) {
   const Case all;
-  for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
+  for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
     for (const unsigned plain : {0u, 1u}) {
       SCOPED_TRACE(fmt::format("{}, {}", print(config), plain));
-      const GemmVariant variant{.plain_stores = plain};
+      const sm90::Variant variant{.plain_stores = plain};
       const Launch launch = sm90::launch(all.plan, all.step(), config, variant, all.bound, {});
       const std::string text =
           sm90::source(all.plan, all.step(), config, variant, *targets::find_target("sm_90a")).text;
@@ -125,7 +125,7 @@ TEST(Sm90Launch, TheParametersEndBehindTheLastThatIsUsed) {
 TEST(Sm90Launch, AsksForNarrowerBoxesWhereTilesEndInsideOfAChunk) {
   const Case all;
   int num_cut = 0;
-  for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
+  for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
     SCOPED_TRACE(print(config));
     const std::map<std::size_t, int> boxes = all.boxes(config);
     EXPECT_EQ(boxes.at(store_at(0)), 32);
@@ -148,7 +148,7 @@ TEST(Sm90Launch, AsksForNarrowerBoxesWhereTilesEndInsideOfAChunk) {
 TEST(Sm90Launch, ABoxHoldsNoMoreRowsThanThereAre) {
   for (const std::int64_t rows : {1, 64, 65, 300}) {
     const Case all(rows);
-    for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
+    for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
       SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
       const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, {});
       const auto a = std::find_if(launch.maps.begin(), launch.maps.end(), [](const auto& map) {
@@ -176,7 +176,7 @@ int box_rows(const Launch& launch, std::size_t offset) {
 TEST(Sm90Launch, AShortLastWaveStartsBehindWholeOnes) {
   const Case all(1450);
   int num_cut = 0;
-  for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
+  for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
     if (config.two_widths || sm90::cluster_size(config) > 1) continue;
     SCOPED_TRACE(print(config));
     constexpr int kNumSms = 22;
@@ -200,7 +200,7 @@ TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
   int num_short = 0;
   for (const std::int64_t rows : {1, 64, 65, 300}) {
     const Case all(rows, kGroups);
-    for (const GemmConfig& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
+    for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
       SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
       const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, {});
       const bool has_short =

@@ -25,7 +25,7 @@ struct Case {
 };
 
 // All parts of whole tiles, in this order of one direction: what the kernel's chunks may write.
-std::int64_t parts_of_tiles(const GemmConfig& config, bool rows, const GemmSizes& sizes) {
+std::int64_t parts_of_tiles(const sm90::Config& config, bool rows, const GemmSizes& sizes) {
   const targets::DeviceLimits limits;
   const std::int64_t columns = sm90::tile(config, sizes, limits).columns;
   if (rows) return columns * config.cluster_n * ((config.tile_n + 63) / 64);
@@ -34,10 +34,10 @@ std::int64_t parts_of_tiles(const GemmConfig& config, bool rows, const GemmSizes
 }
 
 void expect_room(const Case& reduced, bool rows, const Sizes& sizes) {
-  for (const GemmConfig& config : sm90::configs(reduced.step(), hopper())) {
+  for (const sm90::Config& config : sm90::configs(reduced.step(), hopper())) {
     for (const bool swapped : {false, true}) {
       SCOPED_TRACE(print(config) + (swapped ? ", swapped" : ""));
-      GemmVariant variant;
+      sm90::Variant variant;
       variant.swapped = swapped;
       GemmSizes gemm{sizes.at("B"), sizes.at("M"), sizes.at("N"), sizes.at("K")};
       if (swapped) std::swap(gemm.m, gemm.n);
@@ -82,9 +82,9 @@ TEST(Sm90Partials, AreBoundInTheOrderOfTheReductions) {
     bound.tensors[id] = {memory + (id << 20), {0, shape, TensorView::dense_strides(shape)}};
   }
   ASSERT_FALSE(sm90::why_not_bound(reduced.plan, step, bound).has_value());
-  const GemmConfig config = sm90::configs(step, hopper()).front();
+  const sm90::Config config = sm90::configs(step, hopper()).front();
   for (const bool swapped : {false, true}) {
-    GemmVariant variant;
+    sm90::Variant variant;
     variant.swapped = swapped;
     const Partials partials = sm90::partials(step, config, variant, bound.sizes, {});
     Bound placed = bound;

@@ -27,7 +27,7 @@ struct Placed {
 // What the kernel's parameters say for these sizes, as the host chooses it.
 template <class Config>
 abi::GemmParams params_of(int m, int n, int* num_ctas) {
-  codegen::GemmConfig config;
+  codegen::sm90::Config config;
   config.tile_m = Config::kTileM;
   config.tile_n = Config::kTileN;
   config.two_widths = Config::kTwoWidths;
@@ -140,7 +140,7 @@ template <int kM>
 void expect_blocks_covered(int m, int n, bool has_short) {
   using Config = ShortLast<kM>;
   SCOPED_TRACE(fmt::format("{}x{} in {}x128", m, n, kM));
-  codegen::GemmConfig config;
+  codegen::sm90::Config config;
   config.tile_m = kM;
   config.tile_n = Config::kTileN;
   config.short_last = true;

@@ -1,6 +1,7 @@
 // Which configs are compiled ahead: those that the model chooses for sizes likely to come.
 #include "tune/shortlist.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
@@ -64,11 +65,18 @@ TEST(TypicalSizes, ColumnsCountTokensWhereRowsAreFixed) {
   EXPECT_EQ(sizes.back().n, 16384);
 }
 
+struct Powers {
+  int rows = 0;  // as a power of 10
+  bool operator==(const Powers&) const = default;
+};
+std::string print(const Powers& config) { return fmt::format("10^{}", config.rows); }
+std::optional<Powers> leaner(const Powers&) { return std::nullopt; }
+
 // A family whose config i is best from rows 10^i on: the time is the distance in powers of 10.
 double distance_us(const plan::FusedGemm&, const GemmConfig& config, const GemmSizes& sizes,
                    const DeviceLimits&) {
   double rows = 1;
-  for (int i = 0; i < config.tile_m; ++i) rows *= 10;
+  for (int i = 0; i < config.as<Powers>().rows; ++i) rows *= 10;
   const double m = static_cast<double>(sizes.m);
   return m > rows ? m / rows : rows / m;
 }
@@ -77,10 +85,7 @@ class Shortlist : public ::testing::Test {
  protected:
   Shortlist() {
     family.expected_us = distance_us;
-    for (int i = 0; i < 6; ++i) {
-      configs.emplace_back();
-      configs.back().tile_m = i;
-    }
+    for (int i = 0; i < 6; ++i) configs.emplace_back(Powers{i});
   }
   std::vector<std::size_t> of(const std::vector<std::int64_t>& rows, std::size_t most) {
     std::vector<GemmSizes> sizes;

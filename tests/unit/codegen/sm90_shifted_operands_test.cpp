@@ -146,15 +146,15 @@ class Operands {
 
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan_.steps.front()); }
   std::optional<plan::WhyNot> why_not() const { return sm90::why_not_bound(plan_, step(), bound_); }
-  GemmVariant variant() const { return sm90::variant(plan_, step(), bound_); }
+  sm90::Variant variant() const { return sm90::variant(plan_, step(), bound_); }
 
   // Every tile of both operands, if they are shifted.
   void check() {
-    GemmConfig config;
+    sm90::Config config;
     config.tile_m = kTileM;
     config.tile_n = kTileN;
     config.stages = 3;
-    const GemmVariant which = variant();
+    const sm90::Variant which = variant();
     launch_ = sm90::launch(plan_, step(), config, which, bound_, {});
     for (const TensorMapRequest& map : launch_.maps) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(map.data) % 16, 0u);
@@ -297,9 +297,9 @@ TEST(ShiftedOperands, BatchesThatChangeTheAlignmentAreRefused) {
 
 TEST(ShiftedOperands, OnlyWhatIsOffIsShifted) {
   // K-major rows of 71 elements are off; of MN-major ones only those of b.
-  const GemmVariant both = Operands(true, {64, 63, 71, 0, 0}).variant();
+  const sm90::Variant both = Operands(true, {64, 63, 71, 0, 0}).variant();
   EXPECT_TRUE(both.shifted_a && both.shifted_b);
-  const GemmVariant one = Operands(false, {64, 63, 71, 0, 0}).variant();
+  const sm90::Variant one = Operands(false, {64, 63, 71, 0, 0}).variant();
   EXPECT_TRUE(!one.shifted_a && one.shifted_b);
   EXPECT_EQ(print(one), "b off 16-byte boundaries");
   EXPECT_FALSE(Operands(true, {64, 63, 72, 0, 0}).variant().is_shifted());
@@ -312,9 +312,9 @@ TEST(ShiftedOperands, OperandsThatAreNotReadAreNotShifted) {
 TEST(ShiftedOperands, ConfigsGiveStagesForStaging) {
   const Operands operands(true, {64, 63, 71, 0, 0});
   const targets::TargetInfo& target = *targets::find_target("sm_90a");
-  const GemmVariant both = operands.variant();
+  const sm90::Variant both = operands.variant();
   int num_fitted = 0;
-  for (const GemmConfig& config : sm90::configs(operands.step(), target)) {
+  for (const sm90::Config& config : sm90::configs(operands.step(), target)) {
     EXPECT_EQ(sm90::fitted(operands.step(), config, {}, target), config);
     const auto fitted = sm90::fitted(operands.step(), config, both, target);
     if (!fitted) continue;

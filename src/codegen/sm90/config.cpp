@@ -1,0 +1,54 @@
+#include "codegen/sm90/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "codegen/sm90/dense.h"
+
+namespace epifuse::codegen::sm90 {
+
+std::string print(const Config& config) {
+  const char* schedule = config.cooperative  ? "cooperative"
+                         : is_single(config) ? "single"
+                                             : "ping-pong";
+  std::string text = fmt::format("{} {}x{}", schedule, config.tile_m, config.tile_n);
+  if (config.two_widths) text += fmt::format("/{}", config.tile_n - 8);
+  text += fmt::format(", {} stages", config.stages);
+  if (config.shares_staging) text += ", shared staging";
+  if (config.short_last) text += ", short last wave";
+  if (config.cluster_m * config.cluster_n > 1) {
+    text += fmt::format(", cluster {}x{}", config.cluster_m, config.cluster_n);
+  }
+  if (config.split_k > 1) text += fmt::format(", split-K {}", config.split_k);
+  return text;
+}
+
+std::optional<Config> leaner(Config config) {
+  constexpr int kFewestMathColumns = 16;
+  if (config.math_columns <= kFewestMathColumns) return std::nullopt;
+  config.math_columns /= 2;
+  return config;
+}
+
+std::string print(const Variant& variant) {
+  std::vector<std::string> parts;
+  if (variant.swapped) parts.emplace_back("roles of a and b swapped");
+  if (variant.shifted_a) parts.emplace_back("a off 16-byte boundaries");
+  if (variant.shifted_b) parts.emplace_back("b off 16-byte boundaries");
+  if (variant.plain_loads != 0) parts.emplace_back("full operands read element by element");
+  if (variant.plain_stores != 0) parts.emplace_back("results written element by element");
+  if (variant.unpaired) parts.emplace_back("even and odd columns apart");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+OperandRoles roles(const Variant& variant) {
+  return {variant.swapped, variant.shifted_a, variant.shifted_b};
+}
+
+std::string key(const Variant& variant) {
+  return fmt::format("{} {} {}", print(variant), variant.plain_loads, variant.plain_stores);
+}
+
+}  // namespace epifuse::codegen::sm90

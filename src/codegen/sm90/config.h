@@ -1,0 +1,50 @@
+// What the Hopper GEMM's kernels differ in: configs and variants.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace epifuse::codegen::sm90 {
+
+// One point of the search space.
+struct Config {
+  int tile_m = 0, tile_n = 0, stages = 0;  // multiples of 64, of 16
+  int load_depth = 1,
+      store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
+  bool in_place = false;     // results are staged where full-size loads were; no store_depth
+  int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
+  bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
+                             // or, where K is split, one of them the only one (single)
+  bool shares_last = false;  // ping-pong: both write the last tile of a CTA
+  bool shares_staging = false;  // ping-pong: of results, by turns; one chunk deep
+  bool short_last = false;      // ping-pong: the last wave may be of tiles of 64 rows
+  bool two_widths = false;      // some tiles are 8 columns narrower, so that tiles fill whole waves
+  int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
+  int split_k = 1;                   // CTAs of a cluster that share the products of one tile
+  int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
+  bool grouped = false;              // rows belong to groups
+  bool gathers = false;              // rows of a are looked up
+  bool problems = false;             // many products, each of its own sizes
+  bool operator==(const Config&) const = default;
+};
+// "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
+std::string print(const Config& config);
+// The same with half as many math_columns, which takes fewer registers; nothing at the fewest.
+std::optional<Config> leaner(Config config);
+
+// What bound tensors ask of a kernel beyond its config. The usual one is all false: rows are
+// contiguous and TMA can address them. Another is compiled when such tensors come.
+struct Variant {
+  bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
+  bool shifted_a = false;  // rows of a (of b, if swapped) start off 16-byte boundaries
+  bool shifted_b = false;
+  unsigned plain_loads = 0;   // bit i: the i-th full-size load is read element by element
+  unsigned plain_stores = 0;  // bit i: the i-th full-size store is written so
+  bool unpaired = false;      // even and odd columns of a result are written one by one
+  bool operator==(const Variant&) const = default;
+  bool is_shifted() const { return shifted_a || shifted_b; }
+};
+std::string print(const Variant& variant);  // "" for the usual one
+std::string key(const Variant& variant);    // with the bits that `print` leaves out
+
+}  // namespace epifuse::codegen::sm90

@@ -1,0 +1,11 @@
+#include "codegen/sm90/config.h"
+#include "corpus_kernels.h"
+
+namespace epifuse::rtc {
+
+codegen::GemmVariant misaligned(const codegen::KernelFamily& family, bool a, bool b) {
+  if (family.name != "sm90_dense") return {};
+  return codegen::make_variant(codegen::sm90::Variant{.shifted_a = a, .shifted_b = b});
+}
+
+}  // namespace epifuse::rtc
