@@ -27,7 +27,7 @@ Numerics level(const std::string& name) {
   throw ArgumentError(fmt::format("no level of numerics is called '{}'", name));
 }
 
-// How a program runs on these tensors: "sm90_dense, ping-pong 128x192, 4 stages".
+// How a program runs on these tensors: its kernels' families and configs.
 std::string config_of(const Program& program, std::span<const Binding> tensors) {
   const backends::Executable& executable = *program.state().executable;
   const codegen::Bound bound = backends::bind(executable.plan(), tensors, DeviceKind::cuda);

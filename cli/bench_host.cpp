@@ -57,7 +57,7 @@ ResultRow row(const char* workload, double us) {
 double compile_us() {
   const auto nvrtc = jit::Nvrtc::open();
   if (!nvrtc) return 0;
-  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const targets::TargetInfo& target = targets::usual_target(DeviceKind::cuda);
   std::vector<double> us;
   for (const char* activation : kActivations) {
     for (const bool residual : {false, true}) {

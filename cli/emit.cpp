@@ -61,7 +61,7 @@ std::function<int()> define_emit(CLI::App& app) {
   app.add_flag("--json", options->json, "Print JSON: file, kernel, source, or file, error");
   app.add_flag("--problems", options->problems,
                "Print the kernels of many problems, each of its own sizes (Program::run_problems)");
-  app.footer("Example: epifuse emit examples/ffn_down.epi --target sm_90a > ffn_down.cu");
+  app.footer("Example: epifuse emit examples/ffn_down.epi --target cuda > ffn_down.cu");
   return [options] { return run(*options); };
 }
 

@@ -57,7 +57,7 @@ std::function<int()> define_explain(CLI::App& app) {
                  "Whose limits the expected times are for, e.g. h200 (docs/explain.md)");
   app.add_flag("--passes", options->passes, "Print the graph after each pass that changed it");
   app.add_flag("--json", options->json, "Print JSON");
-  app.footer("Example: epifuse explain examples/bert_base_ffn.epi M=512 --target sm_90a");
+  app.footer("Example: epifuse explain examples/bert_base_ffn.epi M=512 --target cuda");
   return [options] { return run(*options); };
 }
 

@@ -31,7 +31,7 @@ std::string footer() {
   std::string text = R"(Examples:
   epifuse run examples/ffn_down.epi M=4096
   epifuse explain examples/bert_base_ffn.epi M=512 --machine h200
-  epifuse emit examples/ffn_down.epi --target sm_90a
+  epifuse emit examples/ffn_down.epi --target cuda
   epifuse COMMAND --help
 
 Exit codes:

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <set>
@@ -10,6 +11,7 @@
 #include "files.h"
 #include "ir/graph.h"
 #include "ir/limits.h"
+#include "targets/targets.h"
 
 namespace epifuse::cli {
 namespace {
@@ -54,10 +56,16 @@ std::string read_graph(const std::string& path) {
 
 }  // namespace
 
+std::string target_names() {
+  std::vector<std::string_view> names{"auto", "cuda"};
+  for (const targets::TargetInfo& row : targets::all_targets()) names.push_back(row.name);
+  return fmt::format("One of {}", fmt::join(names, ", "));
+}
+
 void GraphOptions::add_to(CLI::App& app) {
   app.add_option("FILE-AND-SIZES", words, "Graphs (.epi) and sizes of their symbols: M=4096")
       ->required();
-  app.add_option("--target", target, "auto, cpu, cuda or sm_90a")->capture_default_str();
+  app.add_option("--target", target, target_names())->capture_default_str();
   app.add_option("--numerics", numerics, "fast, exact or approx (docs/numerics.md)")
       ->capture_default_str()
       ->check(CLI::IsMember({"fast", "exact", "approx"}));

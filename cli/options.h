@@ -11,6 +11,9 @@
 
 namespace epifuse::cli {
 
+// What --target takes, for its help.
+std::string target_names();
+
 // What to compile and how: `FILE... SYMBOL=SIZE... --target --numerics`.
 struct GraphOptions {
   std::vector<std::string>

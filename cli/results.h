@@ -16,7 +16,7 @@ struct ResultRow {
   std::string baseline;  // "cublas": the bare vendor GEMM; empty: `us` stands alone
   double ratio = 0, ratio_sustained = 0;  // 0: not measured
   double rel_error = 0;
-  std::string config;      // how it ran: "sm90_dense, ping-pong 128x192, 4 stages"; empty: unknown
+  std::string config;      // how it ran: families and configs; empty: unknown
   double expected_us = 0;  // by the family's model; 0: not asked
   bool chosen = false;     // of the candidates of a sweep, the one that the model takes
 };

@@ -67,7 +67,8 @@ void epifuse_free(char* text);
 
 /* What of a graph becomes kernels, for hosts that run the rest themselves. `options` is a JSON
    object, all keys optional:
-     {"target": "auto" | "cpu" | "cuda" | "sm_90a", "numerics": "fast" | "exact" | "approx",
+     {"target": "auto" | "cpu" | "cuda",      or the name of a row of targets.def
+      "numerics": "fast" | "exact" | "approx",
       "tf32": false,
       "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
       "after": {"leaf": ["value"]},            inputs that the host makes of values of the graph

@@ -24,10 +24,10 @@ std::string_view name(Numerics numerics);  ///< "fast", "exact" or "approx"
 /// What a program is compiled for.
 struct Target {
   DeviceKind kind = DeviceKind::cpu;  ///< what runs it
-  std::string arch;                   ///< a row of targets.def: "cpu", "sm_90a"
+  std::string arch;                   ///< a row of targets.def: "cpu", or a kind of GPU
 
   static Target cpu();  ///< this machine's CPU
-  /// The current CUDA device's architecture; sm_90a where there is no GPU (compile, do not run).
+  /// The current CUDA device's architecture; without a GPU the first of targets.def (compiles).
   static Target cuda();
   /// The GPU when there is one that epifuse has kernels for, else the CPU.
   static Target automatic();

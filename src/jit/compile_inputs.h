@@ -12,7 +12,7 @@ std::string_view embedded_headers_digest();
 
 std::string_view epifuse_version();  // "0.1.0"
 
-// NVRTC's command line for an architecture such as "sm_90a".
+// NVRTC's command line for an architecture, the name of a CUDA target.
 std::vector<std::string> compile_options(const std::string& arch);
 
 }  // namespace epifuse::jit

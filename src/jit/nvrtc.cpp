@@ -103,7 +103,7 @@ class Compilation {
 // "V13.0.88", as written at the top of generated PTX; empty when it is not there.
 std::string build_number(const Api& api) {
   Compilation program(api, "extern \"C\" __global__ void empty() {}", "empty.cu", {});
-  if (program.compile({"-arch=compute_90"}) != kSuccess) return "";
+  if (program.compile({}) != kSuccess) return "";
   const std::string ptx = program.ptx();
   const std::size_t begin = ptx.find(", V");
   const std::size_t end = ptx.find_first_not_of("V.0123456789", begin + 2);

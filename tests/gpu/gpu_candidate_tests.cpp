@@ -149,7 +149,7 @@ TEST_P(GpuCandidates, AreRightAtOddSizes) {
   const auto text = read_file(file);
   ASSERT_TRUE(text) << file << "; run from the repository's root";
   const ir::Graph graph = ir::parse(*text);
-  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const targets::TargetInfo& target = *targets::find_target(Target::cuda().arch);
   const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()));
   cuda::Context context(cuda::Device::require(), target);
   int num_run = 0;
