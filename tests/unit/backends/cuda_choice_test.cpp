@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/cuda/problems.h"
 #include "backends/cuda/run_builder.h"
 #include "backends/cuda/step_choice.h"
 #include "backends/problems.h"
@@ -331,6 +332,14 @@ TEST_F(StepChoices, AMeasuredChoiceHoldsForItsSizesAndInLaterProcesses) {
   }
   TunedChoices other_device({"NVIDIA H100", 13000}, tune::TuneStore(folder_.path()));
   EXPECT_NE(chosen(64, {.tuned = &other_device}), kRest);
+}
+
+TEST_F(StepChoices, ProblemsRunOneByOneWhereTheFamilyHasNoKernelsForThem) {
+  const ProblemRunner problems(prepared_, sm90(), jit_);
+  ASSERT_TRUE(problems.why_not());
+  EXPECT_EQ(problems.why_not()->code, "no_problem_kernels");
+  EXPECT_EQ(problems.why_not()->sentence, "made_up has no kernels for many problems.");
+  EXPECT_TRUE(problems.sources().empty());
 }
 
 // Of the real family: what is known of the product of copied rows.
