@@ -204,6 +204,13 @@ EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** jso
   });
 }
 
+EpifuseStatus epifuse_reserved_words(char** json) {
+  return guarded([&] {
+    require(json, "a place for the answer");
+    *json = handed_out(reserved_words_json());
+  });
+}
+
 EpifuseStatus epifuse_describe(const char* graph, char** json) {
   return guarded([&] {
     require(json, "a place for the answer");

@@ -8,6 +8,7 @@
 
 #include "epifuse/error.h"
 #include "ir/graph.h"
+#include "ir/words.h"
 
 namespace epifuse {
 namespace {
@@ -147,6 +148,8 @@ HostOptions parse_options(std::string_view json, OptionsOf what) {
   for (const auto& [key, value] : all.items()) find_option(key, what).read(value, options);
   return options;
 }
+
+std::string reserved_words_json() { return Json(ir::reserved_words()).dump(); }
 
 std::string describe_json(const Graph& graph) {
   const ir::Graph& ir = graph.ir();

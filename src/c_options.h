@@ -23,6 +23,7 @@ enum class OptionsOf : std::uint8_t { kernel, fusions };
 HostOptions parse_options(std::string_view json, OptionsOf what);
 
 // As include/epifuse/c.h says.
+std::string reserved_words_json();
 std::string describe_json(const Graph& graph);
 std::string fusions_json(const Fusions& fusions);
 

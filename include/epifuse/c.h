@@ -86,6 +86,10 @@ void epifuse_free(char* text);
       "left_out": [{"value": "u", "code": "no_matmul", "why": "one sentence."}]} */
 EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** json);
 
+/* ["graph", "return", ..]: the words of `.epi` that no value, size or graph may be called
+   (docs/epi.md, Names). */
+EpifuseStatus epifuse_reserved_words(char** json);
+
 /* {"name": .., "inputs": [{"name": .., "dtype": "bf16", "shape": ["M", "768"]}],
     "outputs": [..]}; sizes are polynomials over symbols in `+ - *`. */
 EpifuseStatus epifuse_describe(const char* graph, char** json);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace epifuse {
@@ -13,6 +14,8 @@ namespace epifuse {
 /// nothing is computed of them.
 enum class DType : std::uint8_t { f32, bf16, f16, e4m3, e5m2, boolean, i32, i64 };
 
+/// All of them, in the order of the enum.
+std::span<const DType> all_dtypes();
 /// Name as written in `.epi` text: "f32", "bf16", "f16", "e4m3", "e5m2", "bool", "i32", "i64".
 std::string_view name(DType dtype);
 /// Inverse of name(); empty when the word names no dtype.

@@ -64,6 +64,7 @@ def library() -> ctypes.CDLL:
     size = ctypes.c_size_t
     loaded.epifuse_version.restype = text
     loaded.epifuse_last_error.restype = text
+    loaded.epifuse_reserved_words.argtypes = [answer]
     loaded.epifuse_free.argtypes = [ctypes.c_void_p]
     loaded.epifuse_fusions.argtypes = [text, text, answer]
     loaded.epifuse_describe.argtypes = [text, answer]
@@ -129,6 +130,12 @@ def counts() -> Counts:
 def fusions(text: str, options: dict[str, Any]) -> dict[str, Any]:
     """The kernels of a graph, and what was left out: see epifuse_fusions in epifuse/c.h."""
     return _ask("epifuse_fusions", text, json.dumps(options))
+
+
+@functools.cache
+def reserved_words() -> frozenset[str]:
+    """The words of `.epi` text that are no names: see epifuse_reserved_words in epifuse/c.h."""
+    return frozenset(_ask("epifuse_reserved_words"))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -23,9 +23,17 @@ constexpr std::array<DTypeInfo, 8> kDTypes = {{
     {DType::i64, "i64", 8},
 }};
 
+constexpr auto kAllDTypes = [] {
+  std::array<DType, kDTypes.size()> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = kDTypes[i].dtype;
+  return all;
+}();
+
 const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)]; }
 
 }  // namespace
+
+std::span<const DType> all_dtypes() { return kAllDTypes; }
 
 std::string_view name(DType dtype) { return info(dtype).name; }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "epifuse/dtype.h"
 #include "ir/graph.h"
@@ -18,11 +19,21 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
+std::vector<std::string_view> reserved_words() {
+  std::vector<std::string_view> words(kKeywords.begin(), kKeywords.end());
+  for (const DType dtype : all_dtypes()) words.push_back(name(dtype));
+  for (const OpInfo& row : all_ops()) {
+    if (row.op != Op::input) words.push_back(row.name);
+  }
+  return words;
+}
+
 bool is_reserved_word(std::string_view word) {
-  if (std::find(kKeywords.begin(), kKeywords.end(), word) != kKeywords.end()) return true;
-  if (dtype_from_name(word)) return true;
-  const std::optional<Op> op = op_from_name(word);
-  return op && *op != Op::input;
+  static const std::unordered_set<std::string_view> words = [] {
+    const std::vector<std::string_view> all = reserved_words();
+    return std::unordered_set<std::string_view>(all.begin(), all.end());
+  }();
+  return words.contains(word);
 }
 
 bool is_identifier(std::string_view word) {

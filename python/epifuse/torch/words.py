@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import re
 
-_MAX_LENGTH = 150
+from epifuse import _native
 
-RESERVED = frozenset(
-    """graph return strides scalar constant input inf nan f32 bf16 f16 e4m3 e5m2 bool
-    matmul add sub mul div min max pow neg abs sqrt rsqrt square exp log tanh erf sigmoid silu
-    gelu_erf gelu_tanh relu leaky_relu softplus hardswish clamp lt le gt ge eq ne select cast
-    row_sum row_max col_sum col_max concat interleave transpose reshape slice broadcast""".split()
-)
+_MAX_LENGTH = 150
 
 
 def sanitize(text: str) -> str:
@@ -19,7 +14,7 @@ def sanitize(text: str) -> str:
     word = re.sub(r"[^A-Za-z0-9_]", "_", text[:_MAX_LENGTH])
     if not word or word[0].isdigit():
         word = "_" + word
-    return word + "_" if word in RESERVED else word
+    return word + "_" if word in _native.reserved_words() else word
 
 
 class Words:

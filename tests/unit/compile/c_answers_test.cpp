@@ -40,6 +40,19 @@ TEST(CAnswers, DescribesGraphs) {
   EXPECT_EQ(epifuse_describe(nullptr, &json), EPIFUSE_BAD_INPUT);
 }
 
+TEST(CAnswers, NamesTheWordsThatAreReserved) {
+  char* json = nullptr;
+  ASSERT_EQ(epifuse_reserved_words(&json), EPIFUSE_OK) << epifuse_last_error();
+  const auto words = nlohmann::json::parse(json);
+  epifuse_free(json);
+  EXPECT_GT(words.size(), 50);
+  for (const std::string word : words) {
+    const std::string text = "graph g(" + word + ": f32[M]) {\n  return " + word + "\n}\n";
+    EXPECT_EQ(epifuse_describe(text.c_str(), &json), EPIFUSE_BAD_INPUT) << word;
+  }
+  EXPECT_EQ(epifuse_reserved_words(nullptr), EPIFUSE_BAD_INPUT);
+}
+
 TEST(CAnswers, FindsFusionsWhoseGraphsAreKernels) {
   const nlohmann::json found =
       answer(epifuse_fusions, kText,

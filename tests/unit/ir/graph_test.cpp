@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <vector>
+
 #include "epifuse/error.h"
 #include "ir/words.h"
 #include "small_graph.h"
@@ -22,6 +27,18 @@ TEST(Names, ReservedWords) {
   }
   for (const char* word : {"x", "input", "Graph", "gelu", ""}) {
     EXPECT_FALSE(is_reserved_word(word)) << word;
+  }
+}
+
+TEST(Names, EveryDtypeAndOpOfTheTextIsReserved) {
+  const std::vector<std::string_view> words = reserved_words();
+  EXPECT_EQ(std::set(words.begin(), words.end()).size(), words.size());
+  for (const std::string_view word : words) {
+    EXPECT_TRUE(is_reserved_word(word)) << word;
+    EXPECT_FALSE(is_reserved_word(sanitize(word))) << word;
+  }
+  for (const std::string_view word : {"i32", "i64", "take_rows", "grouped_matmul"}) {
+    EXPECT_NE(std::find(words.begin(), words.end(), word), words.end()) << word;
   }
 }
 

@@ -1,4 +1,5 @@
-// docs/epi.md stays true: its examples are read, its tables name every op.
+// docs/epi.md stays true: its examples are read, its tables name every op. So does the fuzzer's
+// dictionary.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,14 +10,17 @@
 
 #include "ir/graph.h"
 #include "ir/text.h"
+#include "ir/words.h"
 
 namespace epifuse::ir {
 namespace {
 
-std::string reference_text() {
-  std::ifstream file(EPIFUSE_SOURCE_DIR "/docs/epi.md");
+std::string text_of(const std::string& path) {
+  std::ifstream file(EPIFUSE_SOURCE_DIR "/" + path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+std::string reference_text() { return text_of("docs/epi.md"); }
 
 // The ```epi blocks.
 std::vector<std::string> examples(const std::string& text) {
@@ -61,6 +65,13 @@ TEST(LanguageReference, NamesEveryOpWithItsOperands) {
     if (is_elementwise(row.op)) {
       EXPECT_EQ(count(operands, ',') + 1, static_cast<std::size_t>(row.arity)) << row.name;
     }
+  }
+}
+
+TEST(FuzzDictionary, NamesEveryWord) {
+  const std::string text = text_of("tests/fuzz/epi.dict");
+  for (const std::string_view word : reserved_words()) {
+    EXPECT_NE(text.find("\n\"" + std::string(word) + "\"\n"), std::string::npos) << word;
   }
 }
 
