@@ -6,7 +6,7 @@ import torch
 
 from epifuse import _native
 from epifuse.torch.dtypes import ALL
-from epifuse.torch.op import output_sizes
+from epifuse.torch.results import output_sizes
 
 
 def _view(tensor: torch.Tensor) -> _native.Tensor:

@@ -11,9 +11,10 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import op, views
+from epifuse.torch import views
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
+from epifuse.torch.call import fused
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.padding import put_back, without_padding
 from epifuse.torch.report import Kernel, LeftOut, Report
@@ -169,7 +170,7 @@ class _Rewriter:
             place = self.graph.call_function(operator.pos, (last,))
         with self.graph.inserting_before(place):
             inputs = list(map(self.input, kernel["inputs"], input_shapes))
-            call = self.call(op.fused, (inputs, kernel["graph"], self.options),
+            call = self.call(fused, (inputs, kernel["graph"], self.options),
                              f"epifuse_{kernel['name']}")
             compile_ahead(kernel["graph"], self.options, [node.meta["val"] for node in inputs])
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
