@@ -5,11 +5,11 @@
 
 #include "backends/cuda/timing.h"
 #include "base/parallel.h"
+#include "check/verify_program.h"
+#include "compile/program_state.h"
 #include "epifuse/error.h"
 #include "point_tensors.h"
-#include "program_state.h"
 #include "timing.h"
-#include "verify_program.h"
 
 namespace epifuse::cli {
 namespace {

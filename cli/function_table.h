@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "op_accuracy.h"
+#include "check/op_accuracy.h"
 #include "results.h"
 
 namespace epifuse::cli {

@@ -11,12 +11,12 @@
 
 #include "backends/cuda/kernel_launch.h"
 #include "backends/cuda/memory.h"
+#include "backends/target.h"
 #include "base/measure.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/launch.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
-#include "target.h"
 
 namespace epifuse::cli {
 namespace {

@@ -12,17 +12,17 @@
 
 #include "backends/reference/evaluate.h"
 #include "base/printable.h"
+#include "check/verify_program.h"
 #include "command.h"
+#include "compile/program_state.h"
 #include "epifuse/error.h"
 #include "failure.h"
 #include "files.h"
 #include "npy.h"
 #include "options.h"
 #include "output.h"
-#include "program_state.h"
 #include "tensors.h"
 #include "timing.h"
-#include "verify_program.h"
 
 namespace epifuse::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "backends/reference/evaluate.h"
 #include "base/float_types.h"
 #include "base/parallel.h"
-#include "verify_program.h"
+#include "check/verify_program.h"
 
 namespace epifuse::cli {
 namespace {

@@ -10,15 +10,15 @@
 
 #include "base/file.h"
 #include "base/float_types.h"
+#include "check/random_graph.h"
+#include "check/verify_program.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "options.h"
 #include "output.h"
-#include "random_graph.h"
 #include "tensors.h"
 #include "timing.h"
-#include "verify_program.h"
 
 namespace epifuse::cli {
 namespace {

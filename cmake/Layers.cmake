@@ -3,11 +3,7 @@ set(EPIFUSE_LAYERS "")
 set_property(GLOBAL PROPERTY EPIFUSE_LAYERS "")
 
 function(epifuse_layer name)
-  if(name STREQUAL "compile")
-    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
-  else()
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
-  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
   if(NOT sources)
     return()
   endif()
@@ -36,7 +32,7 @@ endfunction()
 set(EPIFUSE_LINK_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} DNNL::dnnl)
 
 function(epifuse_library)
-  epifuse_objects_up_to(compile objects)
+  epifuse_objects_up_to(capi objects)
   add_library(epifuse ${objects})
   add_library(epifuse::epifuse ALIAS epifuse)
   target_include_directories(epifuse PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
@@ -47,7 +43,7 @@ endfunction()
 
 # The C interface as a shared library, which exports nothing else.
 function(epifuse_c_library)
-  epifuse_objects_up_to(compile objects)
+  epifuse_objects_up_to(capi objects)
   add_library(epifuse_c SHARED ${objects})
   set(exports "${PROJECT_SOURCE_DIR}/cmake/epifuse_c.map")
   set_target_properties(epifuse_c PROPERTIES

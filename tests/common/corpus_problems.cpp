@@ -5,8 +5,8 @@
 #include <list>
 
 #include "backends/backend.h"
-#include "program_state.h"
-#include "verify_program.h"
+#include "check/verify_program.h"
+#include "compile/program_state.h"
 
 namespace epifuse::testing {
 namespace {

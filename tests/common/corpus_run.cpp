@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <fstream>
 
-#include "program_state.h"
+#include "check/verify_program.h"
+#include "compile/program_state.h"
 #include "tests/common/corpus_problems.h"
-#include "verify_program.h"
 
 namespace epifuse::testing {
 namespace {

@@ -16,11 +16,11 @@
 #include "backends/cuda/step_choice.h"
 #include "backends/reference/evaluate.h"
 #include "base/file.h"
+#include "check/verify_program.h"
 #include "cli/tensors.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "plan/plan.h"
-#include "verify_program.h"
 
 namespace epifuse {
 namespace {

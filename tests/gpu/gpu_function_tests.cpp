@@ -2,7 +2,7 @@
 // which is the bound that all verification grants (docs/numerics.md).
 #include <gtest/gtest.h>
 
-#include "op_accuracy.h"
+#include "check/op_accuracy.h"
 
 namespace epifuse {
 namespace {

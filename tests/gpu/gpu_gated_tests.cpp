@@ -7,8 +7,8 @@
 
 #include "backends/bind.h"
 #include "backends/cuda/memory.h"
+#include "compile/program_state.h"
 #include "epifuse/epifuse.h"
-#include "program_state.h"
 
 namespace epifuse {
 namespace {

@@ -9,12 +9,12 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/memory.h"
 #include "base/float_types.h"
+#include "check/verify_program.h"
 #include "cli/tensors.h"
+#include "compile/program_state.h"
 #include "epifuse/epifuse.h"
 #include "ir/text.h"
-#include "program_state.h"
 #include "tests/gpu/captured_run.h"
-#include "verify_program.h"
 
 namespace epifuse {
 namespace {

@@ -7,11 +7,11 @@
 #include <random>
 
 #include "backends/cuda/device.h"
+#include "check/verify_program.h"
+#include "compile/program_state.h"
 #include "epifuse/epifuse.h"
-#include "program_state.h"
 #include "tests/gpu/captured_run.h"
 #include "tests/gpu/device_memory.h"
-#include "verify_program.h"
 
 namespace epifuse {
 namespace {

@@ -11,8 +11,8 @@
 #include "backends/cuda/context.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/memory.h"
+#include "compile/program_state.h"
 #include "epifuse/epifuse.h"
-#include "program_state.h"
 #include "tests/gpu/captured_run.h"
 #include "tests/unit/jit/environment.h"
 

@@ -12,7 +12,7 @@
 #include "codegen/problems.h"
 #include "codegen/tail.h"
 #include "epifuse/error.h"
-#include "explain.h"
+#include "explain/explain.h"
 #include "ir/graph.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"

@@ -9,7 +9,7 @@
 #include "cli/tensors.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
-#include "random_graph.h"
+#include "check/random_graph.h"
 
 namespace epifuse::cli {
 namespace {

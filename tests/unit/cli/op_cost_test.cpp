@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "check/op_accuracy.h"
 #include "jit/jit.h"
-#include "op_accuracy.h"
 
 namespace epifuse::cli {
 namespace {

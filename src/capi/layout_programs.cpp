@@ -1,0 +1,396 @@
+// Reads layouts off tensors, and keeps a program for each set of them.
+#include "capi/layout_programs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "backends/bind.h"
+#include "backends/overlaps.h"
+#include "base/strided.h"
+#include "capi/c_tensors.h"
+#include "compile/program_state.h"
+#include "epifuse/error.h"
+#include "ir/text.h"
+
+namespace epifuse {
+namespace {
+
+// A layout: row-major, which a graph need not declare, or kDeclared with two bits for each dim.
+constexpr unsigned kRowMajor = 0, kDeclared = 1U << 15;
+enum class Stride : std::uint8_t { any, zero, one };
+
+unsigned bits(Stride stride, std::size_t dim) { return static_cast<unsigned>(stride) << (2 * dim); }
+Stride stride_of(unsigned layout, std::size_t dim) {
+  return static_cast<Stride>(layout >> (2 * dim) & 3U);
+}
+
+bool is_empty(const EpifuseTensor& tensor) {
+  return std::ranges::find(sizes_of(tensor), 0) != sizes_of(tensor).end();
+}
+
+// A dim of size 1 gets the stride that it has in a dense tensor: its own says nothing.
+std::vector<std::int64_t> meaningful_strides(const EpifuseTensor& tensor) {
+  const auto sizes = sizes_of(tensor);
+  std::vector<std::int64_t> strides(sizes.size());
+  const bool empty = is_empty(tensor);
+  std::int64_t inner = 1;
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    strides[d] = empty || sizes[d] == 1 ? inner : tensor.strides[d];
+    inner = std::max(inner, sizes[d] * strides[d]);
+  }
+  return strides;
+}
+
+// The first dim with stride 1, or the rank. A dim of size 1 is taken where there is no other, so
+// that it is the same dim when the size is 1 in some calls.
+std::size_t unit_dim(const EpifuseTensor& tensor) {
+  const auto rank = static_cast<std::size_t>(tensor.rank);
+  for (const std::int64_t least_size : {2, 1}) {
+    for (std::size_t d = 0; d < rank; ++d) {
+      if (tensor.strides[d] == 1 && tensor.sizes[d] >= least_size) return d;
+    }
+  }
+  return rank;
+}
+
+// The layout of a tensor with these meaningful strides.
+unsigned layout_of(const EpifuseTensor& tensor, std::vector<std::int64_t>& strides) {
+  if (strides.empty()) return kRowMajor;
+  unsigned zeros = 0;
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    if (strides[d] == 0) zeros |= bits(Stride::zero, d);
+  }
+  if (zeros == 0 && strides.back() == 1) return kRowMajor;
+  const std::size_t unit = unit_dim(tensor);
+  if (unit == strides.size()) return kDeclared | zeros;
+  strides[unit] = 1;
+  return kDeclared | zeros | bits(Stride::one, unit);
+}
+
+TensorView view_of(const EpifuseTensor& tensor, std::vector<std::int64_t> strides,
+                   DeviceKind device) {
+  const auto sizes = sizes_of(tensor);
+  return {tensor.data,
+          static_cast<DType>(tensor.dtype),
+          {sizes.begin(), sizes.end()},
+          std::move(strides),
+          device};
+}
+
+// Symbols of sizes, and names of values for good measure.
+std::set<std::string> names_of(const ir::Graph& graph) {
+  const std::vector<std::string> symbols = ir::size_symbols(graph);
+  std::set<std::string> names(symbols.begin(), symbols.end());
+  for (const ir::Node& node : graph.nodes) names.insert(node.name);
+  return names;
+}
+
+void add_numbers(std::vector<std::int64_t>& numbers, const EpifuseTensor& tensor) {
+  numbers.push_back(reinterpret_cast<std::intptr_t>(tensor.data));
+  numbers.insert(numbers.end(), tensor.sizes, tensor.sizes + tensor.rank);
+  numbers.insert(numbers.end(), tensor.strides, tensor.strides + tensor.rank);
+}
+
+void run_bound(const RecentCall& call, Stream stream) {
+  if (call.program != nullptr) call.program->state().executable->run(call.bound, stream);
+}
+
+}  // namespace
+
+LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions options)
+    : graph_(graph.ir()), target_(std::move(target)), options_(options) {
+  for (const ir::Node& node : graph_.nodes) {
+    if (node.op == ir::Op::scalar) {
+      throw ArgumentError(fmt::format(
+          "graph '{}': expected tensors as inputs, got the scalar '{}'; declare it f32[]",
+          graph_.name, node.name));
+    }
+    if (node.op != ir::Op::input) continue;
+    if (!node.type.strides.empty()) {
+      throw ArgumentError(fmt::format(
+          "graph '{}': expected inputs without strides, which are read off the tensors, got {}: {}",
+          graph_.name, node.name, ir::print(node.type)));
+    }
+    // Symbols are read off inputs, so these go in before the first size is looked up.
+    inputs_.push_back({"input", node.name, &node.type, {}});
+  }
+  for (Declared& input : inputs_) input = declare("input", input.name, *input.type);
+  for (const ir::Output& output : graph_.outputs) {
+    outputs_.push_back(declare("output", output.name, graph_[output.value].type));
+  }
+  for (const Declared& tensor : inputs_) num_numbers_ += 1 + 2 * tensor.sizes.size();
+  for (const Declared& tensor : outputs_) num_numbers_ += 1 + 2 * tensor.sizes.size();
+}
+
+LayoutPrograms::Declared LayoutPrograms::declare(std::string_view role, std::string_view name,
+                                                 const ir::TensorType& type) const {
+  Declared declared{role, name, &type, {}};
+  for (const Dim& dim : type.shape) declared.sizes.push_back(size_of(dim));
+  return declared;
+}
+
+LayoutPrograms::Size LayoutPrograms::size_of(const Dim& dim) const {
+  if (const auto number = dim.constant()) return {.number = *number};
+  if (!dim.symbol()) {
+    for (const std::string& symbol : dim.symbols()) size_of(Dim(symbol));
+    return {.is_polynomial = true};
+  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const ir::Shape& shape = inputs_[i].type->shape;
+    const auto place = std::find(shape.begin(), shape.end(), dim);
+    if (place == shape.end()) continue;
+    return {.input = static_cast<int>(i), .dim = static_cast<int>(place - shape.begin())};
+  }
+  throw ArgumentError(
+      fmt::format("graph '{}': '{}' cannot be read off any tensor, as it stands alone in no size "
+                  "of an input",
+                  graph_.name, dim.str()));
+}
+
+std::int64_t LayoutPrograms::eval(const Declared& declared, std::size_t dim,
+                                  std::span<const EpifuseTensor> inputs) const {
+  const auto read = [&](const Size& size) {
+    return size.input < 0 ? size.number
+                          : inputs[static_cast<std::size_t>(size.input)].sizes[size.dim];
+  };
+  const Size& size = declared.sizes[dim];
+  if (!size.is_polynomial) return read(size);
+  const Dim& polynomial = declared.type->shape[dim];
+  Sizes values;
+  for (const std::string& symbol : polynomial.symbols()) {
+    values.emplace(symbol, read(size_of(Dim(symbol))));
+  }
+  return polynomial.eval(values);
+}
+
+void LayoutPrograms::check_forms(std::span<const Declared> declared,
+                                 std::span<const EpifuseTensor> tensors, Needs needs) {
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    epifuse::check_form(declared[i].role, declared[i].name, *declared[i].type, tensors[i], needs);
+  }
+}
+
+void LayoutPrograms::check_bounds(std::span<const Declared> declared,
+                                  std::span<const EpifuseTensor> tensors) {
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    epifuse::check_bounds(declared[i].role, declared[i].name, *declared[i].type, tensors[i]);
+  }
+}
+
+std::vector<EpifuseTensor> LayoutPrograms::take_tensors(std::span<const Declared> declared,
+                                                        CallNumbers& numbers) {
+  std::vector<EpifuseTensor> tensors;
+  for (const Declared& each : declared) {
+    const std::size_t rank = each.sizes.size();
+    tensors.push_back({reinterpret_cast<void*>(numbers[0]),
+                       static_cast<std::int32_t>(each.type->dtype), static_cast<std::int32_t>(rank),
+                       numbers.data() + 1, numbers.data() + 1 + rank});
+    numbers = numbers.subspan(1 + 2 * rank);
+  }
+  return tensors;
+}
+
+// Dtypes and ranks have been checked; so have the sizes of `inputs`, or they are `tensors`.
+void LayoutPrograms::check_sizes(std::span<const Declared> declared,
+                                 std::span<const EpifuseTensor> tensors,
+                                 std::span<const EpifuseTensor> inputs) const {
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    const ir::Shape& shape = declared[i].type->shape;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const std::int64_t expected = eval(declared[i], d, inputs), came = tensors[i].sizes[d];
+      if (came == expected && came >= 0) continue;
+      std::string why;
+      if (came != expected && !shape[d].constant()) {
+        why = fmt::format(", where {} is {}", shape[d].str(), expected);
+      }
+      throw ArgumentError(fmt::format("{} '{}' is declared {}: got [{}]{}", declared[i].role,
+                                      declared[i].name, ir::print(*declared[i].type),
+                                      fmt::join(sizes_of(tensors[i]), ", "), why));
+    }
+  }
+}
+
+TensorForm LayoutPrograms::output(std::span<const EpifuseTensor> inputs, int index) const {
+  if (index < 0 || index >= std::ssize(outputs_)) {
+    throw ArgumentError(fmt::format("graph '{}': expected an output below {}, got {}", graph_.name,
+                                    outputs_.size(), index));
+  }
+  check_forms(inputs_, inputs, Needs::sizes);
+  check_sizes(inputs_, inputs, inputs);
+  const Declared& declared = outputs_[static_cast<std::size_t>(index)];
+  TensorForm form{declared.type->dtype, static_cast<int>(declared.sizes.size()), {}};
+  for (std::size_t d = 0; d < declared.sizes.size(); ++d) {
+    form.sizes[d] = eval(declared, d, inputs);
+    if (form.sizes[d] >= 0) continue;
+    throw ArgumentError(fmt::format("output '{}' is declared {}: {} would be {}", declared.name,
+                                    ir::print(*declared.type), declared.type->shape[d].str(),
+                                    form.sizes[d]));
+  }
+  const std::span sizes(form.sizes.data(), declared.sizes.size());
+  if (!checked_count(sizes)) {
+    throw ArgumentError(
+        fmt::format("output '{}' is declared {}: [{}] would be more than 2^40 "
+                    "elements",
+                    declared.name, ir::print(*declared.type), fmt::join(sizes, ", ")));
+  }
+  return form;
+}
+
+LayoutPrograms::Call LayoutPrograms::call_on(std::span<const EpifuseTensor> inputs,
+                                             std::span<const EpifuseTensor> outputs) const {
+  Call call;
+  call.layouts.reserve(inputs.size());
+  call.tensors.reserve(inputs.size() + outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    std::vector<std::int64_t> strides = meaningful_strides(inputs[i]);
+    call.layouts.push_back(static_cast<Layout>(layout_of(inputs[i], strides)));
+    call.tensors.emplace_back(std::string(inputs_[i].name),
+                              view_of(inputs[i], std::move(strides), target_.kind));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    call.tensors.emplace_back(std::string(outputs_[i].name),
+                              view_of(outputs[i], meaningful_strides(outputs[i]), target_.kind));
+  }
+  return call;
+}
+
+void LayoutPrograms::run(std::span<const EpifuseTensor> inputs,
+                         std::span<const EpifuseTensor> outputs, Stream stream) const {
+  check_forms(inputs_, inputs, Needs::strides);
+  check_forms(outputs_, outputs, Needs::strides);
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(num_numbers_);
+  for (const EpifuseTensor& tensor : inputs) add_numbers(numbers, tensor);
+  for (const EpifuseTensor& tensor : outputs) add_numbers(numbers, tensor);
+  RecentCall call = recent_.find(numbers);
+  if (call.program == nullptr) call = bind(numbers, inputs, outputs);
+  run_bound(call, stream);
+}
+
+void LayoutPrograms::run(CallNumbers numbers, Stream stream) const {
+  if (numbers.size() != num_numbers_) {
+    throw ArgumentError(fmt::format("graph '{}': expected {} numbers for a call, got {}",
+                                    graph_.name, num_numbers_, numbers.size()));
+  }
+  RecentCall call = recent_.find(numbers);
+  if (call.program == nullptr) {
+    CallNumbers rest = numbers;
+    const std::vector<EpifuseTensor> inputs = take_tensors(inputs_, rest);
+    const std::vector<EpifuseTensor> outputs = take_tensors(outputs_, rest);
+    call = bind(numbers, inputs, outputs);
+  }
+  run_bound(call, stream);
+}
+
+// A program that takes an input to be row-major may see a reshape of it as a view, which padded
+// rows cannot be. One that takes its strides to be any numbers copies.
+template <typename Action>
+void LayoutPrograms::with_copies(Call& call, const Action& action) const {
+  for (;;) {
+    try {
+      return action(find_or_compile(call.layouts));
+    } catch (const backends::NeedsCopy& error) {
+      const auto input = std::ranges::find(inputs_, error.tensor, &Declared::name);
+      if (input == inputs_.end()) throw;
+      Layout& layout = call.layouts[static_cast<std::size_t>(input - inputs_.begin())];
+      if (layout != kRowMajor) throw;
+      layout = static_cast<Layout>(kDeclared | bits(Stride::one, input->sizes.size() - 1));
+    }
+  }
+}
+
+// No program where every output is empty.
+RecentCall LayoutPrograms::bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
+                                std::span<const EpifuseTensor> outputs) const {
+  check_sizes(inputs_, inputs, inputs);
+  check_sizes(outputs_, outputs, inputs);
+  check_bounds(inputs_, inputs);
+  check_bounds(outputs_, outputs);
+  if (std::ranges::all_of(outputs, is_empty)) return {};
+  Call call = call_on(inputs, outputs);
+  RecentCall recent;
+  with_copies(call, [&](const Program& program) {
+    const plan::Plan& plan = program.state().executable->plan();
+    auto bound =
+        std::make_shared<const codegen::Bound>(backends::bind(plan, call.tensors, target_.kind));
+    backends::check_overlaps(plan, *bound, backends::InPlace::allowed);
+    recent = {&program, std::move(bound)};
+  });
+  recent_.add(numbers, recent);
+  return recent;
+}
+
+void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
+  check_forms(inputs_, inputs, Needs::strides);
+  check_bounds(inputs_, inputs);
+  std::vector<TensorForm> forms;
+  std::vector<std::vector<std::int64_t>> strides;
+  for (std::size_t i = 0; i < num_outputs(); ++i) {
+    const TensorForm& form = forms.emplace_back(output(inputs, static_cast<int>(i)));
+    strides.push_back(
+        TensorView::dense_strides({form.sizes.begin(), form.sizes.begin() + form.rank}));
+  }
+  std::vector<EpifuseTensor> outputs;
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    outputs.push_back({nullptr, static_cast<std::int32_t>(forms[i].dtype), forms[i].rank,
+                       forms[i].sizes.data(), strides[i].data()});
+  }
+  if (std::ranges::all_of(outputs, is_empty)) return;
+  Call call = call_on(inputs, outputs);
+  for (Binding& tensor : call.tensors) tensor.view.data = backends::stand_in_address();
+  with_copies(call, [&](const Program& program) { program.prepare(call.tensors); });
+}
+
+const Program* LayoutPrograms::find(std::span<const Layout> layouts) const {
+  const std::shared_lock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (std::ranges::equal(entry.layouts, layouts)) return &entry.program;
+  }
+  return nullptr;
+}
+
+const Program& LayoutPrograms::find_or_compile(const std::vector<Layout>& layouts) const {
+  if (const Program* program = find(layouts)) return *program;
+  const std::scoped_lock compiling(compiling_);
+  if (const Program* program = find(layouts)) return *program;
+  Program program = compile(with_strides(layouts), target_, options_);
+  const std::unique_lock lock(mutex_);
+  entries_.push_front({layouts, std::move(program)});
+  return entries_.front().program;
+}
+
+// Strides that no program may count on are symbols of their own.
+Graph LayoutPrograms::with_strides(std::span<const Layout> layouts) const {
+  ir::Graph graph = graph_;
+  const std::set<std::string> taken = names_of(graph);
+  std::size_t input = 0;
+  for (ir::Node& node : graph.nodes) {
+    if (node.op != ir::Op::input) continue;
+    const unsigned layout = layouts[input++];
+    for (std::size_t d = 0; layout != kRowMajor && d < node.type.shape.size(); ++d) {
+      if (stride_of(layout, d) == Stride::any) {
+        std::string symbol = fmt::format("stride{}_{}", input - 1, d);
+        while (taken.contains(symbol)) symbol += '_';
+        node.type.strides.emplace_back(std::string_view(symbol));
+      } else {
+        node.type.strides.emplace_back(stride_of(layout, d) == Stride::one ? 1 : 0);
+      }
+    }
+  }
+  return Graph::parse(ir::print(graph));
+}
+
+EpifuseCounts LayoutPrograms::counts() const {
+  EpifuseCounts counts{};
+  const std::shared_lock lock(mutex_);
+  for (const Entry& entry : entries_) {
+    ++counts.programs;
+    counts.binaries += entry.program.state().executable->num_compiled();
+  }
+  return counts;
+}
+
+}  // namespace epifuse

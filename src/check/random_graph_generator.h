@@ -1,0 +1,56 @@
+// What makes random graphs: a start, then ops that type, late values more often.
+#pragma once
+
+#include <random>
+#include <span>
+
+#include "check/random_graph.h"
+
+namespace epifuse {
+
+class RandomGraphGenerator {
+ public:
+  explicit RandomGraphGenerator(std::uint64_t seed) : random_(seed) {}
+  RandomGraph make();
+
+ private:
+  static constexpr std::int64_t kMostElements = 60'000;  // of a tensor
+
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+  bool chance(std::size_t percent) { return below(100) < percent; }
+  std::int64_t one_of(std::span<const std::int64_t> list) { return list[below(list.size())]; }
+  ir::ValueId last() const { return static_cast<ir::ValueId>(graph_.nodes.size()) - 1; }
+  ir::ValueId pick();
+  ir::ValueId pick_of(DType dtype);
+
+  Dim size(const char* symbol, std::span<const std::int64_t> list);
+  void pick_sizes();
+  std::int64_t value(const Dim& dim) const { return dim.eval(sizes_); }
+  std::int64_t num_elements(const ir::Shape& shape) const;
+
+  ir::ValueId add_input(DType dtype, const ir::Shape& shape);
+  void add_vectors(const ir::Shape& space);
+  bool try_append(ir::Node node);
+  ir::ValueId add_product();
+  ir::ValueId add_grouped();
+  void add_gate(ir::ValueId gate);
+  void add_chain(ir::ValueId value);
+  void add_op();
+  void add_elementwise();
+  void add_cast();
+  void add_reduction();
+  void add_view();
+  void add_slice(ir::ValueId operand);
+  void add_join();
+  void add_matmul();
+  void add_lookup();
+  void add_outputs();
+
+  std::mt19937_64 random_;
+  ir::Graph graph_{"random", {}, {}};
+  Sizes sizes_;
+  Dim m_, n_, k_, b_;
+  DType dtype_ = DType::bf16;
+};
+
+}  // namespace epifuse

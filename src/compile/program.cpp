@@ -1,0 +1,155 @@
+// Running a compiled graph and asking what it became.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "backends/overlaps.h"
+#include "backends/problems.h"
+#include "base/hash.h"
+#include "base/strided.h"
+#include "compile/program_state.h"
+#include "epifuse/error.h"
+#include "explain/explain.h"
+
+namespace epifuse {
+namespace {
+
+std::uint64_t hash_of(std::span<const Binding> tensors) {
+  std::uint64_t hash = 0;
+  for (const Binding& tensor : tensors) {
+    hash = hash_next(hash, reinterpret_cast<std::uintptr_t>(tensor.view.data));
+    hash = hash_next(hash, std::bit_cast<std::uint64_t>(tensor.scalar));
+    for (const std::vector<std::int64_t>* numbers : {&tensor.view.shape, &tensor.view.strides}) {
+      for (const std::int64_t number : *numbers) {
+        hash = hash_next(hash, static_cast<std::uint64_t>(number));
+      }
+    }
+  }
+  return hash;
+}
+
+bool same(const Binding& a, const Binding& b) {
+  return a.view.data == b.view.data && a.view.shape == b.view.shape &&
+         a.view.strides == b.view.strides && a.view.dtype == b.view.dtype &&
+         a.view.device == b.view.device &&
+         std::bit_cast<std::uint64_t>(a.scalar) == std::bit_cast<std::uint64_t>(b.scalar) &&
+         a.name == b.name;
+}
+
+// The plan as it would run on dense tensors of these sizes; symbols without one are 4096, as in
+// explain_text. Empty when the sizes fit no tensors, or what they need cannot be compiled here.
+backends::RunPlan run_plan_at(const Program::State& state, Sizes sizes) {
+  try {
+    const plan::Plan& plan = state.executable->plan();
+    return state.executable->plan_for(
+        backends::bind_stand_ins(plan, std::move(sizes), state.target.kind));
+  } catch (const ArgumentError&) {
+  } catch (const UnavailableError&) {
+  }
+  return {};
+}
+
+// "the product h" of a step that is one.
+std::string product_name(const plan::Plan& plan, std::size_t step) {
+  const auto* gemm = std::get_if<plan::FusedGemm>(&plan.steps[step]);
+  if (gemm == nullptr) return fmt::format("step {}", step + 1);
+  return fmt::format("the product {}", plan.graph[gemm->gemm.matmul].name);
+}
+
+}  // namespace
+
+std::shared_ptr<const codegen::Bound> RecentBindings::find_or_bind(const plan::Plan& plan,
+                                                                   std::span<const Binding> tensors,
+                                                                   DeviceKind device) {
+  const std::uint64_t hash = hash_of(tensors);
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = entries_.find(hash);
+    if (found != entries_.end() && std::ranges::equal(found->second.tensors, tensors, same)) {
+      return found->second.bound;
+    }
+  }
+  auto bound = std::make_shared<const codegen::Bound>(backends::bind(plan, tensors, device));
+  backends::check_overlaps(plan, *bound, backends::InPlace::allowed);
+  const std::scoped_lock lock(mutex_);
+  if (entries_.size() >= backends::kMostRecentCalls) entries_.clear();
+  entries_.insert_or_assign(hash, Entry{{tensors.begin(), tensors.end()}, bound});
+  return bound;
+}
+
+void Program::run(std::span<const Binding> tensors, Stream stream) const {
+  const auto bound =
+      state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);
+  state_->executable->run(bound, stream);
+}
+
+void Program::prepare(std::span<const Binding> tensors) const {
+  state_->executable->plan_for(
+      backends::bind(state_->executable->plan(), tensors, state_->target.kind));
+}
+
+void Program::run_problems(const Problems& problems, Stream stream) const {
+  const backends::Executable& executable = *state_->executable;
+  executable.run_problems(backends::match_problems(executable.plan(), problems), stream);
+}
+
+std::string Program::explain_problems() const { return state_->executable->explain_problems(); }
+
+std::vector<std::string> Program::tune(std::span<const Binding> tensors) const {
+  const auto bound =
+      state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);
+  return state_->executable->tune(*bound);
+}
+
+std::string Program::explain(const Sizes& sizes, std::string_view machine) const {
+  for (const auto& [symbol, size] : sizes) check_size(symbol, size);
+  std::string text = explain_text(state_->executable->plan(), state_->executable->report(),
+                                  state_->target, sizes, machine);
+  const backends::RunPlan run = run_plan_at(*state_, sizes);
+  for (const plan::WhyNot& why : run.splits) {
+    text += fmt::format("At these sizes a fused step runs as product and tail: {} ({})\n",
+                        why.sentence, why.code);
+  }
+  for (std::size_t i = 0; i < run.how.size(); ++i) {
+    if (run.grounds[i].empty()) continue;
+    text += fmt::format("At these sizes {} runs by {}: {}.\n", product_name(run.plan, i),
+                        run.how[i], run.grounds[i]);
+  }
+  return text;
+}
+
+std::string Program::explain_json(const Sizes& sizes, std::string_view machine) const {
+  for (const auto& [symbol, size] : sizes) check_size(symbol, size);
+  nlohmann::ordered_json all = nlohmann::ordered_json::parse(epifuse::explain_json(
+      state_->executable->plan(), state_->executable->report(), state_->target, sizes, machine));
+  const backends::RunPlan run = run_plan_at(*state_, sizes);
+  all["splits"] = nlohmann::ordered_json::array();
+  for (const plan::WhyNot& why : run.splits) {
+    all["splits"].push_back({{"code", why.code}, {"sentence", why.sentence}});
+  }
+  all["runs"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < run.how.size(); ++i) {
+    all["runs"].push_back({{"how", run.how[i]}, {"grounds", run.grounds[i]}});
+  }
+  return all.dump(2);
+}
+
+std::vector<std::pair<std::string, std::string>> Program::sources() const {
+  return state_->executable->sources();
+}
+
+std::vector<std::pair<std::string, std::string>> Program::problem_sources() const {
+  return state_->executable->problem_sources();
+}
+
+int Program::num_kernels() const {
+  const plan::Plan& plan = state_->executable->plan();
+  const bool is_cuda = target().kind == DeviceKind::cuda;
+  return is_cuda ? plan::num_kernels(plan) : static_cast<int>(plan.steps.size());
+}
+
+const Target& Program::target() const { return state_->target; }
+
+}  // namespace epifuse

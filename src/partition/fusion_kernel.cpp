@@ -1,0 +1,198 @@
+// A kernel's own graph, cut out of a host's.
+#include "partition/fusion_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "epifuse/error.h"
+#include "ir/views.h"
+#include "plan/facts.h"
+
+namespace epifuse {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+// Every size that is not known now becomes a symbol of its own: kernels are told apart by what they
+// do, not by how the host calls its sizes.
+class Renamer {
+ public:
+  Dim operator()(const Dim& dim) {
+    if (dim.constant()) return dim;
+    const auto [entry, is_new] = symbols_.try_emplace(dim.str(), "");
+    if (is_new) entry->second = fmt::format("d{}", symbols_.size() - 1);
+    return Dim(entry->second);
+  }
+  ir::Shape operator()(const ir::Shape& shape) {
+    ir::Shape renamed;
+    for (const Dim& dim : shape) renamed.push_back((*this)(dim));
+    return renamed;
+  }
+  std::size_t num_symbols() const { return symbols_.size(); }
+
+ private:
+  std::map<std::string, std::string> symbols_;
+};
+
+class Cutter {
+ public:
+  Cutter(const HostPlan& host, const std::vector<ValueId>& values, const HostValues& host_values)
+      : host_(host),
+        from_(host.plan().graph),
+        values_(values),
+        inside_(values.begin(), values.end()),
+        host_values_(host_values) {
+    kernel_.graph.name = "kernel";
+  }
+
+  CutResult run() {
+    for (const ValueId id : values_) {
+      for (const ValueId arg : from_[id].args) find_inputs(arg);
+    }
+    for (const ValueId id : inputs_) add_input(id);
+    if (!knows_inputs_) {
+      return {{},
+              plan::WhyNot{"needs_copy", "An operand needs a copy, which is no part of a kernel."}};
+    }
+    const std::size_t num_symbols = rename_.num_symbols();
+    for (const ValueId id : values_) {
+      for (const ValueId arg : from_[id].args) add_view(arg);
+      add(id);
+    }
+    for (const ValueId id : values_) {
+      if (host_.is_read_outside(id, inside_)) add_output(id);
+    }
+    if (rename_.num_symbols() != num_symbols) {
+      return {{},
+              plan::WhyNot{"size_not_known",
+                           "A size inside of the kernel is not the size of any of its inputs."}};
+    }
+    return {std::move(kernel_), std::nullopt};
+  }
+
+ private:
+  // Whether `id` is computed inside, or a view of what is.
+  bool is_inside(ValueId id) const { return inside_.contains(ir::storage(from_, id)); }
+
+  // What the host hands over for `id`: copies that plans make are the kernel's business.
+  ValueId handed(ValueId id) const {
+    const Node* node = &from_[id];
+    while (node->op == Op::cast && !host_values_.contains(node->name)) {
+      id = node->args[0];
+      node = &from_[id];
+    }
+    return id;
+  }
+
+  // A view that is part of the kernel: a slice that the host has not, or rows that are looked up.
+  bool is_own_view(ValueId id) const {
+    if (ir::is_lookup(from_[id].op)) return true;
+    return from_[id].op == Op::slice && !host_values_.contains(from_[id].name);
+  }
+
+  void find_inputs(ValueId arg) {
+    if (is_inside(arg) || from_[arg].op == Op::constant) return;
+    if (is_own_view(arg)) {
+      for (const ValueId operand : from_[arg].args) find_inputs(operand);
+      return;
+    }
+    const ValueId id = handed(arg);
+    if (is_own_view(id)) return find_inputs(id);
+    if (std::find(inputs_.begin(), inputs_.end(), id) == inputs_.end()) inputs_.push_back(id);
+  }
+
+  void add_input(ValueId id) {
+    FusionTensor tensor{from_[id].name, std::nullopt};
+    ValueId named = id;
+    while (!host_values_.contains(from_[named].name) && from_[named].op == Op::reshape) {
+      named = from_[named].args[0];
+    }
+    const auto known = host_values_.find(from_[named].name);
+    if (known == host_values_.end()) {
+      knows_inputs_ = false;
+      return;
+    }
+    tensor.value = known->first;
+    if (known->second != from_[id].type.shape) tensor.shape = from_[id].type.shape;
+    kernel_.inputs.push_back(std::move(tensor));
+    Node node;
+    node.name = from_[id].name;
+    node.type = {from_[id].type.dtype, rename_(from_[id].type.shape),
+                 rename_(from_[id].type.strides)};
+    new_id_[id] = ir::append(kernel_.graph, std::move(node));
+  }
+
+  void add_view(ValueId id) {
+    if (inside_.contains(id)) return;
+    if (from_[id].op == Op::constant) {
+      if (!new_id_.contains(id)) add(id);
+    } else if (!is_inside(id) && is_own_view(handed(id)) && handed(id) != id) {
+      add_view(handed(id));
+    } else if (is_inside(id) || is_own_view(id)) {
+      if (new_id_.contains(id)) return;
+      for (const ValueId arg : from_[id].args) add_view(arg);
+      add(id);
+    }
+  }
+
+  void add(ValueId id) {
+    Node node = from_[id];
+    for (ValueId& arg : node.args) {
+      arg = new_id_.at(is_inside(arg) || is_own_view(arg) ? arg : handed(arg));
+    }
+    node.type.shape = rename_(node.type.shape);
+    for (ir::SliceRange& range : node.ranges) {
+      range.start = rename_(range.start);
+      range.stop = rename_(range.stop);
+    }
+    new_id_[id] = ir::append(kernel_.graph, std::move(node));
+  }
+
+  void add_output(ValueId id) {
+    const std::string name = fmt::format("y{}", kernel_.outputs.size());
+    kernel_.graph.outputs.push_back({name, new_id_.at(id)});
+    kernel_.outputs.push_back({from_[id].name, from_[id].type.shape});
+  }
+
+  const HostPlan& host_;
+  const Graph& from_;
+  const std::vector<ValueId>& values_;
+  const std::set<ValueId> inside_;
+  const HostValues& host_values_;
+  CutKernel kernel_;
+  std::vector<ValueId> inputs_;
+  std::map<ValueId, ValueId> new_id_;
+  Renamer rename_;
+  bool knows_inputs_ = true;
+};
+
+}  // namespace
+
+ir::Graph without_names(ir::Graph graph) {
+  std::map<char, int> counts;
+  for (Node& node : graph.nodes) {
+    const char letter = node.op == Op::input         ? 'x'
+                        : node.op == Op::constant    ? 'c'
+                        : plan::is_computed(node.op) ? 't'
+                                                     : 'v';
+    node.name = fmt::format("{}{}", letter, counts[letter]++);
+    node.type.strides.clear();
+  }
+  return graph;
+}
+
+CutResult cut_kernel(const HostPlan& host, const std::vector<ValueId>& values,
+                     const HostValues& host_values) {
+  try {
+    return Cutter(host, values, host_values).run();
+  } catch (const GraphError& error) {  // sizes that only the host knows to be equal
+    return {{}, plan::WhyNot{"size_not_known", error.what()}};
+  }
+}
+
+}  // namespace epifuse

@@ -1,0 +1,240 @@
+// Cuts a host's graph where the host computes something in between.
+#include "partition/fusion_levels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "epifuse/error.h"
+#include "ir/views.h"
+#include "passes/pipeline.h"
+#include "plan/facts.h"
+
+namespace epifuse {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+using plan::index;
+
+constexpr int kOpen = -1, kUnknown = -2;  // being looked at; not yet
+
+// Those that the host makes inputs of.
+std::set<std::string_view> values_waited_for(const FusionRequest& request) {
+  std::set<std::string_view> values;
+  for (const auto& entry : request.after) values.insert(entry.second.begin(), entry.second.end());
+  return values;
+}
+
+// How many turns of the host come before each value.
+class Levels {
+ public:
+  Levels(const Graph& graph, const FusionRequest& request)
+      : graph_(graph), needs_(graph.nodes.size()), levels_(graph.nodes.size(), kUnknown) {
+    std::unordered_map<std::string, ValueId> ids;
+    for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
+      ids.emplace(graph.nodes[id].name, static_cast<ValueId>(id));
+    }
+    for (const auto& [input, values] : request.after) {
+      for (const std::string& value : values) {
+        needs_[index(ids.at(input))].push_back(ids.at(value));
+      }
+    }
+    for (std::size_t id = 0; id < graph.nodes.size(); ++id) find(static_cast<ValueId>(id));
+    for (const std::vector<std::string>& part : request.whole) raise(part, ids);
+    wait_for_readers(request);
+    for (const std::vector<std::string>& part : request.whole) raise(part, ids);
+  }
+  int operator[](ValueId id) const { return levels_[index(id)]; }
+  int highest() const { return *std::max_element(levels_.begin(), levels_.end()); }
+
+ private:
+  const std::vector<ValueId>& needs(ValueId id) const {
+    return graph_[id].op == Op::input ? needs_[index(id)] : graph_[id].args;
+  }
+
+  // Depth first, without recursion: graphs of whole models are deep.
+  void find(ValueId start) {
+    std::vector<ValueId> open;
+    if (levels_[index(start)] == kUnknown) open.push_back(start);
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      levels_[index(id)] = kOpen;
+      const ValueId next = first_unknown(id);
+      if (next >= 0) {
+        open.push_back(next);
+        continue;
+      }
+      levels_[index(id)] = level_of(id);
+      open.pop_back();
+    }
+  }
+
+  ValueId first_unknown(ValueId id) const {
+    for (const ValueId arg : needs(id)) {
+      if (levels_[index(arg)] == kOpen) {
+        throw ArgumentError(
+            fmt::format("after: expected values that do not wait for each other, got '{}', which "
+                        "waits for itself",
+                        graph_[arg].name));
+      }
+      if (levels_[index(arg)] == kUnknown) return arg;
+    }
+    return -1;
+  }
+
+  int level_of(ValueId id) const {
+    int level = 0;
+    for (const ValueId arg : needs(id)) {
+      level = std::max(level, levels_[index(arg)] + (graph_[id].op == Op::input ? 1 : 0));
+    }
+    return level;
+  }
+
+  // The parts of one op belong to the level of its result, which needs all of them.
+  void raise(const std::vector<std::string>& parts,
+             const std::unordered_map<std::string, ValueId>& ids) {
+    int level = 0;
+    for (const std::string& part : parts) level = std::max(level, levels_[index(ids.at(part))]);
+    for (const std::string& part : parts) levels_[index(ids.at(part))] = level;
+  }
+
+  // A product, and work on it that one value after the other alone reads, can wait until the level
+  // of the value that reads the last one, and be computed with it.
+  void wait_for_readers(const FusionRequest& request) {
+    const std::vector<std::vector<ValueId>> users = ir::users(graph_);
+    std::set<std::string_view> known_before = values_waited_for(request);  // and what it takes
+    for (const ir::Output& output : graph_.outputs) {
+      known_before.insert(graph_[output.value].name);
+    }
+    const auto only_reader = [&](ValueId id) {
+      const bool is_free = users[index(id)].size() == 1 && !known_before.contains(graph_[id].name);
+      return is_free ? users[index(id)].front() : -1;
+    };
+    for (ValueId product = 0; product < static_cast<ValueId>(graph_.nodes.size()); ++product) {
+      if (!ir::is_matmul(graph_[product].op)) continue;
+      std::vector<ValueId> chain{product};
+      ValueId reader = only_reader(product);
+      while (reader >= 0 && levels_[index(reader)] == levels_[index(product)] &&
+             (ir::is_elementwise(graph_[reader].op) || ir::is_view(graph_[reader].op))) {
+        chain.push_back(reader);
+        reader = only_reader(reader);
+      }
+      if (reader < 0) continue;
+      for (const ValueId id : chain) levels_[index(id)] = levels_[index(reader)];
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<ValueId>> needs_;  // of inputs that the host computes
+  std::vector<int> levels_;
+};
+
+// The values that one level hands to others or to the host.
+std::set<ValueId> handed_on(const Graph& graph, const Levels& levels,
+                            const FusionRequest& request) {
+  std::set<ValueId> values;
+  const auto add = [&](ValueId id) {
+    const ValueId origin = ir::storage(graph, id);
+    if (!is_source(graph[origin].op)) values.insert(origin);
+  };
+  const std::set<std::string_view> waited_for = values_waited_for(request);
+  for (const ir::Output& output : graph.outputs) add(output.value);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    if (waited_for.contains(graph[id].name)) add(id);
+    for (const ValueId arg : graph[id].args) {
+      if (levels[arg] < levels[id]) add(arg);
+    }
+  }
+  return values;
+}
+
+// One level as a graph of its own.
+class LevelGraph {
+ public:
+  LevelGraph(const Graph& from, const Levels& levels, int level)
+      : from_(from), levels_(levels), level_(level), to_{from.name, {}, {}} {}
+
+  Graph take(const std::set<ValueId>& results) {
+    for (std::size_t i = 0; i < from_.nodes.size(); ++i) {  // inputs come first
+      const auto id = static_cast<ValueId>(i);
+      if (!is_here(id)) continue;
+      for (const ValueId arg : from_[id].args) {
+        if (!is_here(arg) && from_[arg].op != Op::constant) add_input(arg);
+      }
+    }
+    for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
+      if (is_here(static_cast<ValueId>(i))) add(static_cast<ValueId>(i));
+    }
+    for (const ValueId id : results) {
+      if (levels_[id] == level_) to_.outputs.push_back({from_[id].name, new_id_.at(id)});
+    }
+    return std::move(to_);
+  }
+
+ private:
+  bool is_here(ValueId id) const { return levels_[id] == level_ && !is_source(from_[id].op); }
+
+  void add_input(ValueId id) {
+    if (new_id_.contains(id)) return;
+    Node node;
+    node.op = from_[id].op == Op::scalar ? Op::scalar : Op::input;
+    node.name = from_[id].name;
+    node.type = {from_[id].type.dtype, from_[id].type.shape, from_[id].type.strides};
+    push(id, std::move(node));
+  }
+
+  void add(ValueId id) {
+    Node node = from_[id];
+    for (ValueId& arg : node.args) {
+      if (from_[arg].op == Op::constant && !new_id_.contains(arg)) push(arg, from_[arg]);
+      arg = new_id_.at(arg);
+    }
+    push(id, std::move(node));
+  }
+
+  void push(ValueId id, Node node) {
+    new_id_.emplace(id, static_cast<ValueId>(to_.nodes.size()));
+    to_.nodes.push_back(std::move(node));
+  }
+
+  const Graph& from_;
+  const Levels& levels_;
+  const int level_;
+  Graph to_;
+  std::map<ValueId, ValueId> new_id_;
+};
+
+// Results as the work on them has them, without the reshapes that sinking put behind.
+Graph with_inner_results(Graph graph) {
+  for (ir::Output& output : graph.outputs) {
+    while (graph[output.value].op == Op::reshape && graph[output.value].name != output.name) {
+      output.value = graph[output.value].args[0];
+    }
+  }
+  return passes::dead_code(graph);
+}
+
+}  // namespace
+
+std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request) {
+  const Levels levels(graph, request);
+  const std::set<ValueId> results = handed_on(graph, levels, request);
+  std::vector<FusionLevel> all;
+  for (int level = 0; !graph.nodes.empty() && level <= levels.highest(); ++level) {
+    ir::Graph one = LevelGraph(graph, levels, level).take(results);
+    if (one.outputs.empty()) continue;
+    passes::PushedSlices pushed = passes::push_slices_by_name(passes::sink_reshapes(one));
+    if (!pushed.whole_of.empty()) pushed.graph = passes::common_subexpressions(pushed.graph);
+    all.push_back({with_inner_results(pushed.graph), std::move(pushed.whole_of)});
+  }
+  return all;
+}
+
+}  // namespace epifuse

@@ -1,0 +1,139 @@
+// Which values of a planned step pay to be in its kernel, when a host can compute the others.
+#include "partition/fusion_region.h"
+
+#include <algorithm>
+
+#include "plan/facts.h"
+
+namespace epifuse {
+
+using ir::ValueId;
+using plan::index;
+
+HostPlan::HostPlan(const plan::Plan& plan, const FusionRequest& request)
+    : plan_(plan),
+      is_result_(plan.graph.nodes.size()),
+      in_memory_(plan.graph.nodes.size()),
+      in_product_(plan.graph.nodes.size()) {
+  const plan::Facts facts(plan.graph);
+  dependents_ = facts.dependents;
+  is_result_ = facts.is_output;
+  std::unordered_map<std::string_view, ValueId> ids;
+  for (std::size_t i = 0; i < plan.graph.nodes.size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    ids.emplace(plan.graph[id].name, id);
+    in_memory_[i] = request.in_memory.contains(plan.graph[id].name);
+  }
+  for (const plan::Step& step : plan.steps) {
+    if (!std::holds_alternative<plan::FusedGemm>(step)) continue;
+    for (const ValueId id : plan::computed_values(plan, step)) in_product_[index(id)] = true;
+  }
+  for (const std::vector<std::string>& names : request.whole) {
+    std::vector<ValueId> members;
+    for (const std::string& name : names) {
+      const auto found = ids.find(name);
+      const bool is_view = found != ids.end() && ir::is_view(plan.graph[found->second].op);
+      if (found != ids.end() && !is_view) members.push_back(found->second);
+    }
+    for (const ValueId id : members) unit_of_[id] = units_.size();
+    if (!members.empty()) units_.push_back(std::move(members));
+  }
+}
+
+std::vector<ValueId> HostPlan::unit(ValueId value) const {
+  const auto found = unit_of_.find(value);
+  return found == unit_of_.end() ? std::vector<ValueId>{value} : units_[found->second];
+}
+
+// Without these values, what depends on them, and the other parts of their ops.
+HostPlan::Values HostPlan::without(const Values& values,
+                                   const std::vector<ValueId>& dropped) const {
+  Values rest = values;
+  std::vector<ValueId> open = dropped;
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (rest.erase(id) == 0) continue;
+    for (const ValueId part : unit(id)) open.push_back(part);
+    for (const ValueId dependent : dependents_[index(id)]) open.push_back(dependent);
+  }
+  return rest;
+}
+
+HostPlan::Values HostPlan::without_parts(Values values) const {
+  std::vector<ValueId> parts;
+  for (const ValueId id : values) {
+    const std::vector<ValueId> all = unit(id);
+    const auto outside = [&](ValueId other) { return !values.contains(other); };
+    if (std::any_of(all.begin(), all.end(), outside)) parts.push_back(id);
+  }
+  return without(values, parts);
+}
+
+bool HostPlan::is_read_outside(ValueId value, const Values& inside) const {
+  const std::vector<ValueId>& readers = dependents_[index(value)];
+  return is_result_[index(value)] ||
+         std::any_of(readers.begin(), readers.end(),
+                     [&](ValueId reader) { return !inside.contains(reader); });
+}
+
+double HostPlan::bytes(ValueId value, const ir::Shape& tile) const {
+  constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
+  const ir::Node& node = plan_.graph[value];
+  const ir::TensorType& type = node.type;
+  const auto element = static_cast<double>(size_bytes(type.dtype));
+  if (type.shape == tile || node.op == ir::Op::put_rows) return element;
+  const bool has_both = type.shape.size() == tile.size() && type.shape.back() == tile.back() * 2;
+  return has_both ? 2 * element : kReduction;
+}
+
+// Bytes an element: what the kernel stores, what the host reads of that to compute the others of
+// `all`, and what it stores of those. Elementwise work of the host is taken to be fused.
+double HostPlan::traffic(const Values& all, const Values& inside, const ir::Shape& tile) const {
+  double sum = 0;
+  for (const ValueId id : all) {
+    const std::vector<ValueId>& readers = dependents_[index(id)];
+    const auto is_product = [&](ValueId reader) {
+      return static_cast<bool>(in_product_[index(reader)]) && !all.contains(reader);
+    };
+    const auto is_host = [&](ValueId reader) {
+      return !inside.contains(reader) && !is_product(reader);
+    };
+    const bool result = is_result_[index(id)], memory = in_memory_[index(id)];
+    const bool host_reads =
+        (result && !memory) || std::any_of(readers.begin(), readers.end(), is_host);
+    const bool needed = memory || std::any_of(readers.begin(), readers.end(), is_product);
+    if (!inside.contains(id)) {
+      sum += needed ? bytes(id, tile) : 0;
+    } else if (is_read_outside(id, inside)) {
+      sum += bytes(id, tile) * (host_reads ? 2 : 1);
+    }
+  }
+  return sum;
+}
+
+std::vector<ValueId> HostPlan::worth_computing(const plan::FusedGemm& step) const {
+  const std::vector<ValueId> computed = plan::computed_values(plan_, step);
+  const Values all(computed.begin(), computed.end());
+  const ir::Shape tile = space(plan_.graph, step.gemm);
+  Values best = without_parts(all);
+  for (bool improved = true; improved;) {
+    improved = false;
+    const Values now = best;
+    double least = traffic(all, now, tile);
+    for (const ValueId id : now) {
+      Values fewer = without(now, {id});
+      if (!fewer.contains(step.gemm.matmul)) continue;
+      const double bytes = traffic(all, fewer, tile);
+      const bool is_larger = bytes == least && improved && fewer.size() > best.size();
+      if (bytes >= least && !is_larger) continue;
+      least = bytes;
+      best = std::move(fewer);
+      improved = true;
+    }
+  }
+  if (!best.contains(step.gemm.matmul)) return {};
+  return {best.begin(), best.end()};
+}
+
+}  // namespace epifuse

@@ -1,0 +1,230 @@
+// Finds the kernels of a larger program: levels -> plan -> what pays -> a graph for each kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backends/target.h"
+#include "base/strided.h"
+#include "codegen/family.h"
+#include "codegen/problem_views.h"
+#include "epifuse/error.h"
+#include "epifuse/fusion.h"
+#include "ir/text.h"
+#include "ir/views.h"
+#include "partition/fusion_kernel.h"
+#include "partition/fusion_levels.h"
+#include "partition/fusion_region.h"
+#include "passes/pipeline.h"
+#include "tune/host_gemm.h"
+#include "tune/shortlist.h"
+
+namespace epifuse {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+using ir::ValueId;
+using Ids = std::map<std::string_view, ValueId>;
+
+void check_likely_sizes(const FusionRequest& request, const ir::Graph& graph) {
+  if (request.likely_sizes.empty()) return;
+  const std::vector<std::string> symbols = codegen::problem_symbols(graph);
+  for (const auto& [symbol, size] : request.likely_sizes) {
+    if (!std::ranges::binary_search(symbols, symbol)) {
+      throw ArgumentError(
+          fmt::format("likely_sizes: expected size symbols of the graph, got '{}'", symbol));
+    }
+    check_size(symbol, size);
+  }
+}
+
+void check_names(const FusionRequest& request, const HostValues& names) {
+  const auto check = [&](std::string_view what, const std::string& name) {
+    if (names.contains(name)) return;
+    throw ArgumentError(fmt::format("{}: expected values of the graph, got '{}'", what, name));
+  };
+  for (const auto& values : request.whole) {
+    for (const std::string& value : values) check("whole", value);
+  }
+  for (const auto& [input, values] : request.after) {
+    check("after", input);
+    for (const std::string& value : values) check("after", value);
+  }
+  for (const std::string& value : request.in_memory) check("in_memory", value);
+}
+
+// What kernels read of other levels must be in memory, whoever computes it.
+void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const Ids& ids,
+                          Names& in_memory) {
+  const auto add = [&](ValueId value) {
+    const auto found = ids.find(plan.graph[ir::storage(plan.graph, value)].name);
+    if (found != ids.end()) in_memory.insert(graph[ir::storage(graph, found->second)].name);
+  };
+  for (const plan::Step& step : plan.steps) {
+    const auto* gemm = std::get_if<plan::FusedGemm>(&step);
+    if (gemm == nullptr) continue;
+    for (const ValueId operand : gemm->gemm.operands()) add(operand);
+    for (const plan::Load& load : gemm->epilogue.loads) add(load.value);
+  }
+}
+
+class Finder {
+ public:
+  Finder(const targets::TargetInfo& target, const CompileOptions& options,
+         const FusionRequest& request, const HostValues& names)
+      : target_(target), options_(options), request_(request), names_(names) {}
+
+  void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of) {
+    const HostPlan host(plan, request_);
+    whole_of_ = &whole_of;
+    for (const plan::LeftOut& value : plan.left_out) {
+      leave_out(plan.graph[value.value].name, value.why);
+    }
+    for (const plan::Step& step : plan.steps) {
+      if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(host, *gemm);
+    }
+  }
+  Fusions take() { return std::move(found_); }
+
+ private:
+  void add_step(const HostPlan& host, const plan::FusedGemm& step) {
+    const ir::Graph& graph = host.plan().graph;
+    const std::vector<ValueId> values = host.worth_computing(step);
+    const auto computed = plan::computed_values(host.plan(), step);
+    for (const ValueId id : computed) {
+      if (values.empty() || std::find(values.begin(), values.end(), id) != values.end()) continue;
+      leave_out(graph[id].name, {"stores_more", fmt::format("With {} the kernel and the rest would "
+                                                            "move more bytes than without it.",
+                                                            graph[id].name)});
+    }
+    const auto no = values.empty() ? nothing_to_fuse(graph[step.gemm.matmul].name)
+                                   : add_kernel(host, values, step.gemm);
+    if (!no) return;
+    for (const ValueId id : values.empty() ? computed : values) leave_out(graph[id].name, *no);
+  }
+
+  std::optional<plan::WhyNot> add_kernel(const HostPlan& host, const std::vector<ValueId>& values,
+                                         const plan::GemmDesc& gemm) {
+    const std::string& product = host.plan().graph[gemm.matmul].name;
+    CutResult cut = cut_kernel(host, values, names_);
+    if (cut.why_not) return cut.why_not;
+    const plan::Plan plan =
+        plan::make_plan(passes::run_all(cut.kernel.graph, options_.numerics), options_);
+    const auto* step =
+        plan.steps.size() == 1 ? std::get_if<plan::FusedGemm>(&plan.steps[0]) : nullptr;
+    if (step == nullptr) {
+      return plan::WhyNot{"not_one_kernel", fmt::format("The work on {} takes more than a kernel: "
+                                                        "an operand or a result needs a copy.",
+                                                        product)};
+    }
+    if (plan::is_bare(*step)) return nothing_to_fuse(product);
+    if (auto no = why_not_fused(plan, *step)) return no;
+    if (auto no = why_slower(*step, gemm)) return no;
+    FusedKernel kernel{.name = "matmul_" + plan::identifier(step->epilogue),
+                       .epilogue = plan::label(step->epilogue),
+                       .graph = Graph::parse(ir::print(without_names(cut.kernel.graph))),
+                       .inputs = std::move(cut.kernel.inputs),
+                       .outputs = std::move(cut.kernel.outputs),
+                       .values = {}};
+    kernel.values = host_names(host.plan().graph, values);
+    found_.kernels.push_back(std::move(kernel));
+    return std::nullopt;
+  }
+
+  // The host's values among these, each once: halves of one are the whole of it.
+  std::vector<std::string> host_names(const ir::Graph& graph,
+                                      const std::vector<ValueId>& values) const {
+    std::vector<std::string> found;
+    for (const ValueId id : values) {
+      const auto whole = whole_of_->find(graph[id].name);
+      const std::string& name = whole == whole_of_->end() ? graph[id].name : whole->second;
+      const bool is_new = std::find(found.begin(), found.end(), name) == found.end();
+      if (is_new && names_.contains(name)) found.push_back(name);
+    }
+    return found;
+  }
+
+  static plan::WhyNot nothing_to_fuse(const std::string& product) {
+    return {"nothing_to_fuse",
+            fmt::format("There is no work on {} that pays to be done with it.", product)};
+  }
+
+  // What the host runs faster itself, by measurements of PyTorch on CPUs. `gemm`: in its sizes.
+  std::optional<plan::WhyNot> why_slower(const plan::FusedGemm& step,
+                                         const plan::GemmDesc& gemm) const {
+    if (target_.kind != DeviceKind::cpu || !request_.only_faster) return std::nullopt;
+    if (gemm.is_grouped()) return std::nullopt;  // what hosts do is slower at all sizes measured
+    const auto sizes = likely_sizes(gemm);
+    const auto ratio = sizes ? tune::host_ratio(step, *sizes) : std::nullopt;
+    if (!ratio || !tune::is_host_faster(*ratio)) return std::nullopt;
+    return plan::WhyNot{"host_is_faster",
+                        fmt::format("At {}x{}x{} a kernel takes about {:.2f} times as long as the "
+                                    "product and a loop behind it.",
+                                    sizes->m, sizes->n, sizes->k, *ratio)};
+  }
+
+  // Empty where a symbol is not known.
+  std::optional<codegen::GemmSizes> likely_sizes(const plan::GemmDesc& gemm) const {
+    std::vector<Dim> dims = gemm.batch;
+    dims.insert(dims.end(), {gemm.m, gemm.n, gemm.k});
+    for (const Dim& dim : dims) {
+      for (const std::string& symbol : dim.symbols()) {
+        if (!request_.likely_sizes.contains(symbol)) return std::nullopt;
+      }
+    }
+    return tune::gemm_sizes(gemm, request_.likely_sizes);
+  }
+
+  // On GPUs a step that no family takes would run as product and tail, which the host can do too.
+  std::optional<plan::WhyNot> why_not_fused(const plan::Plan& plan,
+                                            const plan::FusedGemm& step) const {
+    if (target_.kind == DeviceKind::cpu) return std::nullopt;
+    std::optional<plan::WhyNot> first;
+    for (const codegen::KernelFamily& family : codegen::all_families()) {
+      auto no = family.why_not(plan, step, target_);
+      if (!no) return std::nullopt;
+      if (!first) first = std::move(no);
+    }
+    return first.value_or(plan::WhyNot{"no_family", "There is no kernel family for the target."});
+  }
+
+  // What does not depend on a product, and what plans add, is no news to the host.
+  void leave_out(const std::string& value, const plan::WhyNot& why) {
+    if (why.code == "no_matmul" || !names_.contains(value)) return;
+    found_.left_out.push_back({value, why.code, why.sentence});
+  }
+
+  const targets::TargetInfo& target_;
+  const CompileOptions& options_;
+  const FusionRequest& request_;
+  const HostValues& names_;
+  const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
+  Fusions found_;
+};
+
+}  // namespace
+
+Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
+                     const FusionRequest& request) {
+  const targets::TargetInfo& info = target_info(target);
+  HostValues names;
+  Ids ids;
+  for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {
+    const ir::Node& node = graph.ir().nodes[i];
+    names.emplace(node.name, node.type.shape);
+    ids.emplace(node.name, static_cast<ValueId>(i));
+  }
+  check_names(request, names);
+  check_likely_sizes(request, graph.ir());
+  const CompileOptions planned = options_on(info, options);
+  const std::vector<FusionLevel> levels = fusion_levels(graph.ir(), request);
+  std::vector<plan::Plan> plans;
+  for (const FusionLevel& level : levels) plans.push_back(plan::make_plan(level.graph, planned));
+  FusionRequest all = request;
+  for (const plan::Plan& plan : plans) add_read_by_products(plan, graph.ir(), ids, all.in_memory);
+  Finder finder(info, planned, all, names);
+  for (std::size_t i = 0; i < plans.size(); ++i) finder.add(plans[i], levels[i].whole_of);
+  return finder.take();
+}
+
+}  // namespace epifuse

@@ -1,0 +1,73 @@
+// The C interface on tensors that come as numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "epifuse/c.h"
+#include "tests/unit/capi/c_tensors.h"
+
+namespace {
+
+using namespace epifuse::tests;
+
+// What epifuse_run_numbers takes for these tensors.
+Sizes numbers_of(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+  Sizes numbers;
+  for (std::vector<Tensor>* tensors : {&inputs, &outputs}) {
+    for (Tensor& tensor : *tensors) {
+      numbers.push_back(reinterpret_cast<std::intptr_t>(tensor.view().data));
+      numbers.insert(numbers.end(), tensor.sizes.begin(), tensor.sizes.end());
+      numbers.insert(numbers.end(), tensor.strides.begin(), tensor.strides.end());
+    }
+  }
+  return numbers;
+}
+
+TEST(CApi, TensorsAsNumbersGiveTheSameBits) {
+  const EpifuseKernel* kernel = kernel_of(ffn("numbers"));
+  std::vector<Tensor> inputs{Tensor({5, 33}, {40, 1}), Tensor({33, 20}, {1, 33}), Tensor({5, 20})};
+  const std::vector<Tensor> expected = run(kernel, inputs);
+  std::vector<Tensor> outputs{Tensor({5, 20})};
+  const Sizes numbers = numbers_of(inputs, outputs);
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the second is a call that is remembered
+    outputs[0].memory.assign(outputs[0].memory.size(), -1);
+    ASSERT_EQ(epifuse_run_numbers(kernel, numbers.data(), numbers.size(), nullptr), EPIFUSE_OK)
+        << epifuse_last_error();
+    EXPECT_EQ(outputs[0].memory, expected[0].memory);
+  }
+}
+
+TEST(CApi, NumbersThatDoNotFitAreErrors) {
+  const EpifuseKernel* kernel = kernel_of(ffn("wrong_numbers"));
+  std::vector<Tensor> inputs{Tensor({5, 33}), Tensor({33, 20}), Tensor({5, 20})};
+  std::vector<Tensor> outputs{Tensor({5, 21})};
+  const Sizes numbers = numbers_of(inputs, outputs);
+  EXPECT_EQ(epifuse_run_numbers(kernel, numbers.data(), numbers.size(), nullptr),
+            EPIFUSE_BAD_INPUT);
+  EXPECT_STREQ(epifuse_last_error(),
+               "output 'y' is declared f32[M, N]: got [5, 21], where N is 20");
+  EXPECT_EQ(epifuse_run_numbers(kernel, numbers.data(), numbers.size() - 1, nullptr),
+            EPIFUSE_BAD_INPUT);
+  EXPECT_STREQ(epifuse_last_error(),
+               "graph 'wrong_numbers': expected 20 numbers for a call, got 19");
+  EXPECT_EQ(epifuse_run_numbers(kernel, nullptr, numbers.size(), nullptr), EPIFUSE_BAD_INPUT);
+}
+
+TEST(CApi, MoreCallsThanAreRememberedStayRight) {
+  const EpifuseKernel* kernel = kernel_of("graph many(x: f32[N]) {\n  y = neg x\n  return y\n}\n");
+  std::vector<float> x(3000), y(3000);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 1;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    std::ranges::fill(y, 0.0F);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const Sizes numbers{reinterpret_cast<std::intptr_t>(&x[i]), 1, 1,
+                          reinterpret_cast<std::intptr_t>(&y[i]), 1, 1};
+      ASSERT_EQ(epifuse_run_numbers(kernel, numbers.data(), numbers.size(), nullptr), EPIFUSE_OK);
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], -x[i]);
+  }
+}
+
+}  // namespace
