@@ -20,8 +20,14 @@ using T = double;  // the type that ops.def writes its expressions in
 #undef EPIFUSE_OP
 
 constexpr OpInfo structural(Op op, std::string_view name, int arity, OpKind kind) {
-  return {op, name, arity, kind, false, "", "", "", 0, 0, 0, 0, nullptr};
+  const bool cheap = kind == OpKind::cast;
+  return {op, name, arity, kind, false, "", "", "", 0, 0, 0, 0, cheap, {}, nullptr};
 }
+
+// How ops.def writes turns.
+constexpr Turn x0_at(double at) { return {0, at}; }
+constexpr Turn x1_at(double at) { return {1, at}; }
+constexpr Turn x1_at_integers() { return {.operand = 1, .at_integers = true}; }
 
 constexpr std::string_view first_given(std::string_view a, std::string_view b) {
   return a.empty() ? b : a;
@@ -48,7 +54,7 @@ constexpr OpInfo kOps[] = {
     structural(Op::interleave, "interleave", 2, OpKind::join),
     structural(Op::put_rows, "put_rows", 2, OpKind::scatter),
 #define EPIFUSE_OP(name, arity, kind, commutes, expr, fast, in_eps, out_eps, approx, approx_err, \
-                   cost)                                                                         \
+                   cost, cheap, ...)                                                             \
   {Op::name,                                                                                     \
    #name,                                                                                        \
    arity,                                                                                        \
@@ -61,6 +67,8 @@ constexpr OpInfo kOps[] = {
    out_eps,                                                                                      \
    approx_err,                                                                                   \
    cost,                                                                                         \
+   cheap,                                                                                        \
+   {__VA_ARGS__},                                                                                \
    reference_##name},
 #include "ir/ops.def"
 #undef EPIFUSE_OP

@@ -1,6 +1,7 @@
 // The ops of the graph: the structural ones listed here, the elementwise ones of ops.def.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,6 +47,13 @@ enum class OpKind : std::uint8_t {
   select
 };
 
+// A point of operand x0, x1 or x2 where an op turns, jumps or has a pole, or all its integers.
+struct Turn {
+  int operand = -1;  // -1: none
+  double at = 0;
+  bool at_integers = false;
+};
+
 // One row of the op table. The error columns are explained in ops.def; structural ops have none.
 struct OpInfo {
   Op op;
@@ -56,7 +64,9 @@ struct OpInfo {
   std::string_view expr;          // over x0, x1, x2 and T; empty for structural ops
   std::string_view fast, approx;  // CUDA text of the level, already resolved when it is inherited
   double in_eps, out_eps, approx_err;
-  int cost;                              // instructions an element on a GPU, about
+  int cost;    // instructions an element on a GPU, about
+  bool cheap;  // worth repeating rather than going through memory
+  std::array<Turn, 3> turns;
   double (*reference)(const double* x);  // expr in double; null for structural ops
 };
 

@@ -15,26 +15,6 @@ using ir::Op;
 using ir::ValueId;
 using Hosts = std::vector<std::vector<ValueId>>;
 
-// A few instructions at most: worth repeating rather than going through memory.
-bool is_cheap(Op op) {
-  switch (op) {
-    case Op::add:
-    case Op::sub:
-    case Op::mul:
-    case Op::min:
-    case Op::max:
-    case Op::neg:
-    case Op::abs:
-    case Op::square:
-    case Op::relu:
-    case Op::leaky_relu:
-    case Op::clamp:
-    case Op::cast:
-    case Op::select: return true;
-    default: return ir::info(op).kind == ir::OpKind::compare;
-  }
-}
-
 // The state of one step while values are moved into it.
 struct Room {
   LoadSet loads;
@@ -144,7 +124,8 @@ std::optional<Reason> Absorber::why_not_recomputed(ValueId value,
   const ir::Node& node = draft_.graph()[value];
   const bool is_full = node.type.shape == space(*steps.begin());
   if (steps.size() == 1 && is_full) return std::nullopt;
-  if (!is_cheap(node.op)) return is_full ? Reason::shared_operand : Reason::recomputed_per_element;
+  if (!ir::info(node.op).cheap)
+    return is_full ? Reason::shared_operand : Reason::recomputed_per_element;
   for (ValueId step : steps) {
     const LoadSet& loads = rooms_[index(step)]->loads;
     int num_tiles = 0;

@@ -13,9 +13,8 @@ enum class Rate : std::uint8_t { once, per_columns, per_strip };
 
 // The row of ops.def of an elementwise op.
 int op_row(ir::Op op) {
-  constexpr int kFirst = static_cast<int>(ir::Op::select) - kNumOps + 1;
-  static_assert(kFirst == static_cast<int>(ir::Op::put_rows) + 1);  // behind structural ops
-  return static_cast<int>(op) - kFirst;
+  const int num_structural = static_cast<int>(ir::all_ops().size()) - kNumOps;
+  return static_cast<int>(op) - num_structural;
 }
 
 class Compiler {

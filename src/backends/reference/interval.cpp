@@ -18,32 +18,6 @@ constexpr double kSmallestNormal = 0x1p-126;  // below it a result may be flushe
 constexpr double kSmallestSubnormal = 0x1p-149;
 constexpr double kOverflow = 0x1.ffffffp127;  // rounds to infinity in float32
 
-// Points inside an interval where an op turns or jumps, beside its ends: a row per op and operand.
-struct CriticalPoint {
-  ir::Op op;
-  int operand;
-  double at;
-};
-constexpr CriticalPoint kCriticalPoints[] = {
-    {ir::Op::mul, 0, 0.0},
-    {ir::Op::mul, 1, 0.0},
-    {ir::Op::div, 0, 0.0},
-    {ir::Op::div, 1, 0.0},
-    {ir::Op::div, 1, -0.0},
-    {ir::Op::pow, 0, 0.0},
-    {ir::Op::pow, 0, -0.0},
-    {ir::Op::abs, 0, 0.0},
-    {ir::Op::square, 0, 0.0},
-    {ir::Op::rsqrt, 0, 0.0},
-    {ir::Op::log, 0, 0.0},
-    {ir::Op::leaky_relu, 0, 0.0},
-    {ir::Op::silu, 0, -1.278464542761074},
-    {ir::Op::gelu_erf, 0, -0.7517915246935645},
-    {ir::Op::gelu_tanh, 0, -0.7524614220710163},
-    {ir::Op::hardswish, 0, -1.5},
-    {ir::Op::hardswish, 0, -3.0},
-};
-
 // The values of one operand that decide the image of a box.
 struct Candidates {
   std::array<double, 10> at;
@@ -70,23 +44,25 @@ bool is_zero_of_either_sign(const Interval& x) {
 }
 
 // A power of a negative base is a number at integers only; odd and even ones differ in sign.
-void add_integer_exponents(const Interval& x, Candidates& result) {
+void add_last_integers(const Interval& x, Candidates& result) {
   const double last = std::floor(x.high);
   if (!std::isfinite(last)) return;
   if (last >= x.low) result.add(last);
   if (last - 1 >= x.low) result.add(last - 1);
 }
 
-Candidates candidates(ir::Op op, int operand, const Interval& x) {
+Candidates candidates(const ir::OpInfo& op, int operand, const Interval& x) {
   Candidates result;
   result.add(x.value);
   if (is_exact(x) && !is_zero_of_either_sign(x)) return result;
   result.add(x.low);
   result.add(x.high);
-  if (op == ir::Op::pow && operand == 1) add_integer_exponents(x, result);
-  for (const CriticalPoint& point : kCriticalPoints) {
-    if (point.op == op && point.operand == operand && x.low <= point.at && point.at <= x.high) {
-      result.add(point.at);
+  for (const ir::Turn& turn : op.turns) {
+    if (turn.operand != operand) continue;
+    if (turn.at_integers) {
+      add_last_integers(x, result);
+    } else if (x.low <= turn.at && turn.at <= x.high) {
+      result.add(turn.at);
     }
   }
   return result;
@@ -161,10 +137,10 @@ Interval apply_compare(const ir::OpInfo& op, std::span<const Interval> x, double
   const bool decided = !overlap || (a.low == a.high && b.low == b.high);
   if (decided) return exactly(value);
   // lt, le, gt and ge are monotone: still certain where only an end is shared and decides nothing.
-  const std::array<Candidates, 3> corners{candidates(op.op, 0, a), candidates(op.op, 1, b)};
+  const std::array<Candidates, 3> corners{candidates(op, 0, a), candidates(op, 1, b)};
   const Image image = image_of_box(op, corners);
-  const bool equality = op.op == ir::Op::eq || op.op == ir::Op::ne;
-  if (!equality && image.low == image.high) return exactly(value);
+  const bool is_equality = op.commutes;  // of compares eq and ne alone do
+  if (!is_equality && image.low == image.high) return exactly(value);
   return {0, value, 1};
 }
 
@@ -245,7 +221,7 @@ Interval apply(const ir::OpInfo& op, std::span<const Interval> operands, Numeric
   double magnitude_x0 = 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Interval x = widen_operand(operands[i], op.in_eps);
-    points[i] = candidates(op.op, static_cast<int>(i), x);
+    points[i] = candidates(op, static_cast<int>(i), x);
     if (i == 0) magnitude_x0 = std::max(std::abs(x.low), std::abs(x.high));
   }
   const Image image = image_of_box(op, points);

@@ -6,10 +6,12 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
 
@@ -85,6 +87,60 @@ TEST(Op, CommutingOpsCommute) {
     }
     // min and max tell -0 from 0 by order, but commute on all else.
     EXPECT_EQ(commutes, row.commutes) << row.name;
+  }
+}
+
+// The words of `text` between `begin` and the first ')' behind it.
+std::vector<std::string> columns_of(const std::string& text, const std::string& begin) {
+  const std::size_t at = text.find(begin);
+  if (at == std::string::npos) return {};
+  const std::size_t first = at + begin.size();
+  std::string list = text.substr(first, text.find(')', first) - first);
+  for (char& c : list) {
+    if (c == ',' || c == '\\') c = ' ';
+  }
+  std::istringstream words(list);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+std::string file_text(const char* path) {
+  std::ifstream file(std::string(EPIFUSE_SOURCE_DIR "/") + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Op, ThePageListsTheColumnsOfARowAndExplainsEach) {
+  const std::string page = file_text("docs/adding-an-op.md");
+  const std::vector<std::string> listed = columns_of(page, "\nEPIFUSE_OP(");
+  // The definition that takes all columns; its last parameter has no name.
+  std::vector<std::string> taken =
+      columns_of(file_text("src/ir/op.cpp"), "EPIFUSE_OP(name, arity, kind, commutes, expr, fast");
+  ASSERT_FALSE(taken.empty());
+  ASSERT_EQ(taken.back(), "...");
+  taken.back() = "turns...";
+  taken.insert(taken.begin(), {"name", "arity", "kind", "commutes", "expr", "fast"});
+  EXPECT_EQ(listed, taken);
+  for (const std::string& column : taken) {
+    EXPECT_NE(page.find("`" + column + "`"), std::string::npos) << column << " is not explained";
+  }
+}
+
+TEST(Op, OpsOfFewInstructionsAreCheap) {
+  for (const OpInfo& row : all_ops()) {
+    if (row.reference == nullptr || !row.cheap) continue;
+    EXPECT_LE(row.cost, 3) << row.name;
+  }
+  EXPECT_TRUE(info(Op::add).cheap && info(Op::cast).cheap && info(Op::lt).cheap);
+  EXPECT_FALSE(info(Op::exp).cheap || info(Op::matmul).cheap);
+}
+
+TEST(Op, TurnsAreOfItsOperandsAndFirstOnesFirst) {
+  for (const OpInfo& row : all_ops()) {
+    bool ended = false;
+    for (const Turn& turn : row.turns) {
+      EXPECT_LT(turn.operand, row.arity) << row.name;
+      ended = ended || turn.operand < 0;
+      EXPECT_EQ(ended, turn.operand < 0) << row.name;
+    }
   }
 }
 
