@@ -131,10 +131,11 @@ EpifuseStatus epifuse_run_numbers(const EpifuseKernel* kernel, const int64_t* nu
    beside the one that will run. */
 EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* inputs);
 
-/* Programs that kernels of this process compiled, and GPU binaries among them that came from no
-   cache: for tests that count. */
+/* Programs that kernels of this process compiled, GPU binaries among them that came from no cache,
+   and plans of kernels, which are made once whether epifuse_fusions or a run asks first: for tests
+   that count. */
 typedef struct {
-  int64_t programs, binaries;
+  int64_t programs, binaries, plans;
 } EpifuseCounts;
 EpifuseCounts epifuse_counts(void);
 

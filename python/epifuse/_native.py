@@ -77,9 +77,10 @@ def library() -> ctypes.CDLL:
 
 
 class Counts(ctypes.Structure):
-    """Programs that kernels of this process compiled, and GPU binaries that came from no cache."""
+    """What kernels of this process took: see EpifuseCounts in epifuse/c.h."""
 
-    _fields_ = [("programs", ctypes.c_int64), ("binaries", ctypes.c_int64)]
+    _fields_ = [("programs", ctypes.c_int64), ("binaries", ctypes.c_int64),
+                ("plans", ctypes.c_int64)]
 
 
 class Tensor(ctypes.Structure):

@@ -16,8 +16,8 @@
 #include "capi/c_options.h"
 #include "capi/layout_programs.h"
 #include "epifuse/error.h"
-#include "epifuse/fusion.h"
 #include "jit/compile_inputs.h"
+#include "partition/partition.h"
 
 struct EpifuseKernel {
   epifuse::LayoutPrograms programs;
@@ -102,14 +102,14 @@ char* handed_out(const std::string& text) {
   return copy;
 }
 
-// All kernels of the process.
+// All kernels of the process, and the plans of those that were found to pay.
 class KernelTable {
  public:
   const EpifuseKernel& find_or_add(std::string_view graph, std::string_view options) {
     if (const EpifuseKernel* kernel = find({graph, options})) return *kernel;
     const HostOptions parsed = parse_options(options, OptionsOf::kernel);
-    std::unique_ptr<EpifuseKernel> kernel(
-        new EpifuseKernel{{Graph::parse(graph), Target::parse(parsed.target), parsed.compile}});
+    std::unique_ptr<EpifuseKernel> kernel(new EpifuseKernel{
+        {Graph::parse(graph), Target::parse(parsed.target), parsed.compile, plans_}});
     auto texts = std::make_unique<Texts>(Texts{std::string(graph), std::string(options)});
     const Key key{texts->graph, texts->options};
     const std::unique_lock lock(mutex_);
@@ -118,8 +118,11 @@ class KernelTable {
     return *place->second.kernel;
   }
 
+  plan::Plans& plans() { return plans_; }
+
   EpifuseCounts counts() const {
     EpifuseCounts sum{};
+    sum.plans = plans_.num_made();
     const std::shared_lock lock(mutex_);
     for (const auto& [key, entry] : kernels_) {
       const EpifuseCounts counts = entry.kernel->programs.counts();
@@ -154,6 +157,7 @@ class KernelTable {
     return found == kernels_.end() ? nullptr : found->second.kernel.get();
   }
 
+  plan::Plans plans_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<Key, Entry, Hash> kernels_;
 };
@@ -199,8 +203,8 @@ EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** jso
     require(json, "a place for the answer");
     const Graph parsed = parse_graph(graph);
     const HostOptions host = parse_options(text_or_empty(options), OptionsOf::fusions);
-    *json = handed_out(
-        fusions_json(find_fusions(parsed, Target::parse(host.target), host.compile, host.fusion)));
+    *json = handed_out(fusions_json(find_fusions(parsed, Target::parse(host.target), host.compile,
+                                                 host.fusion, kernel_table().plans())));
   });
 }
 

@@ -5,14 +5,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "backends/bind.h"
 #include "backends/overlaps.h"
 #include "base/strided.h"
 #include "capi/c_tensors.h"
+#include "compile/compile.h"
 #include "compile/program_state.h"
 #include "epifuse/error.h"
+#include "ir/strides.h"
 #include "ir/text.h"
 
 namespace epifuse {
@@ -20,7 +21,7 @@ namespace {
 
 // A layout: row-major, which a graph need not declare, or kDeclared with two bits for each dim.
 constexpr unsigned kRowMajor = 0, kDeclared = 1U << 15;
-enum class Stride : std::uint8_t { any, zero, one };
+using ir::Stride;
 
 unsigned bits(Stride stride, std::size_t dim) { return static_cast<unsigned>(stride) << (2 * dim); }
 Stride stride_of(unsigned layout, std::size_t dim) {
@@ -80,14 +81,6 @@ TensorView view_of(const EpifuseTensor& tensor, std::vector<std::int64_t> stride
           device};
 }
 
-// Symbols of sizes, and names of values for good measure.
-std::set<std::string> names_of(const ir::Graph& graph) {
-  const std::vector<std::string> symbols = ir::size_symbols(graph);
-  std::set<std::string> names(symbols.begin(), symbols.end());
-  for (const ir::Node& node : graph.nodes) names.insert(node.name);
-  return names;
-}
-
 void add_numbers(std::vector<std::int64_t>& numbers, const EpifuseTensor& tensor) {
   numbers.push_back(reinterpret_cast<std::intptr_t>(tensor.data));
   numbers.insert(numbers.end(), tensor.sizes, tensor.sizes + tensor.rank);
@@ -100,8 +93,9 @@ void run_bound(const RecentCall& call, Stream stream) {
 
 }  // namespace
 
-LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions options)
-    : graph_(graph.ir()), target_(std::move(target)), options_(options) {
+LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions options,
+                               plan::Plans& plans)
+    : graph_(graph.ir()), target_(std::move(target)), options_(options), plans_(plans) {
   for (const ir::Node& node : graph_.nodes) {
     if (node.op == ir::Op::scalar) {
       throw ArgumentError(fmt::format(
@@ -356,31 +350,20 @@ const Program& LayoutPrograms::find_or_compile(const std::vector<Layout>& layout
   if (const Program* program = find(layouts)) return *program;
   const std::scoped_lock compiling(compiling_);
   if (const Program* program = find(layouts)) return *program;
-  Program program = compile(with_strides(layouts), target_, options_);
+  Program program = compile(with_strides(layouts), target_, options_, plans_);
   const std::unique_lock lock(mutex_);
   entries_.push_front({layouts, std::move(program)});
   return entries_.front().program;
 }
 
-// Strides that no program may count on are symbols of their own.
 Graph LayoutPrograms::with_strides(std::span<const Layout> layouts) const {
-  ir::Graph graph = graph_;
-  const std::set<std::string> taken = names_of(graph);
-  std::size_t input = 0;
-  for (ir::Node& node : graph.nodes) {
-    if (node.op != ir::Op::input) continue;
-    const unsigned layout = layouts[input++];
-    for (std::size_t d = 0; layout != kRowMajor && d < node.type.shape.size(); ++d) {
-      if (stride_of(layout, d) == Stride::any) {
-        std::string symbol = fmt::format("stride{}_{}", input - 1, d);
-        while (taken.contains(symbol)) symbol += '_';
-        node.type.strides.emplace_back(std::string_view(symbol));
-      } else {
-        node.type.strides.emplace_back(stride_of(layout, d) == Stride::one ? 1 : 0);
-      }
+  std::vector<std::vector<Stride>> strides(layouts.size());
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    for (std::size_t d = 0; layouts[i] != kRowMajor && d < inputs_[i].sizes.size(); ++d) {
+      strides[i].push_back(stride_of(layouts[i], d));
     }
   }
-  return Graph::parse(ir::print(graph));
+  return Graph::parse(ir::print(ir::with_strides(graph_, strides)));
 }
 
 EpifuseCounts LayoutPrograms::counts() const {

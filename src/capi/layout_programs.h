@@ -15,6 +15,7 @@
 #include "epifuse/c.h"
 #include "epifuse/program.h"
 #include "ir/graph.h"
+#include "plan/plans.h"
 
 namespace epifuse {
 
@@ -30,8 +31,8 @@ struct TensorForm {
 class LayoutPrograms {
  public:
   // Throws ArgumentError when the graph has scalars, declared strides, or sizes that cannot be read
-  // off its inputs.
-  LayoutPrograms(const Graph& graph, Target target, CompileOptions options);
+  // off its inputs. `plans` outlives it.
+  LayoutPrograms(const Graph& graph, Target target, CompileOptions options, plan::Plans& plans);
 
   std::size_t num_inputs() const { return inputs_.size(); }
   std::size_t num_outputs() const { return outputs_.size(); }
@@ -106,6 +107,7 @@ class LayoutPrograms {
   const ir::Graph graph_;
   const Target target_;
   const CompileOptions options_;
+  plan::Plans& plans_;
   std::vector<Declared> inputs_, outputs_;
   std::size_t num_numbers_ = 0;       // of a call
   mutable std::mutex compiling_;      // held by who compiles

@@ -1,12 +1,12 @@
 // The whole road: graph -> passes -> plan -> a backend's executable -> program.
+#include "compile/compile.h"
+
 #include <fmt/format.h>
 
 #include "backends/backend.h"
 #include "backends/target.h"
 #include "compile/program_state.h"
 #include "epifuse/error.h"
-#include "passes/pipeline.h"
-#include "plan/plan.h"
 
 namespace epifuse {
 namespace {
@@ -18,10 +18,7 @@ const backends::Backend& backend_of(DeviceKind kind) {
   throw InternalError("no backend for this kind of device");
 }
 
-}  // namespace
-
-Program compile(const Graph& graph, const Target& target, const CompileOptions& options) {
-  const targets::TargetInfo& info = target_info(target);
+void check(const Graph& graph) {
   ir::verify(graph.ir());
   if (graph.ir().outputs.empty()) {
     throw GraphError(
@@ -36,16 +33,27 @@ Program compile(const Graph& graph, const Target& target, const CompileOptions& 
                     "only number rows",
                     output.name));
   }
-  const ir::Graph simplified = passes::run_all(graph.ir(), options.numerics);
+}
+
+}  // namespace
+
+Program compile(const Graph& graph, const Target& target, const CompileOptions& options,
+                plan::Plans& plans) {
+  const targets::TargetInfo& info = target_info(target);
+  check(graph);
   const CompileOptions planned = options_on(info, options);
-  const plan::Plan plan = plan::make_plan(simplified, planned);
-  plan::verify(plan);
+  const std::shared_ptr<const plan::Plan> plan = plans.of(graph.ir(), planned);
   auto state = std::make_shared<Program::State>();
   state->target = target;
   state->options = options;
   state->source_graph = graph.ir();
-  state->executable = backend_of(info.kind).prepare(plan, info, planned);
+  state->executable = backend_of(info.kind).prepare(*plan, info, planned);
   return Program(std::move(state));
+}
+
+Program compile(const Graph& graph, const Target& target, const CompileOptions& options) {
+  plan::Plans plans;
+  return compile(graph, target, options, plans);
 }
 
 }  // namespace epifuse

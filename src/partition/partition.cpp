@@ -1,7 +1,10 @@
 // Finds the kernels of a larger program: levels -> plan -> what pays -> a graph for each kernel.
+#include "partition/partition.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "backends/target.h"
@@ -9,13 +12,12 @@
 #include "codegen/family.h"
 #include "codegen/problem_views.h"
 #include "epifuse/error.h"
-#include "epifuse/fusion.h"
+#include "ir/strides.h"
 #include "ir/text.h"
 #include "ir/views.h"
 #include "partition/fusion_kernel.h"
 #include "partition/fusion_levels.h"
 #include "partition/fusion_region.h"
-#include "passes/pipeline.h"
 #include "tune/host_gemm.h"
 #include "tune/shortlist.h"
 
@@ -68,11 +70,41 @@ void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const 
   }
 }
 
+// The graph as programs for the host's tensors will declare it. Inputs come first in both graphs.
+ir::Graph with_strides_of(const ir::Graph& cut, const ir::Graph& kernel) {
+  std::vector<std::vector<ir::Stride>> strides;
+  for (const ir::Node& node : cut.nodes) {
+    if (node.op == ir::Op::input) strides.push_back(ir::strides_of(node.type.strides));
+  }
+  return ir::parse(ir::print(ir::with_strides(kernel, strides)));
+}
+
+// The same "no" in the host's words. Nodes of `nameless` are those of `cut`, in order.
+plan::WhyNot with_host_names(const plan::WhyNot& why, const ir::Graph& nameless,
+                             const ir::Graph& cut) {
+  Ids ids;
+  for (std::size_t i = 0; i < nameless.nodes.size(); ++i) {
+    ids.emplace(nameless.nodes[i].name, static_cast<ValueId>(i));
+  }
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  plan::WhyNot host{why.code, ""};
+  for (auto at = why.sentence.begin(); at != why.sentence.end();) {
+    auto end = std::find_if_not(at, why.sentence.end(), is_part);
+    if (end == at) ++end;
+    const auto found = ids.find(std::string_view(at, end));
+    host.sentence += found == ids.end() ? std::string(at, end) : cut[found->second].name;
+    at = end;
+  }
+  return host;
+}
+
 class Finder {
  public:
   Finder(const targets::TargetInfo& target, const CompileOptions& options,
-         const FusionRequest& request, const HostValues& names)
-      : target_(target), options_(options), request_(request), names_(names) {}
+         const FusionRequest& request, const HostValues& names, plan::Plans& plans)
+      : target_(target), options_(options), request_(request), names_(names), plans_(plans) {}
 
   void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of) {
     const HostPlan host(plan, request_);
@@ -108,21 +140,24 @@ class Finder {
     const std::string& product = host.plan().graph[gemm.matmul].name;
     CutResult cut = cut_kernel(host, values, names_);
     if (cut.why_not) return cut.why_not;
-    const plan::Plan plan =
-        plan::make_plan(passes::run_all(cut.kernel.graph, options_.numerics), options_);
+    const ir::Graph nameless = without_names(cut.kernel.graph);
+    Graph graph = Graph::parse(ir::print(nameless));
+    const auto plan = plans_.of(with_strides_of(cut.kernel.graph, graph.ir()), options_);
     const auto* step =
-        plan.steps.size() == 1 ? std::get_if<plan::FusedGemm>(&plan.steps[0]) : nullptr;
+        plan->steps.size() == 1 ? std::get_if<plan::FusedGemm>(&plan->steps[0]) : nullptr;
     if (step == nullptr) {
       return plan::WhyNot{"not_one_kernel", fmt::format("The work on {} takes more than a kernel: "
                                                         "an operand or a result needs a copy.",
                                                         product)};
     }
     if (plan::is_bare(*step)) return nothing_to_fuse(product);
-    if (auto no = why_not_fused(plan, *step)) return no;
+    if (auto no = why_not_fused(*plan, *step)) {
+      return with_host_names(*no, nameless, cut.kernel.graph);
+    }
     if (auto no = why_slower(*step, gemm)) return no;
     FusedKernel kernel{.name = "matmul_" + plan::identifier(step->epilogue),
                        .epilogue = plan::label(step->epilogue),
-                       .graph = Graph::parse(ir::print(without_names(cut.kernel.graph))),
+                       .graph = std::move(graph),
                        .inputs = std::move(cut.kernel.inputs),
                        .outputs = std::move(cut.kernel.outputs),
                        .values = {}};
@@ -198,6 +233,7 @@ class Finder {
   const CompileOptions& options_;
   const FusionRequest& request_;
   const HostValues& names_;
+  plan::Plans& plans_;
   const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
   Fusions found_;
 };
@@ -205,7 +241,7 @@ class Finder {
 }  // namespace
 
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
-                     const FusionRequest& request) {
+                     const FusionRequest& request, plan::Plans& kept) {
   const targets::TargetInfo& info = target_info(target);
   HostValues names;
   Ids ids;
@@ -222,9 +258,15 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
   for (const FusionLevel& level : levels) plans.push_back(plan::make_plan(level.graph, planned));
   FusionRequest all = request;
   for (const plan::Plan& plan : plans) add_read_by_products(plan, graph.ir(), ids, all.in_memory);
-  Finder finder(info, planned, all, names);
+  Finder finder(info, planned, all, names, kept);
   for (std::size_t i = 0; i < plans.size(); ++i) finder.add(plans[i], levels[i].whole_of);
   return finder.take();
+}
+
+Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
+                     const FusionRequest& request) {
+  plan::Plans plans;
+  return find_fusions(graph, target, options, request, plans);
 }
 
 }  // namespace epifuse

@@ -3,8 +3,10 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "epifuse/c.h"
+#include "tests/unit/capi/c_tensors.h"
 
 namespace {
 
@@ -68,6 +70,27 @@ TEST(CAnswers, FindsFusionsWhoseGraphsAreKernels) {
   EXPECT_EQ(epifuse_num_inputs(made), 3);
   char* json = nullptr;
   EXPECT_EQ(epifuse_fusions(kText, R"({"whole": [["q"]]})", &json), EPIFUSE_BAD_INPUT);
+}
+
+// One layer, its weight as `torch.nn.Linear` has it: columns one behind the other.
+TEST(CAnswers, KernelsArePlannedOnceForFusionsAndRuns) {
+  const std::string host =
+      "graph planned(x: f32[M, 48], w: f32[48, N] strides [1, s], b: f32[N]) {\n"
+      "  h = matmul x, w\n  t = add h, b\n  y = silu t\n  return y\n}\n";
+  const std::int64_t before = epifuse_counts().plans;
+  const nlohmann::json found = answer(epifuse_fusions, host, R"({"target": "cpu"})");
+  ASSERT_EQ(found["kernels"].size(), 1);
+  EXPECT_EQ(epifuse_counts().plans, before + 1);
+  const EpifuseKernel* kernel = epifuse::tests::kernel_of(found["kernels"][0]["graph"]);
+  const std::int64_t programs = epifuse_counts().programs;
+  using epifuse::tests::Tensor;
+  std::vector<Tensor> inputs{Tensor({6, 48}), Tensor({48, 20}, {1, 48}), Tensor({20})};
+  epifuse::tests::run(kernel, inputs);
+  EXPECT_EQ(epifuse_counts().programs, programs + 1);
+  EXPECT_EQ(epifuse_counts().plans, before + 1);
+  inputs[1] = Tensor({48, 20});  // a way to lie that nobody told of
+  epifuse::tests::run(kernel, inputs);
+  EXPECT_EQ(epifuse_counts().plans, before + 2);
 }
 
 TEST(CAnswers, LikelySizesAreOfSymbolsAndInBounds) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "check/random_graph.h"
 #include "cli/tensors.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
-#include "check/random_graph.h"
 
 namespace epifuse::cli {
 namespace {

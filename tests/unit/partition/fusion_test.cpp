@@ -7,9 +7,11 @@
 
 #include <string>
 
+#include "compile/compile.h"
 #include "epifuse/error.h"
 #include "ir/graph.h"
 #include "ir/text.h"
+#include "partition/partition.h"
 
 namespace epifuse {
 namespace {
@@ -218,6 +220,38 @@ TEST(Fusion, RefusesNamesThatTheGraphHasNot) {
   EXPECT_THROW(found(kLayer, {.after = {{"x", {"nobody"}}}}), ArgumentError);
   EXPECT_THROW(found(kLayer, {.in_memory = {"nobody"}}), ArgumentError);
   EXPECT_THROW(found(kLayer, {.after = {{"x", {"y"}}}}), ArgumentError);  // y is made of x
+}
+
+// A layer, a turn of the host and the same layer again; how `w` and `v` lie.
+std::string two_layers(const std::string& strides) {
+  return "graph g(x: bf16[M, K], w: bf16[K, K]" + strides +
+         ", n: bf16[M, K],\n        v: bf16[K, K]" + strides +
+         ") {\n  h = matmul x, w\n  y = relu h\n  u = matmul n, v\n  z = relu u\n"
+         "  return y, z\n}\n";
+}
+
+TEST(Fusion, AKernelIsPlannedOnceForAllItsLayersAndForItsCompiler) {
+  plan::Plans plans;
+  const Graph graph = Graph::parse(two_layers(""));
+  const FusionRequest request{.after = {{"n", {"y"}}}};
+  const Fusions fusions = find_fusions(graph, Target::cpu(), {}, request, plans);
+  ASSERT_EQ(fusions.kernels.size(), 2U);
+  EXPECT_EQ(fusions.kernels[0].graph.str(), fusions.kernels[1].graph.str());
+  EXPECT_EQ(plans.num_made(), 1);
+  const Program program = compile(fusions.kernels[0].graph, Target::cpu(), {}, plans);
+  EXPECT_EQ(program.num_kernels(), 1);
+  EXPECT_EQ(plans.num_made(), 1);
+}
+
+TEST(Fusion, WhyNotNamesValuesOfTheHost) {
+  const std::string text =
+      "graph g(x: f32[M, K], w: f32[K, N], e: i32[G], scale: f32[N], rows: i64[T], v: f32[G, K, N])"
+      " {\n  xt = take_rows x, rows\n  up = grouped_matmul xt, v, e\n  y = mul up, scale\n"
+      "  return y\n}\n";
+  const Fusions fusions = find_fusions(Graph::parse(text), kHopper, {}, {.in_memory = {"y"}});
+  ASSERT_FALSE(fusions.left_out.empty());
+  EXPECT_EQ(fusions.left_out[0].why,
+            "xt is looked up, which takes rows along K of 16-bit elements.");
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+// Plans are made once, whoever asks.
+#include "plan/plans.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ir/text.h"
+
+namespace epifuse::plan {
+namespace {
+
+ir::Graph layer(const std::string& name = "g") {
+  return ir::parse("graph " + name +
+                   "(x: bf16[M, K], w: bf16[K, N], b: bf16[N]) {\n  h = matmul x, w\n"
+                   "  t = add h, b\n  y = max t, 0\n  return y\n}\n");
+}
+
+TEST(Plans, AreThoseOfTheGraphAfterThePasses) {
+  Plans plans;
+  const auto plan = plans.of(layer(), {});
+  EXPECT_EQ(*plan, plan_of(layer(), {}));
+  ASSERT_EQ(plan->steps.size(), 1U);
+  EXPECT_EQ(plan->epilogue(0).computes.back().op, ir::Op::relu);
+}
+
+TEST(Plans, AreMadeOnceForEachGraphAndItsOptions) {
+  Plans plans;
+  const auto first = plans.of(layer(), {});
+  EXPECT_EQ(plans.of(layer(), {}), first);
+  EXPECT_EQ(plans.of(layer(), {.compile_late = false}), first);  // is no matter of plans
+  EXPECT_EQ(plans.num_made(), 1);
+  EXPECT_NE(plans.of(layer("other"), {}), first);
+  EXPECT_EQ(plans.of(layer(), {Numerics::exact})->numerics, Numerics::exact);
+  EXPECT_EQ(plans.of(layer(), {.fuse = false})->steps.size(), 3U);
+  EXPECT_TRUE(plans.of(layer(), {.allow_tf32 = true})->allow_tf32);
+  EXPECT_EQ(plans.num_made(), 5);
+}
+
+TEST(Plans, AreMadeOnceAmongThreads) {
+  Plans plans;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { plans.of(layer(), {}); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(plans.num_made(), 1);
+}
+
+TEST(Plans, TheOldestGoesFirst) {
+  Plans plans;
+  for (std::size_t i = 0; i <= Plans::kMost; ++i) plans.of(layer("g" + std::to_string(i)), {});
+  const std::int64_t made = plans.num_made();
+  plans.of(layer("g1"), {});
+  EXPECT_EQ(plans.num_made(), made);
+  plans.of(layer("g0"), {});
+  EXPECT_EQ(plans.num_made(), made + 1);
+}
+
+}  // namespace
+}  // namespace epifuse::plan
