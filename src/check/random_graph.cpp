@@ -99,7 +99,7 @@ ValueId RandomGraphGenerator::add_input(DType dtype, const Shape& shape) {
 }
 
 // What the ops around a result of this shape may read.
-void RandomGraphGenerator::add_vectors(const Shape& space) {
+void RandomGraphGenerator::add_vectors(Shape space) {
   const Shape columns{space.back()};
   Shape rows = space;
   rows.back() = 1;

@@ -29,7 +29,7 @@ class RandomGraphGenerator {
   std::int64_t num_elements(const ir::Shape& shape) const;
 
   ir::ValueId add_input(DType dtype, const ir::Shape& shape);
-  void add_vectors(const ir::Shape& space);
+  void add_vectors(ir::Shape space);  // a copy: what it adds moves the shapes of the graph
   bool try_append(ir::Node node);
   ir::ValueId add_product();
   ir::ValueId add_grouped();
