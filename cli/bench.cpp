@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/driver/device.h"
 #include "base/printable.h"
 #include "bench_grid.h"
 #include "bench_host.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/cuda/timing.h"
+#include "backends/cuda/driver/timing.h"
 #include "base/parallel.h"
 #include "check/verify_program.h"
 #include "compile/program_state.h"

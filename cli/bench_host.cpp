@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "backends/cuda/device.h"
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/driver/memory.h"
 #include "base/measure.h"
 #include "codegen/family.h"
 #include "epifuse/error.h"

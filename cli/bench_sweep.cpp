@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/cuda/backend.h"
-#include "backends/cuda/context.h"
-#include "backends/cuda/late_kernels.h"
-#include "backends/cuda/prepare.h"
-#include "backends/cuda/run_builder.h"
-#include "backends/cuda/timing.h"
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/timing.h"
+#include "backends/cuda/prepare/late_kernels.h"
+#include "backends/cuda/prepare/prepare.h"
+#include "backends/cuda/run/run_builder.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/driver/device.h"
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "command.h"

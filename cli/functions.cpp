@@ -8,7 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/driver/device.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "check/op_accuracy.h"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <random>
 
-#include "backends/cuda/kernel_launch.h"
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/driver/memory.h"
 #include "backends/target.h"
 #include "base/measure.h"
 #include "codegen/epilogue_cuda.h"

@@ -4,8 +4,8 @@
 #include <functional>
 #include <string_view>
 
-#include "backends/cuda/memory.h"
-#include "backends/cuda/vendor_gemm.h"
+#include "backends/cuda/driver/memory.h"
+#include "backends/cuda/vendor/vendor_gemm.h"
 #include "bench_points.h"
 #include "tensors.h"
 

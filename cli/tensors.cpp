@@ -9,7 +9,7 @@
 #include <cstring>
 #include <random>
 
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/memory.h"
 #include "base/float_types.h"
 #include "base/parallel.h"
 #include "base/printable.h"

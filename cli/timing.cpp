@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "backends/cuda/timing.h"
+#include "backends/cuda/driver/timing.h"
 #include "base/measure.h"
 
 namespace epifuse::cli {

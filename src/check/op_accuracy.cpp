@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/memory.h"
 #include "backends/reference/interval.h"
 #include "base/check.h"
 #include "base/float_types.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/driver/device.h"
 #include "epifuse/program.h"
 
 namespace epifuse {

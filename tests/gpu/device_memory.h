@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/memory.h"
 #include "tests/common/memory.h"
 
 namespace epifuse::testing {

@@ -10,10 +10,10 @@
 #include <string>
 
 #include "backends/bind.h"
-#include "backends/cuda/context.h"
-#include "backends/cuda/memory.h"
-#include "backends/cuda/run_builder.h"
-#include "backends/cuda/step_choice.h"
+#include "backends/cuda/choose/step_choice.h"
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/memory.h"
+#include "backends/cuda/run/run_builder.h"
 #include "backends/reference/evaluate.h"
 #include "base/file.h"
 #include "check/verify_program.h"

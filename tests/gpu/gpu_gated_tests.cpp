@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/bind.h"
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/memory.h"
 #include "compile/program_state.h"
 #include "epifuse/epifuse.h"
 

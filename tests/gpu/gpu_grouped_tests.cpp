@@ -6,8 +6,8 @@
 #include <random>
 
 #include "backends/bind.h"
-#include "backends/cuda/device.h"
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/driver/memory.h"
 #include "base/float_types.h"
 #include "check/verify_program.h"
 #include "cli/tensors.h"

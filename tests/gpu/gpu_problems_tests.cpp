@@ -6,7 +6,7 @@
 #include <list>
 #include <random>
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/driver/device.h"
 #include "check/verify_program.h"
 #include "compile/program_state.h"
 #include "epifuse/epifuse.h"

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/device.h"
-#include "backends/cuda/memory.h"
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/driver/memory.h"
 #include "compile/program_state.h"
 #include "epifuse/epifuse.h"
 #include "tests/gpu/captured_run.h"

@@ -8,9 +8,9 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "backends/cuda/problems.h"
-#include "backends/cuda/run_builder.h"
-#include "backends/cuda/tuner.h"
+#include "backends/cuda/choose/tuner.h"
+#include "backends/cuda/run/problems.h"
+#include "backends/cuda/run/run_builder.h"
 #include "backends/problems.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"

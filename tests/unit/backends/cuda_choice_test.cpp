@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/problems.h"
-#include "backends/cuda/run_builder.h"
-#include "backends/cuda/step_choice.h"
+#include "backends/cuda/choose/step_choice.h"
+#include "backends/cuda/run/problems.h"
+#include "backends/cuda/run/run_builder.h"
 #include "backends/problems.h"
 #include "ir/text.h"
 #include "tests/unit/jit/environment.h"

@@ -4,8 +4,8 @@
 
 #include <ctime>
 
-#include "backends/cuda/run_builder.h"
-#include "backends/cuda/time_memo.h"
+#include "backends/cuda/choose/time_memo.h"
+#include "backends/cuda/run/run_builder.h"
 #include "ir/text.h"
 #include "tests/unit/jit/environment.h"
 #include "tune/shortlist.h"

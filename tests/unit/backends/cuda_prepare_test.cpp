@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/backend.h"
-#include "backends/cuda/prepare.h"
+#include "backends/cuda/prepare/prepare.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "tests/unit/jit/environment.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "backends/cuda/product.h"
+#include "backends/cuda/run/product.h"
 
 namespace epifuse::cuda {
 namespace {

@@ -1,0 +1,246 @@
+// Chooses how a fused step runs on the tensors at hand.
+#include "backends/cuda/choose/step_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "epifuse/error.h"
+#include "tune/shortlist.h"
+#include "tune/unfused.h"
+
+namespace epifuse::cuda {
+namespace {
+
+plan::WhyNot no_kernel(const StepKernels& kernels) {
+  std::string sentence =
+      fmt::format("no kernel of {} compiles well for these tensors ({}):", kernels.family->name,
+                  codegen::print(kernels.variant));
+  for (const plan::WhyNot& no : kernels.report.why_not) sentence += " " + no.sentence;
+  return {"no_variant", std::move(sentence)};
+}
+
+// The kernel of least expected time.
+void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes, LateKernels& late,
+                   const targets::DeviceLimits& limits, StepChoice& choice) {
+  std::vector<codegen::GemmConfig> configs;
+  for (const Kernel& kernel : choice.kernels->kernels) configs.push_back(kernel.config);
+  const TimeMemo::Best best =
+      late.times().best(*choice.kernels->family, gemm, configs, sizes, limits);
+  choice.kernel = &choice.kernels->kernels[best.index];
+  choice.expected_us = best.us;
+}
+
+// At sizes unlike all typical ones a candidate that was not compiled ahead may promise clearly more
+// than those that were: it is compiled now, once.
+void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
+                  const targets::DeviceLimits& limits, StepChoice& choice) {
+  if (!late.compiles_for_sizes()) return;
+  constexpr double kWorthCompiling = 0.985;  // of the time expected so far
+  const StepKernels& kernels = *choice.kernels;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const TimeMemo::Best best =
+      late.times().best(*kernels.family, gemm, kernels.candidates, choice.sizes, limits);
+  if (best.us > kWorthCompiling * choice.expected_us) return;
+  const std::string name = candidate_name(kernels, kernels.candidates[best.index]);
+  try {
+    const Kernel* kernel = late.candidate(prepared, step, kernels, name);
+    if (kernel == nullptr) return;
+    choice.kernel = kernel;
+    choice.expected_us = best.us;
+  } catch (const UnavailableError&) {  // no compiler here: what is there does
+  }
+}
+
+// The kernel that runs where nothing was measured or forced.
+void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& late,
+                     const targets::DeviceLimits& limits, StepChoice& choice) {
+  if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, limits)) {
+    choice.kernel = known->kernel;
+    choice.expected_us = known->expected_us;
+    return;
+  }
+  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, late, limits,
+                choice);
+  look_further(prepared, step, late, limits, choice);
+  late.chosen().add(*choice.kernels, choice.sizes, limits, {choice.kernel, choice.expected_us});
+}
+
+// The largest power of 2 up to 16 at whose multiples all rows of a tensor start, in bytes.
+int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
+  auto starts = reinterpret_cast<std::uintptr_t>(tensor.data) | 16;
+  for (std::size_t dim = 0; dim < tensor.layout.shape.size(); ++dim) {
+    const std::int64_t stride = tensor.layout.strides[dim];
+    if (stride == 1 || tensor.layout.shape[dim] <= 1) continue;
+    starts |= static_cast<std::uintptr_t>(stride) * size_bytes(dtype);
+  }
+  return static_cast<int>(starts & -starts);
+}
+
+// Both ways take longer on rows off 16-byte boundaries, the vendor's in other cases than ours.
+void weigh_unaligned(const plan::FusedGemm& step, const codegen::Bound& bound,
+                     const codegen::OperandRoles& roles, const codegen::GemmSizes& sizes,
+                     StepChoice& choice) {
+  const plan::Operand& a = roles.are_exchanged ? step.gemm.b : step.gemm.a;
+  const plan::Operand& b = roles.are_exchanged ? step.gemm.a : step.gemm.b;
+  int boundary = 16;
+  const auto rows_of = [&](const plan::Operand& operand, bool is_misaligned) {
+    if (!is_misaligned) return tune::Rows::aligned;
+    const auto& tensor = bound.tensors[static_cast<std::size_t>(operand.value)];
+    boundary = std::min(boundary, boundary_bytes(tensor, operand.dtype));
+    return operand.major == plan::Major::k ? tune::Rows::k_major : tune::Rows::mn_major;
+  };
+  const tune::Rows rows_a = rows_of(a, roles.is_misaligned_a),
+                   rows_b = rows_of(b, roles.is_misaligned_b);
+  const auto slower = tune::slowdown(rows_a, rows_b, boundary);
+  if (!slower) return;
+  choice.expected_us = tune::slowed_down(choice.expected_us, slower->fused);
+  choice.unfused_us = tune::unfused_us(step, sizes, slower->vendor);
+}
+
+// Never slower than what fusion replaces.
+std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
+  if (!choice.unfused_us || !tune::is_clearly_slower(choice.expected_us, *choice.unfused_us)) {
+    return std::nullopt;
+  }
+  return plan::WhyNot{
+      "slower_than_unfused",
+      fmt::format("the fused kernel ({}) is expected to take {:.1f} us, the "
+                  "vendor's product and a tail {:.1f} us.",
+                  codegen::print(choice.kernel->config), choice.expected_us, *choice.unfused_us)};
+}
+
+void leave_to_vendor(StepChoice& choice) {
+  choice.why_split =
+      plan::WhyNot{"bare_product",
+                   "nothing is fused into the product, and on such tensors the vendor's GEMM is "
+                   "about as fast or faster."};
+}
+
+// Where nothing is fused, ours must have been measured to be faster at sizes like these.
+void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
+                 const targets::DeviceLimits& limits, StepChoice& choice) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  choice.measured = "nothing is fused into it";
+  const std::optional<double> ratio = tune::bare_ratio(gemm.gemm, choice.sizes);
+  if (ratio) {
+    choice.measured += fmt::format(
+        ", and by measurements at such sizes ours takes {:.2f} of the vendor's time", *ratio);
+  }
+  if (tune::beats_vendor(ratio)) {
+    choose_by_model(prepared, step, late, limits, choice);
+  } else {
+    choose_kernel(gemm, choice.sizes, late, limits,
+                  choice);  // tuning may come to another conclusion
+    leave_to_vendor(choice);
+  }
+}
+
+// A choice that was forced or measured.
+std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::FusedGemm& gemm,
+                                        std::size_t step, const StepChoice& choice,
+                                        const ChoiceRules& rules) {
+  if (rules.forced != nullptr && rules.forced->step == step) {
+    return tune::Tuned{rules.forced->choice, "being measured"};
+  }
+  if (rules.tuned == nullptr) return std::nullopt;
+  return rules.tuned->find(plan, gemm, choice.sizes, choice.kernels->variant);
+}
+
+// The product on rows that were copied in order, where it is one kernel; null where it is not, or
+// where no compiler is.
+InOrder* product_in_order(const Prepared& prepared, std::size_t step, LateKernels& late) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]).gemm;
+  if (prepared.plan.graph[gemm.a.value].op != ir::Op::take_rows) return nullptr;
+  try {
+    InOrder& product = late.in_order(prepared.plan, step);
+    return product.prepared.steps.front().kind == StepKind::family ? &product : nullptr;
+  } catch (const UnavailableError&) {
+    return nullptr;
+  }
+}
+
+// False when the kernel of that name is no candidate any more, or does not compile well.
+bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step, LateKernels& late,
+            StepChoice& choice) {
+  if (tuned.choice == tune::kProductAndTail) {
+    choice.why_split = plan::WhyNot{"measured_slower", tuned.measured + "."};
+  } else if (tuned.choice == tune::kRowsFirst) {
+    choice.in_order = product_in_order(prepared, step, late);
+    if (choice.in_order == nullptr) return false;
+  } else {
+    choice.kernel = late.candidate(prepared, step, *choice.kernels, tuned.choice);
+    if (choice.kernel == nullptr) return false;
+  }
+  choice.measured = tuned.measured;
+  return true;
+}
+
+}  // namespace
+
+StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
+                       const codegen::Bound& bound, const ChoiceRules& rules) {
+  const StepKernels& usual = prepared.steps[step];
+  const codegen::KernelFamily& family = *usual.family;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  StepChoice choice;
+  choice.kernels = &usual;
+  choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
+  if (choice.why_split) return choice;
+
+  codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, bound.sizes);
+  if (sizes.is_empty()) {
+    choice.kernel = &usual.kernels.front();
+    return choice;
+  }
+  const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
+  const codegen::OperandRoles roles = family.roles(variant);
+  const codegen::GemmSizes vendor_sizes = sizes;
+  if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes);
+  const bool is_usual = variant == usual.variant,
+             is_bare = plan::is_bare(gemm) && !gemm.gemm.is_grouped();
+  if (is_bare && !is_usual) {
+    leave_to_vendor(choice);
+    return choice;
+  }
+  if (roles.are_exchanged) std::swap(sizes.m, sizes.n);
+  if (!is_usual) choice.kernels = &late.variant(prepared, step, variant, sizes);
+  if (choice.kernels->kernels.empty()) {
+    choice.why_split = no_kernel(*choice.kernels);
+    return choice;
+  }
+  if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
+    if (follow(*tuned, prepared, step, late, choice)) return choice;
+  }
+  if (is_bare) {
+    choose_bare(prepared, step, late, rules.limits, choice);
+    return choice;
+  }
+  choose_by_model(prepared, step, late, rules.limits, choice);
+  if (roles.are_misaligned()) weigh_unaligned(gemm, bound, roles, vendor_sizes, choice);
+  choice.why_split = why_unfused(choice);
+  if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes)) {
+    choice.in_order = product_in_order(prepared, step, late);
+  }
+  return choice;
+}
+
+std::string print(const StepChoice& choice) {
+  const std::string text = candidate_name(*choice.kernels, choice.kernel->config);
+  const std::string variant = codegen::print(choice.kernels->variant);
+  return variant.empty() ? text : fmt::format("{}; {}", text, variant);
+}
+
+std::string grounds(const StepChoice& choice) {
+  if (!choice.measured.empty()) return choice.measured;
+  if (choice.expected_us == 0) return "";
+  std::string text = fmt::format("{:.1f} us expected", choice.expected_us);
+  if (choice.unfused_us) {
+    text += fmt::format(", {:.1f} us as product and tail", *choice.unfused_us);
+  }
+  return text;
+}
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,27 @@
+// The measured choices that hold on one device.
+#include "backends/cuda/choose/tuned_choices.h"
+
+namespace epifuse::cuda {
+
+std::optional<tune::Tuned> TunedChoices::find(const plan::Plan& plan, const plan::FusedGemm& step,
+                                              const codegen::GemmSizes& sizes,
+                                              const codegen::GemmVariant& variant) {
+  const std::scoped_lock lock(mutex_);
+  if (none_) return std::nullopt;
+  const std::string key = tune::tune_key(plan, step, sizes, variant, machine_);
+  const auto found = found_.find(key);
+  if (found != found_.end()) return found->second;
+  return found_.emplace(key, store_.load(key)).first->second;
+}
+
+void TunedChoices::add(const plan::Plan& plan, const plan::FusedGemm& step,
+                       const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
+                       const tune::Tuned& tuned, std::string_view description) {
+  const std::string key = tune::tune_key(plan, step, sizes, variant, machine_);
+  store_.store(key, tuned, description);
+  const std::scoped_lock lock(mutex_);
+  none_ = false;
+  found_[key] = tuned;
+}
+
+}  // namespace epifuse::cuda

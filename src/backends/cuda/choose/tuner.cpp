@@ -1,0 +1,151 @@
+// Measures every way to run the fused steps of a plan on given tensors.
+#include "backends/cuda/choose/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "backends/cuda/driver/memory.h"
+#include "backends/cuda/driver/timing.h"
+#include "backends/cuda/run/run_builder.h"
+#include "backends/overlaps.h"
+#include "epifuse/error.h"
+#include "plan/epilogue.h"
+#include "tune/rank.h"
+
+namespace epifuse::cuda {
+namespace {
+
+using codegen::Bound;
+
+constexpr int kRounds = 12, kBlocks = 3;
+constexpr double kMostSeconds = 4.0, kBlockSeconds = 0.15;
+constexpr std::size_t kFinalists = 8;  // that run back to back too
+
+class Tuner {
+ public:
+  Tuner(const Prepared& prepared, LateKernels& late, Context& context, const Bound& bound)
+      : prepared_(prepared), late_(late), context_(context), bound_(bound) {}
+
+  std::vector<TunedStep> run() {
+    for (std::size_t i = 0; i < prepared_.steps.size(); ++i) find_ways(i);
+    reserve_workspace();
+    run_all();  // what later steps read is there from now on
+    std::vector<TunedStep> tuned;
+    for (const Ways& ways : steps_) tuned.push_back(measure(ways));
+    return tuned;
+  }
+
+ private:
+  // Every way to run one step, by name, and the choice without any measurement.
+  struct Ways {
+    std::size_t step = 0;
+    StepChoice usual;
+    std::vector<std::string> names;
+  };
+
+  // None for a step that has no choice on these tensors.
+  void find_ways(std::size_t step) {
+    if (prepared_.steps[step].kind != StepKind::family) return;
+    Ways ways{step, choose_step(prepared_, step, late_, bound_, {context_.limits()}), {}};
+    if (ways.usual.expected_us == 0) return;
+    const StepKernels& kernels = *ways.usual.kernels;
+    late_.compile_all(prepared_, step, kernels);
+    for (const codegen::GemmConfig& config : kernels.candidates) {
+      std::string name = candidate_name(kernels, config);
+      if (late_.candidate(prepared_, step, kernels, name) == nullptr) continue;
+      ways.names.push_back(std::move(name));
+    }
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]).gemm;
+    if (gemm.a.lookup >= 0) ways.names.emplace_back(tune::kRowsFirst);
+    ways.names.emplace_back(tune::kProductAndTail);
+    steps_.push_back(std::move(ways));
+  }
+
+  ChoiceRules forced(const ForcedChoice& choice) const {
+    ChoiceRules rules = context_.rules();
+    rules.forced = &choice;
+    return rules;
+  }
+
+  // For the way that needs most; temporaries of the plan lie at the same place for every one.
+  void reserve_workspace() {
+    std::size_t bytes = workspace_bytes(prepared_, late_, context_.rules(), bound_);
+    for (const Ways& ways : steps_) {
+      for (const std::string& name : ways.names) {
+        const ForcedChoice way{ways.step, name};
+        bytes = std::max(bytes, workspace_bytes(prepared_, late_, forced(way), bound_));
+      }
+    }
+    workspace_ = DeviceBuffer(Device::require(), bytes);
+  }
+
+  void run_all() {
+    for (const Action& action :
+         build_run(prepared_, late_, context_, bound_, static_cast<char*>(workspace_.data()))) {
+      cuda::run(context_.device(), action, nullptr);
+    }
+    synchronize(context_.device());
+  }
+
+  TunedStep measure(const Ways& ways) {
+    std::vector<std::vector<Action>> actions;
+    for (const std::string& name : ways.names) {
+      const ForcedChoice way{ways.step, name};
+      actions.push_back(build_step(prepared_, ways.step, late_, context_, forced(way), bound_,
+                                   static_cast<char*>(workspace_.data())));
+    }
+    std::vector<std::function<void()>> runs;
+    for (const std::vector<Action>& each : actions) {
+      runs.push_back([this, &each] {
+        for (const Action& action : each) cuda::run(context_.device(), action, nullptr);
+      });
+    }
+    const auto all = time_interleaved(runs, kRounds, kMostSeconds);
+    const auto finalists = tune::finalists(all, kFinalists, ways.names.size() - 1);
+    std::vector<double> interleaved;
+    std::vector<std::function<void()>> final_runs;
+    for (const std::size_t i : finalists) {
+      interleaved.push_back(all[i]);
+      final_runs.push_back(runs[i]);
+    }
+    const auto sustained = time_sustained(final_runs, kBlockSeconds, kBlocks);
+    const std::size_t best = tune::best_of_worse_ranks(interleaved, sustained);
+    const std::string measured = fmt::format(
+        "{:.1f} us measured and {:.1f} us sustained, product and tail {:.1f} and {:.1f}, the best "
+        "of {} ways",
+        interleaved[best], sustained[best], interleaved.back(), sustained.back(),
+        ways.names.size());
+    return {ways.step,
+            ways.usual.sizes,
+            ways.usual.kernels->variant,
+            {ways.names[finalists[best]], measured},
+            describe(ways.step, ways.usual.sizes)};
+  }
+
+  std::string describe(std::size_t step, const codegen::GemmSizes& sizes) const {
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
+    return fmt::format("{}x{}x{} {} {}", sizes.m, sizes.n, sizes.k, name(gemm.gemm.a.dtype),
+                       label(gemm.epilogue));
+  }
+
+  const Prepared& prepared_;
+  LateKernels& late_;
+  Context& context_;
+  const Bound& bound_;
+  std::vector<Ways> steps_;
+  DeviceBuffer workspace_;
+};
+
+}  // namespace
+
+std::vector<TunedStep> tune(const Prepared& prepared, LateKernels& late, Context& context,
+                            const Bound& bound) {
+  // The graph runs many times: an output in place would change what later runs read.
+  backends::check_overlaps(prepared.plan, bound, backends::InPlace::refused);
+  return Tuner(prepared, late, context, bound).run();
+}
+
+}  // namespace epifuse::cuda

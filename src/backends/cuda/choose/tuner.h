@@ -1,0 +1,30 @@
+// Measures every way to run the fused steps of a plan on given tensors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/prepare/late_kernels.h"
+#include "backends/cuda/prepare/prepare.h"
+
+namespace epifuse::cuda {
+
+// The way that a step should run, measured.
+struct TunedStep {
+  std::size_t step = 0;
+  codegen::GemmSizes sizes;
+  codegen::GemmVariant variant;
+  tune::Tuned tuned;
+  std::string description;  // "512x768x3072 bf16 bias+silu"
+};
+
+// The ways are all candidates of the step's family that compile well, and the vendor's product with
+// a tail. Each is timed with its epilogue, launches interleaved and L2 flushed, and in sustained
+// blocks; taken is the one whose worse rank of the two is best. Outputs are overwritten. Throws
+// ArgumentError when an output shares memory with an input, which would change while it is
+// measured.
+std::vector<TunedStep> tune(const Prepared& prepared, LateKernels& late, Context& context,
+                            const codegen::Bound& bound);
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,121 @@
+// What an executable keeps in one CUDA context.
+#include "backends/cuda/driver/context.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "epifuse/error.h"
+
+namespace epifuse::cuda {
+namespace {
+
+jit::CuMemoryPool make_pool(const Device& device) {
+  if (!device.info().has_memory_pools) return nullptr;
+  jit::CuMemoryPoolProperties properties;
+  properties.location_id = device.info().ordinal;
+  jit::CuMemoryPool pool = nullptr;
+  device.check(device.api().mem_pool_create(&pool, &properties), "cuMemPoolCreate");
+  std::uint64_t keep_all = UINT64_MAX;
+  device.check(device.api().mem_pool_set_attribute(
+                   pool, jit::CuMemoryPoolAttribute::release_threshold_bytes, &keep_all),
+               "cuMemPoolSetAttribute");
+  return pool;
+}
+
+// Code for an architecture runs on exactly that compute capability.
+void check_target(const DeviceInfo& device, const targets::TargetInfo& target) {
+  if (device.major == target.major && device.minor == target.minor) return;
+  throw UnavailableError(fmt::format(
+      "the program is compiled for {} (compute capability {}.{}), and {} has {}.{}", target.name,
+      target.major, target.minor, device.name, device.major, device.minor));
+}
+
+// What a device of so many multiprocessors has at least: the clusters of those of an H200, in its
+// proportion, since a cluster never spans two groups of multiprocessors.
+targets::DeviceLimits usual_limits(int num_sms) {
+  const targets::DeviceLimits usual;
+  const auto scaled = [&](int clusters) { return clusters * num_sms / usual.num_sms; };
+  return {num_sms, scaled(usual.clusters_of_2), scaled(usual.clusters_of_3),
+          scaled(usual.clusters_of_4), scaled(usual.clusters_of_8)};
+}
+
+}  // namespace
+
+Context::Context(std::shared_ptr<const Device> device, const targets::TargetInfo& target,
+                 tune::TuneStore store)
+    : device_(std::move(device)),
+      smem_per_block_bytes_(target.smem_per_block_bytes),
+      tuned_({device_->info().name, device_->info().driver_version}, std::move(store)),
+      modules_(device_) {
+  check_target(device_->info(), target);
+  limits_ = usual_limits(device_->info().num_sms);
+  pool_ = make_pool(*device_);
+}
+
+void Context::count_clusters(const std::shared_ptr<const jit::Binary>& binary,
+                             const std::string& entry) {
+  const auto smem_bytes = static_cast<unsigned>(smem_per_block_bytes_);
+  const jit::CuFunction function = modules_.get(binary, entry, smem_bytes);
+  int threads = 0;
+  if (device_->api().func_get_attribute(&threads, jit::CuFunctionAttribute::max_threads_per_block,
+                                        function) != jit::kCudaSuccess) {
+    return;
+  }
+  const auto count = [&](unsigned size, int& clusters) {
+    jit::CuLaunchAttribute cluster{};
+    cluster.id = jit::CuLaunchAttributeId::cluster_dimension;
+    cluster.value.cluster = {size, 1, 1};
+    const auto grid = size * static_cast<unsigned>(limits_.num_sms);
+    const jit::CuLaunchConfig config{
+        grid, 1, 1, static_cast<unsigned>(threads), 1, 1, smem_bytes, nullptr, &cluster, 1};
+    int at_once = 0;
+    const jit::CuResult result =
+        device_->api().occupancy_max_active_clusters(&at_once, function, &config);
+    if (result == jit::kCudaSuccess && at_once > 0) clusters = at_once;
+  };
+  count(2, limits_.clusters_of_2);
+  count(3, limits_.clusters_of_3);
+  count(4, limits_.clusters_of_4);
+  count(8, limits_.clusters_of_8);
+}
+
+Context::~Context() {
+  if (pool_ != nullptr) device_->api().mem_pool_destroy(pool_);
+}
+
+VendorGemm& Context::vendor() {
+  const std::scoped_lock lock(mutex_);
+  if (vendor_ == nullptr) vendor_ = std::make_unique<VendorGemm>(device_);
+  return *vendor_;
+}
+
+// Work on one stream is done in order, so that runs on it can share a buffer.
+jit::CuDevicePtr Context::stream_buffer(std::size_t bytes, jit::CuStream stream) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<DeviceBuffer>& buffers = buffers_[stream];
+  if (buffers.empty() || buffers.back().size_bytes() < bytes) {
+    const RelaxedCapture relaxed(device_->api());
+    buffers.emplace_back(device_, bytes);
+  }
+  return buffers.back().pointer();
+}
+
+Workspace::Workspace(const Context& context, std::size_t bytes, jit::CuStream stream)
+    : stream_(stream) {
+  if (bytes == 0) return;
+  const Device& device = context.device();
+  if (context.pool_ == nullptr) {
+    pointer_ = context.stream_buffer(bytes, stream);
+    return;
+  }
+  device.check(device.api().mem_alloc_from_pool_async(&pointer_, bytes, context.pool_, stream),
+               "cuMemAllocFromPoolAsync");
+  context_ = &context;
+}
+
+Workspace::~Workspace() {
+  if (context_ != nullptr) context_->device().api().mem_free_async(pointer_, stream_);
+}
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,78 @@
+// What an executable keeps in one CUDA context: loaded kernels, the vendor GEMM, workspaces.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/cuda/choose/tuned_choices.h"
+#include "backends/cuda/driver/device.h"
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/driver/memory.h"
+#include "backends/cuda/vendor/vendor_gemm.h"
+#include "targets/targets.h"
+
+namespace epifuse::cuda {
+
+class Context;
+
+// Device memory for the work that is queued on one stream next; given back to the stream, in its
+// order, at the end of scope.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Context& context, std::size_t bytes, jit::CuStream stream);
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace();
+  char* data() const { return reinterpret_cast<char*>(pointer_); }
+
+ private:
+  const Context* context_ = nullptr;
+  jit::CuStream stream_ = nullptr;
+  jit::CuDevicePtr pointer_ = 0;
+};
+
+// Thread-safe.
+class Context {
+ public:
+  // Throws UnavailableError when the device cannot run code of `target`.
+  // Choices follow what `store` holds for this device.
+  Context(std::shared_ptr<const Device> device, const targets::TargetInfo& target,
+          tune::TuneStore store = tune::TuneStore({}));
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Device& device() const { return *device_; }
+  const targets::DeviceLimits& limits() const { return limits_; }
+  // Asks the driver how many clusters run at once, of a kernel that fills a multiprocessor's shared
+  // memory; before any launch is prepared. Where the driver cannot say, the limits stay as they
+  // are.
+  void count_clusters(const std::shared_ptr<const jit::Binary>& binary, const std::string& entry);
+  ChoiceRules rules() { return {limits_, &tuned_}; }
+  TunedChoices& tuned() { return tuned_; }
+  Modules& modules() { return modules_; }
+  // Opened when first asked for. Throws UnavailableError when there is no cuBLASLt.
+  VendorGemm& vendor();
+
+ private:
+  friend class Workspace;
+  jit::CuDevicePtr stream_buffer(std::size_t bytes, jit::CuStream stream) const;
+  std::shared_ptr<const Device> device_;
+  const int smem_per_block_bytes_;
+  targets::DeviceLimits limits_;
+  TunedChoices tuned_;
+  Modules modules_;
+  // A pool of our own keeps its memory between runs; the device's would return it at every
+  // synchronisation. Null where the device has no pools.
+  jit::CuMemoryPool pool_ = nullptr;
+  mutable std::mutex mutex_;
+  std::unique_ptr<VendorGemm> vendor_;
+  // Without pools: buffers by stream, the largest last. Smaller ones stay, as captured graphs may
+  // still use them.
+  mutable std::map<jit::CuStream, std::vector<DeviceBuffer>> buffers_;
+};
+
+}  // namespace epifuse::cuda

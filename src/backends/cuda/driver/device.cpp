@@ -1,0 +1,88 @@
+// Finds the CUDA device and context that work goes to.
+#include "backends/cuda/driver/device.h"
+
+#include <fmt/format.h>
+
+#include "epifuse/error.h"
+
+namespace epifuse::cuda {
+namespace {
+
+using jit::CuDevice;
+using jit::CuDeviceAttribute;
+
+DeviceInfo describe(const jit::Driver& driver, CuDevice device) {
+  const jit::DriverApi& api = driver.api();
+  const auto attribute = [&](CuDeviceAttribute which) {
+    int value = 0;
+    driver.check(api.device_get_attribute(&value, which, device), "cuDeviceGetAttribute");
+    return value;
+  };
+  DeviceInfo info;
+  char name[256] = {};
+  driver.check(api.device_get_name(name, sizeof(name) - 1, device), "cuDeviceGetName");
+  info.name = name;
+  info.ordinal = device;
+  info.major = attribute(CuDeviceAttribute::compute_capability_major);
+  info.minor = attribute(CuDeviceAttribute::compute_capability_minor);
+  info.num_sms = attribute(CuDeviceAttribute::multiprocessor_count);
+  info.l2_bytes = static_cast<std::size_t>(attribute(CuDeviceAttribute::l2_cache_bytes));
+  info.has_memory_pools = attribute(CuDeviceAttribute::memory_pools_supported) != 0;
+  driver.check(api.device_total_mem(&info.memory_bytes, device), "cuDeviceTotalMem");
+  driver.check(api.driver_get_version(&info.driver_version), "cuDriverGetVersion");
+  return info;
+}
+
+}  // namespace
+
+std::string version_text(int driver_version) {
+  return fmt::format("{}.{}", driver_version / 1000, driver_version % 1000 / 10);
+}
+
+std::vector<DeviceInfo> all_devices(std::string* why) {
+  const auto driver = jit::Driver::open(why);
+  if (driver == nullptr) return {};
+  int count = 0;
+  driver->check(driver->api().device_get_count(&count), "cuDeviceGetCount");
+  std::vector<DeviceInfo> devices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    CuDevice device = 0;
+    driver->check(driver->api().device_get(&device, ordinal), "cuDeviceGet");
+    devices.push_back(describe(*driver, device));
+  }
+  return devices;
+}
+
+std::shared_ptr<const Device> Device::current(std::string* why) {
+  auto driver = jit::Driver::open(why);
+  if (driver == nullptr) return nullptr;
+  const std::shared_ptr<Device> device(new Device(std::move(driver)));
+  const jit::DriverApi& api = device->api();
+  device->check(api.ctx_get_current(&device->context_), "cuCtxGetCurrent");
+  if (device->context_ != nullptr) {
+    device->check(api.ctx_get_device(&device->device_), "cuCtxGetDevice");
+  } else {
+    device->check(api.device_get(&device->device_, 0), "cuDeviceGet");
+    device->check(api.device_primary_ctx_retain(&device->context_, device->device_),
+                  "cuDevicePrimaryCtxRetain");
+    device->check(api.ctx_set_current(device->context_), "cuCtxSetCurrent");
+  }
+  device->info_ = describe(device->driver(), device->device_);
+  return device;
+}
+
+std::shared_ptr<const Device> Device::require() {
+  std::string why;
+  auto device = current(&why);
+  if (device == nullptr) throw UnavailableError("No GPU to run on. " + why);
+  return device;
+}
+
+RelaxedCapture::RelaxedCapture(const jit::DriverApi& api)
+    : api_(api), mode_(jit::CuStreamCaptureMode::relaxed) {
+  api_.thread_exchange_stream_capture_mode(&mode_);
+}
+
+RelaxedCapture::~RelaxedCapture() { api_.thread_exchange_stream_capture_mode(&mode_); }
+
+}  // namespace epifuse::cuda

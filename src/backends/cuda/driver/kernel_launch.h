@@ -1,0 +1,54 @@
+// Kernels loaded into a context, and launches of them with everything prepared.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver/device.h"
+#include "codegen/launch.h"
+#include "jit/jit.h"
+
+namespace epifuse::cuda {
+
+// The binaries of one context, each loaded once, when first needed. Thread-safe.
+class Modules {
+ public:
+  explicit Modules(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+  ~Modules();
+  Modules(const Modules&) = delete;
+  Modules& operator=(const Modules&) = delete;
+
+  // The kernel `entry` of `binary`, allowed `smem_bytes` of dynamic shared memory.
+  jit::CuFunction get(const std::shared_ptr<const jit::Binary>& binary, const std::string& entry,
+                      unsigned smem_bytes);
+
+ private:
+  struct Loaded {
+    std::shared_ptr<const jit::Binary> binary;  // kept, so that its address names it
+    jit::CuModule module = nullptr;
+    jit::CuFunction function = nullptr;
+    unsigned smem_bytes = 0;
+  };
+  void load(Loaded& loaded, const std::string& entry) const;
+  std::shared_ptr<const Device> device_;
+  std::mutex mutex_;
+  std::map<const jit::Binary*, Loaded> loaded_;
+};
+
+// One launch: nothing is left to do but to queue it.
+struct KernelCall {
+  jit::CuFunction function = nullptr;
+  unsigned grid = 1, block = 1, cluster = 1, smem_bytes = 0;
+  bool overlaps_previous = false;
+  std::vector<unsigned char> params;  // with the tensor maps encoded
+};
+
+// Encodes the tensor maps of `launch`.
+KernelCall prepare_call(const Device& device, jit::CuFunction function, codegen::Launch launch);
+
+void run(const Device& device, const KernelCall& call, jit::CuStream stream);
+
+}  // namespace epifuse::cuda

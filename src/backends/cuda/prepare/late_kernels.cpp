@@ -1,0 +1,94 @@
+// Kernels that only certain tensors need, compiled when such tensors come.
+#include "backends/cuda/prepare/late_kernels.h"
+
+#include <algorithm>
+
+namespace epifuse::cuda {
+
+LateKernels::~LateKernels() = default;
+
+const PreparedSteps& LateKernels::split(const plan::Plan& plan, std::size_t step) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = splits_.find(step);
+  if (found != splits_.end()) return found->second;
+  const auto& gemm = std::get<plan::FusedGemm>(plan.steps[step]);
+  return splits_.emplace(step, prepare_split(plan, gemm, target_, *jit_)).first->second;
+}
+
+const Prepared& LateKernels::copy(DType from, DType to, std::size_t rank) {
+  const std::scoped_lock lock(mutex_);
+  const auto key = std::tuple(from, to, rank);
+  const auto found = copies_.find(key);
+  if (found != copies_.end()) return found->second;
+  return copies_.emplace(key, prepare_copy(from, to, rank, target_, *jit_)).first->second;
+}
+
+const Prepared& LateKernels::row_copy(DType dtype, DType index) {
+  const std::scoped_lock lock(mutex_);
+  const auto key = std::pair(dtype, index);
+  const auto found = row_copies_.find(key);
+  if (found != row_copies_.end()) return found->second;
+  return row_copies_.emplace(key, prepare_row_copy(dtype, index, target_, *jit_)).first->second;
+}
+
+InOrder& LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
+  const std::scoped_lock lock(mutex_);
+  std::unique_ptr<InOrder>& known = in_order_[step];
+  if (known == nullptr) {
+    const auto& gemm = std::get<plan::FusedGemm>(plan.steps[step]);
+    known.reset(new InOrder{prepare_in_order(plan, gemm, target_, *jit_),
+                            LateKernels(target_, jit_, for_sizes_)});
+  }
+  return *known;
+}
+
+const StepKernels& LateKernels::variant(const Prepared& prepared, std::size_t step,
+                                        const codegen::GemmVariant& variant,
+                                        const codegen::GemmSizes& sizes) {
+  const std::scoped_lock lock(mutex_);
+  auto& variants = variants_[step];
+  for (const auto& kernels : variants) {
+    if (kernels->variant == variant) return *kernels;
+  }
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  variants.push_back(std::make_unique<const StepKernels>(
+      prepare_variant(prepared.plan, gemm, prepared.steps[step], variant, sizes, target_, *jit_)));
+  return *variants.back();
+}
+
+codegen::KernelSource LateKernels::source(const Prepared& prepared, std::size_t step,
+                                          const StepKernels& kernels,
+                                          const codegen::GemmConfig& config) const {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  return kernels.family->source(prepared.plan, gemm, config, kernels.variant, target_);
+}
+
+const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
+                                     const StepKernels& kernels, const std::string& name) {
+  for (const Kernel& kernel : kernels.kernels) {
+    if (candidate_name(kernels, kernel.config) == name) return &kernel;
+  }
+  const auto config = std::find_if(
+      kernels.candidates.begin(), kernels.candidates.end(),
+      [&](const codegen::GemmConfig& each) { return candidate_name(kernels, each) == name; });
+  if (config == kernels.candidates.end()) return nullptr;
+  const std::scoped_lock lock(mutex_);
+  Kernel& kernel = candidates_[{&kernels, name}];
+  for (std::vector tries{*config}; kernel.binary == nullptr;) {
+    kernel = {tries.front(), source(prepared, step, kernels, tries.front()), nullptr};
+    const auto binary = jit_->get(std::span(&kernel.source, 1)).front();
+    if (binary->problems.empty() || !retire(tries, kernel)) kernel.binary = binary;
+  }
+  return kernel.binary->problems.empty() ? &kernel : nullptr;
+}
+
+void LateKernels::compile_all(const Prepared& prepared, std::size_t step,
+                              const StepKernels& kernels) {
+  std::vector<codegen::KernelSource> sources;
+  for (const codegen::GemmConfig& config : kernels.candidates) {
+    sources.push_back(source(prepared, step, kernels, config));
+  }
+  jit_->get(sources);  // keeps them
+}
+
+}  // namespace epifuse::cuda

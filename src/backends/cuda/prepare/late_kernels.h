@@ -1,0 +1,73 @@
+// Kernels that only certain tensors need, compiled when such tensors come: copies of operands that
+// no GEMM can address, the split form of fused steps, other variants of their kernels.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/choose/chosen_kernels.h"
+#include "backends/cuda/choose/time_memo.h"
+#include "backends/cuda/prepare/prepare.h"
+
+namespace epifuse::cuda {
+
+struct InOrder;
+
+// Of one prepared plan. Thread-safe; results stay valid as long as the object.
+class LateKernels {
+ public:
+  // `for_sizes`: whether sizes alone are a reason to compile (CompileOptions::compile_late).
+  LateKernels(const targets::TargetInfo& target, std::shared_ptr<jit::Jit> jit,
+              bool for_sizes = true)
+      : target_(target), jit_(std::move(jit)), for_sizes_(for_sizes) {}
+  ~LateKernels();
+
+  bool compiles_for_sizes() const { return for_sizes_; }
+  ChosenKernels& chosen() { return chosen_; }
+  TimeMemo& times() { return times_; }
+
+  const PreparedSteps& split(const plan::Plan& plan, std::size_t step);
+  const Prepared& copy(DType from, DType to, std::size_t rank);
+  // Of a grouped product whose rows are looked up: copies of rows by such an index, and the product
+  // of rows that lie in order.
+  const Prepared& row_copy(DType dtype, DType index);
+  InOrder& in_order(const plan::Plan& plan, std::size_t step);
+  // Compiled for tensors of `sizes`; later tensors of other sizes choose among what is there.
+  const StepKernels& variant(const Prepared& prepared, std::size_t step,
+                             const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes);
+  // The candidate of `kernels` (those of the step in some variant) with that name; null when there
+  // is none, or it does not compile well.
+  const Kernel* candidate(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
+                          const std::string& name);
+  // Compiles all candidates at once, for calls of candidate() to come.
+  void compile_all(const Prepared& prepared, std::size_t step, const StepKernels& kernels);
+
+ private:
+  codegen::KernelSource source(const Prepared& prepared, std::size_t step,
+                               const StepKernels& kernels, const codegen::GemmConfig& config) const;
+  const targets::TargetInfo& target_;
+  std::shared_ptr<jit::Jit> jit_;
+  const bool for_sizes_;
+  ChosenKernels chosen_;
+  TimeMemo times_;
+  std::mutex mutex_;
+  std::map<std::size_t, PreparedSteps> splits_;
+  std::map<std::size_t, std::unique_ptr<InOrder>> in_order_;
+  std::map<std::pair<DType, DType>, Prepared> row_copies_;
+  std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
+  std::map<std::size_t, std::vector<std::unique_ptr<const StepKernels>>> variants_;
+  std::map<std::pair<const StepKernels*, std::string>, Kernel> candidates_;
+};
+
+// A product of rows that lie in order, as a plan of one step.
+struct InOrder {
+  Prepared prepared;
+  LateKernels late;
+};
+
+}  // namespace epifuse::cuda

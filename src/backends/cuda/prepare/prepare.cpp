@@ -1,0 +1,385 @@
+// Decides how each step of a plan runs on a CUDA target, and compiles its kernels.
+#include "backends/cuda/prepare/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backends/cuda/choose/time_memo.h"
+#include "codegen/grouped.h"
+#include "codegen/tail.h"
+#include "epifuse/error.h"
+#include "ir/text.h"
+#include "tune/shortlist.h"
+#include "tune/unfused.h"
+
+namespace epifuse::cuda {
+namespace {
+
+using plan::FusedGemm;
+using plan::is_bare;
+using plan::Plan;
+using plan::Tail;
+using plan::WhyNot;
+using targets::TargetInfo;
+
+// Kernels compiled for one step: ahead of all tensors, and beside the best while tensors wait.
+constexpr std::size_t kMostKernels = 6;
+constexpr std::size_t kMostMoreLate = 1;
+
+StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& target) {
+  StepKernels step;
+  step.kind = StepKind::tail;
+  step.kernels.push_back({{}, codegen::tail_source(plan, tail, target), nullptr});
+  step.report.how = "tail kernel";
+  return step;
+}
+
+StepKernels vendor_kernels(std::vector<WhyNot> refusals) {
+  StepKernels step;
+  step.kind = StepKind::vendor;
+  step.report = {"cuBLASLt", std::move(refusals)};
+  return step;
+}
+
+// Of a bare product, which no family takes.
+StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
+                         std::vector<WhyNot> refusals) {
+  if (!gemm.gemm.is_grouped()) return vendor_kernels(std::move(refusals));
+  StepKernels step;
+  step.kind = StepKind::grouped;
+  step.kernels.push_back({{}, codegen::grouped_source(plan, gemm, target), nullptr});
+  step.report = {"grouped kernel on CUDA cores", std::move(refusals)};
+  return step;
+}
+
+Finish finish_kernel(const FusedGemm& gemm, const TargetInfo& target) {
+  Finish finish{plan::finish(gemm), {}};
+  finish.kernel.source = codegen::tail_source(finish.plan, finish.tail(), target);
+  return finish;
+}
+
+// The first family that takes the step; without any, the refusals in a report.
+StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
+                           bool fuses) {
+  StepKernels step = vendor_kernels({});
+  const auto bare = [](std::string_view vendor_does_it) {
+    return WhyNot{"bare_product",
+                  fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
+  };
+  const bool has_vendor = is_bare(gemm) && !gemm.gemm.is_grouped();
+  if (has_vendor && !fuses) {
+    step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
+    return step;
+  }
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (auto no = family.why_not(plan, gemm, target)) {
+      step.report.why_not.push_back(*std::move(no));
+      continue;
+    }
+    step.kind = StepKind::family;
+    step.family = &family;
+    step.candidates = family.configs(gemm, target);
+    step.sizes = tune::typical_sizes(gemm.gemm);
+    if (has_vendor) {
+      std::erase_if(step.sizes, [&](const auto& sizes) {
+        return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes));
+      });
+    }
+    if (step.sizes.empty()) return vendor_kernels({bare("and the vendor's GEMM is about as fast")});
+    step.most_kernels = kMostKernels;
+    if (gemm.epilogue.reduces()) step.finish = finish_kernel(gemm, target);
+    break;
+  }
+  return step;
+}
+
+class Preparer {
+ public:
+  Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true)
+      : target_(target), jit_(jit), fuses_(fuses), plan_(plan) {}
+
+  void add(const plan::Step& step) {
+    if (const auto* tail = std::get_if<Tail>(&step)) {
+      push(step, tail_kernels(plan_, *tail, target_));
+      return;
+    }
+    const auto& gemm = std::get<FusedGemm>(step);
+    StepKernels kernels = family_kernels(plan_, gemm, target_, fuses_);
+    if (kernels.kind == StepKind::family) {
+      push(step, std::move(kernels));
+    } else {
+      add_split(gemm, std::move(kernels.report.why_not), true);
+    }
+  }
+
+  // `asks_families`: for the products of groups alone, which no vendor multiplies.
+  void add_split(const FusedGemm& gemm, std::vector<WhyNot> refusals, bool asks_families = false) {
+    if (is_bare(gemm)) {
+      push(gemm, bare_kernels(plan_, gemm, target_, std::move(refusals)));
+      return;
+    }
+    plan::Split parts = plan::split(plan_, gemm);
+    for (FusedGemm& bare : parts.gemms) {
+      StepKernels kernels = bare_kernels(plan_, bare, target_, std::exchange(refusals, {}));
+      if (asks_families && bare.gemm.is_grouped()) {
+        StepKernels family = family_kernels(plan_, bare, target_, fuses_);
+        if (family.kind == StepKind::family) kernels = std::move(family);
+      }
+      push(std::move(bare), std::move(kernels));
+    }
+    if (!parts.tail) return;
+    StepKernels tail = tail_kernels(plan_, *parts.tail, target_);
+    push(*std::move(parts.tail), std::move(tail));
+  }
+
+  // Compiles what is not compiled yet. A family's step that keeps no candidate is split.
+  PreparedSteps finish() {
+    compile();
+    if (std::any_of(result_.kernels.begin(), result_.kernels.end(), lost_all)) {
+      PreparedSteps before = std::exchange(result_, {});
+      for (std::size_t i = 0; i < before.steps.size(); ++i) {
+        if (lost_all(before.kernels[i])) {
+          add_split(std::get<FusedGemm>(before.steps[i]),
+                    std::move(before.kernels[i].report.why_not));
+        } else {
+          push(std::move(before.steps[i]), std::move(before.kernels[i]));
+        }
+      }
+      compile();
+    }
+    return std::move(result_);
+  }
+
+  // The only step, compiled.
+  StepKernels finish_one() {
+    compile();
+    return std::move(result_.kernels.front());
+  }
+
+  void push(plan::Step step, StepKernels kernels) {
+    result_.steps.push_back(std::move(step));
+    result_.kernels.push_back(std::move(kernels));
+  }
+
+ private:
+  static bool lost_all(const StepKernels& step) {
+    return step.kind == StepKind::family && step.candidates.empty();
+  }
+
+  // Until every shortlist is compiled: a candidate that is dropped makes room for another one.
+  void compile() {
+    while (true) {
+      for (std::size_t i = 0; i < result_.kernels.size(); ++i) complete_shortlist(i);
+      std::vector<Kernel*> missing;
+      std::vector<codegen::KernelSource> sources;
+      const auto add_missing = [&](Kernel& kernel) {
+        if (kernel.binary != nullptr) return;
+        missing.push_back(&kernel);
+        sources.push_back(kernel.source);
+      };
+      for (StepKernels& step : result_.kernels) {
+        for (Kernel& kernel : step.kernels) add_missing(kernel);
+        if (step.finish) add_missing(step.finish->kernel);
+      }
+      if (missing.empty()) break;
+      if (!ahead_) add_tails_ahead(sources);
+      const auto binaries = jit_.get(sources);
+      for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
+      for (StepKernels& step : result_.kernels) {
+        if (step.kind == StepKind::family) drop_bad_candidates(step);
+        const bool is_alone = step.kind == StepKind::tail || step.kind == StepKind::grouped;
+        if (is_alone) check_alone(step.kernels.front());
+        if (step.finish) check_alone(step.finish->kernel);
+      }
+    }
+    for (StepKernels& step : result_.kernels) describe(step);
+  }
+
+  // Tails of steps that the models would split at typical sizes: they are compiled beside the
+  // kernels, and found in memory when such tensors come.
+  void add_tails_ahead(std::vector<codegen::KernelSource>& sources) {
+    ahead_ = true;
+    std::map<std::size_t, bool> splits;  // by class of steps
+    for (std::size_t i = 0; i < result_.kernels.size(); ++i) {
+      const StepKernels& step = result_.kernels[i];
+      if (step.kind != StepKind::family) continue;
+      const auto& gemm = std::get<FusedGemm>(result_.steps[i]);
+      const auto [splits_it, is_new] = splits.try_emplace(times_.step_class(gemm), false);
+      if (is_new) {
+        splits_it->second =
+            std::any_of(step.sizes.begin(), step.sizes.end(),
+                        [&](const auto& sizes) { return would_split(step, gemm, sizes); });
+      }
+      if (!splits_it->second) continue;
+      const plan::Split parts = plan::split(plan_, gemm);
+      if (parts.tail) sources.push_back(codegen::tail_source(plan_, *parts.tail, target_));
+    }
+  }
+
+  static bool would_split(const StepKernels& step, const FusedGemm& gemm,
+                          const codegen::GemmSizes& sizes) {
+    const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes);
+    if (!unfused_us) return false;
+    return std::all_of(step.kernels.begin(), step.kernels.end(), [&](const Kernel& kernel) {
+      return tune::is_clearly_slower(
+          step.family->expected_us(gemm, kernel.config, sizes, targets::DeviceLimits{}),
+          *unfused_us);
+    });
+  }
+
+  // Adds what the model chooses of the candidates and is not there yet.
+  void complete_shortlist(std::size_t index) {
+    StepKernels& step = result_.kernels[index];
+    if (step.kind != StepKind::family) return;
+    const auto& gemm = std::get<FusedGemm>(result_.steps[index]);
+    for (std::size_t i :
+         times_.shortlist(*step.family, gemm, step.candidates, step.sizes, step.most_kernels)) {
+      const codegen::GemmConfig& config = step.candidates[i];
+      const bool there = std::any_of(step.kernels.begin(), step.kernels.end(),
+                                     [&](const Kernel& kernel) { return kernel.config == config; });
+      if (there) continue;
+      step.kernels.push_back(
+          {config, step.family->source(plan_, gemm, config, step.variant, target_), nullptr});
+    }
+  }
+
+  static void drop_bad_candidates(StepKernels& step) {
+    for (const Kernel& kernel : step.kernels) {
+      const std::vector<std::string>& problems = kernel.binary->problems;
+      if (problems.empty() || retire(step.candidates, kernel)) continue;
+      step.report.why_not.push_back(
+          {"candidate_dropped",
+           fmt::format("{}, {}: {}.", step.family->name, codegen::print(kernel.config),
+                       fmt::join(problems, "; "))});
+    }
+    std::erase_if(step.kernels,
+                  [](const Kernel& kernel) { return !kernel.binary->problems.empty(); });
+  }
+
+  // A tail or a grouped kernel that spills is slow but right; one that was refused is our bug.
+  static void check_alone(const Kernel& kernel) {
+    if (!kernel.binary->cubin.empty()) return;
+    throw CompileError(fmt::format("a generated kernel does not compile: {}",
+                                   fmt::join(kernel.binary->problems, "; ")),
+                       kernel.source.text, kernel.binary->log);
+  }
+
+  static void describe(StepKernels& step) {
+    if (step.kind != StepKind::family || step.kernels.empty()) return;
+    std::vector<std::string> configs;
+    for (const Kernel& kernel : step.kernels) configs.push_back(codegen::print(kernel.config));
+    step.report.how = fmt::format("{}, {}", step.family->name, fmt::join(configs, " or "));
+    if (step.kernels.size() != step.candidates.size()) {
+      step.report.how += fmt::format(" (shortlist of {} candidates)", step.candidates.size());
+    }
+    if (step.finish) step.report.how += "; a tail kernel combines the tiles' reductions";
+  }
+
+  const TargetInfo& target_;
+  jit::Jit& jit_;
+  bool fuses_;
+  const Plan& plan_;  // of which these are steps
+  PreparedSteps result_;
+  TimeMemo times_;
+  bool ahead_ = false;  // add_tails_ahead is done
+};
+
+}  // namespace
+
+Prepared as_plan(const Plan& plan, PreparedSteps parts) {
+  return {{plan.graph, plan.numerics, plan.allow_tf32, std::move(parts.steps), plan.left_out},
+          std::move(parts.kernels)};
+}
+
+bool retire(std::vector<codegen::GemmConfig>& candidates, const Kernel& kernel) {
+  const auto leaner = codegen::leaner(kernel.config);
+  if (leaner) {
+    std::replace(candidates.begin(), candidates.end(), kernel.config, *leaner);
+  } else {
+    std::erase(candidates, kernel.config);
+  }
+  return leaner.has_value();
+}
+
+std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config) {
+  return fmt::format("{}, {}", step.family->name, codegen::print(config));
+}
+
+Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses) {
+  Preparer preparer(plan, target, jit, fuses);
+  for (const plan::Step& step : plan.steps) preparer.add(step);
+  return as_plan(plan, preparer.finish());
+}
+
+StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepKernels& usual,
+                            const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes,
+                            const TargetInfo& target, jit::Jit& jit) {
+  StepKernels kernels;
+  kernels.kind = StepKind::family;
+  kernels.family = usual.family;
+  kernels.variant = variant;
+  for (const codegen::GemmConfig& config : usual.candidates) {
+    const auto fitted = usual.family->fitted(step, config, variant, target);
+    if (fitted) kernels.candidates.push_back(*fitted);
+  }
+  if (kernels.candidates.empty()) return kernels;
+  kernels.sizes = usual.sizes;
+  kernels.most_kernels = kMostMoreLate;
+  const codegen::GemmConfig best = kernels.candidates[codegen::choose(
+      *usual.family, step, kernels.candidates, sizes, targets::DeviceLimits{})];
+  kernels.kernels.push_back(
+      {best, usual.family->source(plan, step, best, variant, target), nullptr});
+  Preparer preparer(plan, target, jit);
+  preparer.push(step, std::move(kernels));
+  return preparer.finish_one();
+}
+
+PreparedSteps prepare_split(const Plan& plan, const FusedGemm& step, const TargetInfo& target,
+                            jit::Jit& jit) {
+  Preparer preparer(plan, target, jit);
+  preparer.add_split(step, {});
+  return preparer.finish();
+}
+
+Prepared prepare_copy(DType from, DType to, std::size_t rank, const TargetInfo& target,
+                      jit::Jit& jit) {
+  Plan plan;
+  plan.graph.name = "copy";
+  ir::Shape shape;
+  for (std::size_t d = 0; d < rank; ++d) shape.push_back(Dim(fmt::format("D{}", d)));
+  ir::Node x, y;
+  x.op = ir::Op::input;
+  x.name = "x";
+  x.type = {from, shape, {}};
+  y.op = ir::Op::cast;
+  y.name = "y";
+  y.args = {0};
+  y.type = {to, shape, {}};
+  plan.graph.nodes = {x, y};
+  plan.graph.outputs = {{"y", 1}};
+  Tail tail{shape, {}};
+  tail.epilogue.loads = {{"x", 0, from, plan::Access::tile}};
+  tail.epilogue.stores = {{"y", 1, to, plan::StoreKind::tile, 0}};
+  Preparer preparer(plan, target, jit);
+  preparer.add(tail);
+  return as_plan(plan, preparer.finish());
+}
+
+Prepared prepare_row_copy(DType dtype, DType index, const TargetInfo& target, jit::Jit& jit) {
+  const std::string text =
+      fmt::format("graph rows(x: {}[S, K], i: {}[T]) {{\n  y = take_rows x, i\n  return y\n}}\n",
+                  name(dtype), name(index));
+  return prepare_steps(plan::make_plan(ir::parse(text), {}), target, jit);
+}
+
+Prepared prepare_in_order(const Plan& plan, FusedGemm step, const TargetInfo& target,
+                          jit::Jit& jit) {
+  step.gemm.a.lookup = -1;
+  Preparer preparer(plan, target, jit);
+  preparer.add(step);
+  return as_plan(plan, preparer.finish());
+}
+
+}  // namespace epifuse::cuda

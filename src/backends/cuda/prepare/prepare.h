@@ -1,0 +1,100 @@
+// Decides how each step of a plan runs on a CUDA target, and compiles its kernels. Needs no GPU.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/backend.h"
+#include "codegen/family.h"
+#include "jit/jit.h"
+#include "plan/plan.h"
+
+namespace epifuse::cuda {
+
+enum class StepKind : std::uint8_t {
+  family,   // a fused kernel of a GEMM family
+  vendor,   // a bare product by cuBLASLt
+  grouped,  // a bare product of groups on CUDA cores
+  tail,     // a tail kernel
+};
+
+struct Kernel {
+  codegen::GemmConfig config;  // of a family's kernel
+  codegen::KernelSource source;
+  std::shared_ptr<const jit::Binary> binary;
+};
+
+// The tail that combines the partial results of a step's reductions.
+struct Finish {
+  plan::Plan plan;  // its only step
+  Kernel kernel;
+
+  const plan::Tail& tail() const { return std::get<plan::Tail>(plan.steps.front()); }
+};
+
+// What runs one step: kernels of a family, one of groups or of a tail, none for the vendor's.
+struct StepKernels {
+  StepKind kind = StepKind::tail;
+  const codegen::KernelFamily* family = nullptr;
+  codegen::GemmVariant variant;                 // that the kernels are for
+  std::vector<codegen::GemmConfig> candidates;  // that the family names and that compile well
+  std::vector<codegen::GemmSizes> sizes;        // that the shortlist is made for
+  std::size_t most_kernels = 0;                 // of the shortlist
+  std::vector<Kernel> kernels;                  // compiled: the shortlist of the candidates
+  std::optional<Finish> finish;                 // of a family's step that reduces
+  backends::StepReport report;
+};
+
+// Steps of a plan that is somewhere else.
+struct PreparedSteps {
+  std::vector<plan::Step> steps;
+  std::vector<StepKernels> kernels;  // one for each
+};
+
+// "FAMILY, ping-pong 128x192, 4 stages": names a candidate in reports and in measured choices.
+std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config);
+
+// Takes the config of a kernel with problems (spills, mostly) out of `candidates`. One of fewer
+// registers gets its place; false where there is none.
+bool retire(std::vector<codegen::GemmConfig>& candidates, const Kernel& kernel);
+
+struct Prepared {
+  plan::Plan plan;  // as it runs: steps that no family takes are split
+  std::vector<StepKernels> steps;
+};
+
+// Steps of `plan` as a plan of their own.
+Prepared as_plan(const plan::Plan& plan, PreparedSteps parts);
+
+// Asks the families in order for each FusedGemm; compiles the shortlists of all steps at once and
+// drops candidates with problems, the next best taking their place. Throws CompileError for a tail
+// that does not compile, UnavailableError when something must be compiled and there is no NVRTC.
+// Bare products are the vendor's, unless `fuses` and ours were measured to be faster at such sizes.
+Prepared prepare_steps(const plan::Plan& plan, const targets::TargetInfo& target, jit::Jit& jit,
+                       bool fuses = true);
+
+// Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
+// typical ones. None when no candidate compiles well: `report` then says why.
+StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
+                            const StepKernels& usual, const codegen::GemmVariant& variant,
+                            const codegen::GemmSizes& sizes, const targets::TargetInfo& target,
+                            jit::Jit& jit);
+
+// The vendor GEMM, or a kernel of groups, and the tail that do the work of one fused step of
+// `plan`.
+PreparedSteps prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
+                            const targets::TargetInfo& target, jit::Jit& jit);
+
+// The step, whose rows of A are looked up, on rows that lie in order, as a plan of its own: its
+// value of A is in memory. And the tail that puts them there, of graph (x[S, K], i[T]) -> y[T, K].
+Prepared prepare_in_order(const plan::Plan& plan, plan::FusedGemm step,
+                          const targets::TargetInfo& target, jit::Jit& jit);
+Prepared prepare_row_copy(DType dtype, DType index, const targets::TargetInfo& target,
+                          jit::Jit& jit);
+
+// A tail that copies x, rounding to another dtype on the way: loads value 0, stores value 1.
+Prepared prepare_copy(DType from, DType to, std::size_t rank, const targets::TargetInfo& target,
+                      jit::Jit& jit);
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,57 @@
+// A grouped product whose rows of A are looked up, as a copy of them in order and a product.
+#include <fmt/format.h>
+
+#include "backends/cuda/run/run_parts.h"
+#include "ir/views.h"
+
+namespace epifuse::cuda {
+
+using codegen::Bound;
+using codegen::BoundTensor;
+
+// A copy of the rows of A that are looked up, then the product of the copy. False where that is not
+// one kernel on these tensors.
+bool RunBuilder::add_in_order(const plan::Plan& plan, const plan::FusedGemm& step,
+                              InOrder& product) {
+  const ir::ValueId rows = step.gemm.a.value;
+  const ir::TensorType& type = plan.graph[rows].type;
+  const std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
+  const BoundTensor looked_up = bound_.tensors[static_cast<std::size_t>(rows)];
+  const BoundTensor copy =
+      dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
+  bound_.tensors[static_cast<std::size_t>(rows)] = copy;
+  const StepChoice choice = choose_step(product.prepared, 0, product.late, bound_, {rules_.limits});
+  if (!choice.why_split) {
+    plan_.plan.steps.push_back(product.prepared.plan.steps.front());
+    plan_.how.push_back(
+        fmt::format("{}, behind a copy of the rows of {}", print(choice), plan.graph[rows].name));
+    plan_.grounds.push_back(grounds(choice));
+    add_row_copy(plan, rows, copy);
+    add_family(product.prepared, 0, choice);
+  }
+  bound_.tensors[static_cast<std::size_t>(rows)] = looked_up;
+  return !choice.why_split;
+}
+
+void RunBuilder::add_row_copy(const plan::Plan& plan, ir::ValueId rows, const BoundTensor& to) {
+  const ir::Node& node = plan.graph[rows];
+  const auto bound_of = [&](ir::ValueId id) {
+    return bound_.tensors[static_cast<std::size_t>(id)];
+  };
+  const BoundTensor from = bound_of(node.args.front()), index = bound_of(ir::index_of(node));
+  const DType index_dtype = plan.graph[ir::index_of(node)].type.dtype;
+  const Prepared& copy = late_.row_copy(node.type.dtype, index_dtype);
+  const auto& tail = std::get<plan::Tail>(copy.plan.steps.front());
+  Bound bound;
+  bound.sizes = {
+      {"S", from.layout.shape[0]}, {"K", from.layout.shape[1]}, {"T", to.layout.shape[0]}};
+  bound.tensors.resize(copy.plan.graph.nodes.size());
+  bound.tensors[0] = from;
+  bound.tensors[1] = index;
+  bound.tensors[static_cast<std::size_t>(copy.plan.graph.outputs.front().value)] = to;
+  bound.scalars.assign(bound.tensors.size(), 0.0);
+  backends::resolve_views(copy.plan, bound);
+  add_tail(copy.plan, tail, copy.steps.front(), bound);
+}
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,92 @@
+// Goes through a run once, for the files that add its parts.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cuda/choose/step_choice.h"
+#include "backends/cuda/run/product.h"
+#include "backends/cuda/run/run_builder.h"
+
+namespace epifuse::cuda {
+
+// Row-major, without gaps.
+codegen::BoundTensor dense(void* data, const std::vector<std::int64_t>& shape);
+std::int64_t count(const std::vector<std::int64_t>& shape);
+
+// Goes through a run once; without a context it only adds up the workspace.
+class RunBuilder {
+ public:
+  RunBuilder(const Prepared& prepared, LateKernels& late, Context* context,
+             const ChoiceRules& rules, const codegen::Bound& bound, char* workspace)
+      : late_(late),
+        context_(context),
+        rules_(rules),
+        allow_tf32_(prepared.plan.allow_tf32),
+        bound_(bound),
+        workspace_(workspace) {
+    stand_in_for_empty(prepared.plan.graph);
+    place_temporaries(prepared.plan);
+    for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
+      step_begins_.push_back(actions_.size());
+      add_step(prepared, i);
+    }
+    step_begins_.push_back(actions_.size());
+  }
+
+  // The launches of one step of the plan, after construction.
+  std::vector<Action> take_step(std::size_t step) {
+    const auto begin = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step]);
+    const auto end = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step + 1]);
+    return {std::make_move_iterator(begin), std::make_move_iterator(end)};
+  }
+
+  std::size_t num_bytes() const { return num_bytes_; }
+  std::vector<Action> take_actions() { return std::move(actions_); }
+  backends::RunPlan take_plan() { return std::move(plan_); }
+
+ private:
+  void stand_in_for_empty(const ir::Graph& graph);
+  void* take(std::size_t bytes);
+  void place_temporaries(const plan::Plan& plan);
+  void place(const plan::Plan& plan, ir::ValueId id);
+  void add_split(const plan::Plan& plan, const PreparedSteps& parts);
+  void add_step(const Prepared& prepared, std::size_t step);
+  void add_alone(const plan::Plan& plan, const plan::Step& step, const StepKernels& kernels);
+  void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
+  bool add_in_order(const plan::Plan& plan, const plan::FusedGemm& step, InOrder& product);
+  void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const codegen::BoundTensor& to);
+  std::vector<codegen::BoundTensor> place_partials(const plan::FusedGemm& step,
+                                                   const codegen::Partials& partials);
+  void swap_reductions(const plan::FusedGemm& step, std::vector<codegen::BoundTensor>& tensors);
+  void add_finish(const plan::FusedGemm& step, const Finish& finish,
+                  const codegen::Partials& partials,
+                  const std::vector<codegen::BoundTensor>& placed);
+  void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
+                const codegen::Bound& bound);
+  void add_grouped(const plan::Plan& plan, const plan::FusedGemm& step, const Kernel& kernel);
+  void add_launch(const Kernel& kernel, codegen::Launch launch);
+  void add_product(const plan::FusedGemm& step);
+  void add_copy(const codegen::BoundTensor& from, DType from_dtype, const codegen::BoundTensor& to,
+                DType to_dtype);
+  void pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
+            std::int64_t rows, std::int64_t cols);
+  void multiply(const Product& product);
+  void clear(const Product& product);
+
+  LateKernels& late_;
+  Context* context_;
+  ChoiceRules rules_;
+  bool allow_tf32_;
+  codegen::Bound bound_;  // with the temporaries
+  char* workspace_;
+  std::size_t num_bytes_ = 0;
+  void* vendor_workspace_ = nullptr;
+  std::vector<Action> actions_;
+  std::vector<std::size_t> step_begins_;  // in actions_, of each step of the plan; then the end
+  backends::RunPlan plan_;                // but for its graph
+};
+
+}  // namespace epifuse::cuda
