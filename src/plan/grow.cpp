@@ -92,7 +92,7 @@ void Grower::join(ValueId value) {
   joined_set_.insert(value);
   loads_ = loads_with(value);
   stores_.join(value);
-  if (stores_.num_stores() <= abi::kMaxStores) legal_size_ = joined_.size();
+  if (stores_.num_stores() <= kGemmLimits.stores) legal_size_ = joined_.size();
   for (ValueId dependent : facts_.dependents[index(value)]) {
     push(dependent, facts_.reads(dependent, value));
   }

@@ -28,19 +28,16 @@ Demand demand_of(const Epilogue& epilogue) {
 }
 
 std::optional<Reason> exceeded(const Demand& demand) {
-  const bool is_gemm = demand.num_products > 0;
-  if (demand.parameters > abi::kMaxScalars) return Reason::too_many_parameters;
-  if (demand.stores > (is_gemm ? abi::kMaxStores : abi::kMaxTailStores)) {
-    return Reason::too_many_stores;
-  }
+  const Limits& limits = demand.num_products > 0 ? kGemmLimits : kTailLimits;
+  if (demand.parameters > limits.parameters) return Reason::too_many_parameters;
+  if (demand.stores > limits.stores) return Reason::too_many_stores;
   // A fused kernel must also fit as a tail, which loads the products too (see split).
   const int in_memory = demand.scalars + demand.rows + demand.cols + demand.tiles;
-  if (in_memory + demand.num_products > abi::kMaxTailLoads) return Reason::too_many_loads;
-  if (!is_gemm) return std::nullopt;
-  if (demand.tiles > abi::kMaxTiles) return Reason::too_many_tiles;
-  if (demand.rows > abi::kMaxVectors) return Reason::too_many_rows;
-  if (demand.cols > abi::kMaxVectors) return Reason::too_many_cols;
-  if (demand.scalars > abi::kMaxScalars) return Reason::too_many_scalars;
+  if (in_memory + demand.num_products > limits.loads) return Reason::too_many_loads;
+  if (demand.tiles > limits.tiles) return Reason::too_many_tiles;
+  if (demand.rows > limits.rows) return Reason::too_many_rows;
+  if (demand.cols > limits.cols) return Reason::too_many_cols;
+  if (demand.scalars > limits.scalars) return Reason::too_many_scalars;
   return std::nullopt;
 }
 

@@ -16,6 +16,32 @@ constexpr int kMaxRecomputed = 8;  // ops on small operands that a step does for
 
 enum class Reason : std::uint8_t;
 
+// How many of each the parameter block of a kernel has room for. Whoever counts operands asks here:
+// plans are grown and verified by it, and codegen's EpilogueLayout refuses what exceeds it.
+struct Limits {
+  int parameters, scalars, rows, cols, tiles;
+  int loads;  // in memory, products among them
+  int stores;
+};
+constexpr Limits kGemmLimits{
+    .parameters = abi::kMaxScalars,
+    .scalars = abi::kMaxScalars,
+    .rows = abi::kMaxVectors,
+    .cols = abi::kMaxVectors,
+    .tiles = abi::kMaxTiles,
+    .loads = abi::kMaxTailLoads,
+    .stores = abi::kMaxStores,
+};
+constexpr Limits kTailLimits{
+    .parameters = abi::kMaxScalars,
+    .scalars = abi::kMaxTailLoads,
+    .rows = abi::kMaxTailLoads,
+    .cols = abi::kMaxTailLoads,
+    .tiles = abi::kMaxTailLoads,
+    .loads = abi::kMaxTailLoads,
+    .stores = abi::kMaxTailStores,
+};
+
 // How much of each a step takes of a parameter block.
 struct Demand {
   int num_products = 0;  // 0 of a tail, 2 of a gated step
