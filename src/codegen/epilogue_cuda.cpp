@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 #include <set>
 
 #include "base/check.h"
 #include "base/text.h"
 #include "codegen/bound.h"
+#include "codegen/epilogue_layout.h"
 #include "ir/op.h"
-#include "kernels/abi.h"
 
 namespace epifuse::codegen {
 namespace {
@@ -55,14 +54,13 @@ std::string_view index_of(Access access) {
 }
 
 // Positional names, so that kernels that differ in tensor names only are the same kernel.
-std::vector<std::string> slot_names(const Epilogue& epilogue) {
+std::vector<std::string> slot_names(const Epilogue& epilogue, const EpilogueLayout& layout) {
   std::vector<std::string> names;
   if (epilogue.is_gated()) names = {"gate", "up"};
   if (epilogue.num_accumulators == 1) names = {"acc"};
-  int counts[5] = {};
-  for (const plan::Load& load : epilogue.loads) {
+  for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
     names.push_back(
-        fmt::format("{}{}", plan::name(load.access), counts[static_cast<int>(load.access)]++));
+        fmt::format("{}{}", plan::name(epilogue.loads[i].access), layout.loads()[i].index));
   }
   for (std::size_t i = 0; i < epilogue.computes.size(); ++i) names.push_back(fmt::format("t{}", i));
   return names;
@@ -77,18 +75,19 @@ std::string literal(double value) {
   return text + "f";
 }
 
-std::string constant_text(const Epilogue& epilogue, const Compute& constant) {
+std::string constant_text(const Epilogue& epilogue, const EpilogueLayout& layout,
+                          const Compute& constant) {
   const auto number =
       std::count_if(epilogue.computes.data(), &constant,
                     [](const Compute& compute) { return compute.op == ir::Op::constant; });
-  if (number >= std::ssize(run_time_constants(epilogue))) return literal(constant.value);
-  const auto num_parameters = std::ssize(loads_of(epilogue, Access::parameter));
-  return fmt::format("x.parameter[{}]", num_parameters + number);
+  if (number >= std::ssize(layout.constants())) return literal(constant.value);
+  return fmt::format("x.parameter[{}]", layout.size(List::parameters) + number);
 }
 
-std::string statement(const Epilogue& epilogue, const Compute& compute,
-                      const std::vector<std::string>& names, Numerics numerics) {
-  if (compute.op == ir::Op::constant) return constant_text(epilogue, compute);
+std::string statement(const Epilogue& epilogue, const EpilogueLayout& layout,
+                      const Compute& compute, const std::vector<std::string>& names,
+                      Numerics numerics) {
+  if (compute.op == ir::Op::constant) return constant_text(epilogue, layout, compute);
   std::vector<std::string> args;
   for (int a = 0; a < ir::info(compute.op).arity; ++a) {
     args.push_back(names[static_cast<std::size_t>(compute.args[static_cast<std::size_t>(a)])]);
@@ -122,21 +121,22 @@ std::string op_functions(const Epilogue& epilogue, Numerics numerics) {
   return out;
 }
 
-std::string types_line(const Epilogue& epilogue, std::string_view alias, Access access) {
+std::string types_line(const Epilogue& epilogue, const EpilogueLayout& layout,
+                       std::string_view alias, List list) {
   std::vector<std::string> types, names;
-  for (int i : loads_of(epilogue, access)) {
+  for (int i : layout.of(list)) {
     const plan::Load& load = epilogue.loads[static_cast<std::size_t>(i)];
     types.emplace_back(element_cuda(load.dtype));
-    names.push_back(load.name + std::string(index_of(access)));
+    names.push_back(load.name + std::string(index_of(load.access)));
   }
   const std::string line = fmt::format("  using {} = Types<{}>;", alias, fmt::join(types, ", "));
   return names.empty() ? line + "\n" : fmt::format("{}  // {}\n", line, fmt::join(names, ", "));
 }
 
-std::string stores_line(const Epilogue& epilogue) {
+std::string stores_line(const Epilogue& epilogue, const EpilogueLayout& layout) {
   std::vector<std::string> types, names;
-  for (const plan::Store& store : epilogue.stores) {
-    if (epilogue.has_accumulator() && store.kind != plan::StoreKind::tile) continue;
+  for (int i : layout.of(List::results)) {
+    const plan::Store& store = epilogue.stores[static_cast<std::size_t>(i)];
     types.emplace_back(element_cuda(stored_dtype(store)));
     names.push_back(store.name);
   }
@@ -161,27 +161,26 @@ std::string_view accumulators_text(const Epilogue& epilogue) {
   return epilogue.has_accumulator() ? "float acc, " : "";
 }
 
-std::string body(const Epilogue& epilogue, Numerics numerics) {
-  const std::vector<std::string> names = slot_names(epilogue);
+std::string body(const Epilogue& epilogue, const EpilogueLayout& layout, Numerics numerics) {
+  const std::vector<std::string> names = slot_names(epilogue, layout);
   std::string out;
-  int counts[5] = {};
   for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
     const plan::Load& load = epilogue.loads[i];
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_load()) + i;
     out += fmt::format("    const float {} = x.{}[{}];  // {}{}\n", names[slot],
-                       plan::name(load.access), counts[static_cast<int>(load.access)]++, load.name,
+                       plan::name(load.access), layout.loads()[i].index, load.name,
                        index_of(load.access));
   }
   for (std::size_t i = 0; i < epilogue.computes.size(); ++i) {
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_compute()) + i;
     const Compute& compute = epilogue.computes[i];
     out += fmt::format("    const float {} = {};", names[slot],
-                       statement(epilogue, compute, names, numerics));
+                       statement(epilogue, layout, compute, names, numerics));
     if (compute.op == ir::Op::constant) out += fmt::format("  // {}", number_text(compute.value));
     out += "\n";
   }
   int result = 0;
-  for (int i : result_order(epilogue)) {
+  for (int i : layout.result_order()) {
     const plan::Store& store = epilogue.stores[static_cast<std::size_t>(i)];
     out += fmt::format("    out[{}] = {};  // {}\n", result++, result_text(epilogue, store, names),
                        store.name);
@@ -216,62 +215,21 @@ std::string_view reduce_cuda(plan::StoreKind kind) {
   return "";
 }
 
-std::vector<int> result_order(const Epilogue& epilogue) {
-  std::vector<int> order(epilogue.stores.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (!epilogue.has_accumulator()) return order;
-  const auto rank = [&](int i) {
-    const plan::StoreKind kind = epilogue.stores[static_cast<std::size_t>(i)].kind;
-    return reduces_rows(kind) ? 1 : reduces_columns(kind) ? 2 : 0;
-  };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
-  return order;
-}
-
-std::vector<double> run_time_constants(const Epilogue& epilogue) {
-  const std::size_t room =
-      std::size_t{abi::kMaxScalars} - loads_of(epilogue, Access::parameter).size();
-  std::vector<double> constants;
-  for (const Compute& compute : epilogue.computes) {
-    if (compute.op == ir::Op::constant && constants.size() < room) {
-      constants.push_back(compute.value);
-    }
-  }
-  return constants;
-}
-
-void set_parameters(const Epilogue& epilogue, const std::vector<double>& scalars, float* out) {
-  for (int i : loads_of(epilogue, Access::parameter)) {
-    const ir::ValueId value = epilogue.loads[static_cast<std::size_t>(i)].value;
-    *out++ = static_cast<float>(scalars[static_cast<std::size_t>(value)]);
-  }
-  for (const double constant : run_time_constants(epilogue)) *out++ = static_cast<float>(constant);
-}
-
-std::vector<int> loads_of(const Epilogue& epilogue, Access access) {
-  std::vector<int> indices;
-  for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
-    if (epilogue.loads[i].access == access) indices.push_back(static_cast<int>(i));
-  }
-  return indices;
-}
-
 std::string epilogue_cuda(const Epilogue& epilogue, Numerics numerics) {
+  const EpilogueLayout layout(epilogue);
   std::string out = op_functions(epilogue, numerics);
   out += "struct Epilogue {\n";
-  out += types_line(epilogue, "Rows", Access::row);
-  out += types_line(epilogue, "Cols", Access::col);
-  out += types_line(epilogue, "Tiles", Access::tile);
-  out += types_line(epilogue, "Scalars", Access::scalar);
-  out += stores_line(epilogue);
-  out += fmt::format(
-      "  static constexpr int kNumParameters = {};\n\n",
-      loads_of(epilogue, Access::parameter).size() + run_time_constants(epilogue).size());
+  out += types_line(epilogue, layout, "Rows", List::rows);
+  out += types_line(epilogue, layout, "Cols", List::cols);
+  out += types_line(epilogue, layout, "Tiles", List::tiles);
+  out += types_line(epilogue, layout, "Scalars", List::scalars);
+  out += stores_line(epilogue, layout);
+  out += fmt::format("  static constexpr int kNumParameters = {};\n\n", layout.num_parameters());
   out += fmt::format(
       "  static __device__ __forceinline__ void apply({}const Operands<Epilogue>& x,\n"
       "                                               float (&out)[{}]) {{\n",
       accumulators_text(epilogue), epilogue.stores.size());
-  out += body(epilogue, numerics);
+  out += body(epilogue, layout, numerics);
   out += "  }\n};\n";
   return out;
 }

@@ -37,18 +37,4 @@ std::string_view element_cuda(DType dtype);
 // "Reduce::none", "Reduce::sum" or "Reduce::max" (kernels/common/reduce.cuh).
 std::string_view reduce_cuda(plan::StoreKind kind);
 
-// The order of a step's results in `out`, as indices into Epilogue::stores. Of a product: what is
-// stored in full, row reductions, column reductions; of a tail: as they are.
-std::vector<int> result_order(const plan::Epilogue& epilogue);
-
-// The constants that kernels take at run time, behind the parameters: as many as fit beside those.
-// So graphs that differ in an alpha or a limit share a kernel.
-std::vector<double> run_time_constants(const plan::Epilogue& epilogue);
-// The parameters of a kernel, abi::kMaxScalars at most: run-time scalars, of `scalars` by ValueId,
-// in the order of the loads, then the constants.
-void set_parameters(const plan::Epilogue& epilogue, const std::vector<double>& scalars, float* out);
-
-// The loads of one access, as indices into Epilogue::loads.
-std::vector<int> loads_of(const plan::Epilogue& epilogue, plan::Access access);
-
 }  // namespace epifuse::codegen

@@ -7,15 +7,13 @@
 
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
+#include "codegen/epilogue_layout.h"
 #include "codegen/source_text.h"
 #include "ir/text.h"
-#include "kernels/abi.h"
-#include "plan/limits.h"
 
 namespace epifuse::codegen {
 namespace {
 
-using plan::Access;
 using plan::Epilogue;
 using plan::StoreKind;
 
@@ -30,15 +28,14 @@ bool any(const Epilogue& epilogue, bool (*reduces)(StoreKind)) {
 }
 
 // Sizes of the elements that move once per element of the tail.
-std::vector<int> moved_bytes(const Epilogue& epilogue, bool loads_only) {
+std::vector<int> moved_bytes(const Epilogue& epilogue, const EpilogueLayout& layout,
+                             bool loads_only) {
   std::vector<int> bytes;
-  for (const plan::Load& load : epilogue.loads) {
-    if (load.access == Access::tile) bytes.push_back(static_cast<int>(size_bytes(load.dtype)));
+  for (int i : layout.of(List::tiles)) {
+    bytes.push_back(layout.loads()[static_cast<std::size_t>(i)].bytes);
   }
-  for (const plan::Store& store : epilogue.stores) {
-    if (store.kind == StoreKind::tile && !loads_only) {
-      bytes.push_back(static_cast<int>(size_bytes(store.dtype)));
-    }
+  for (std::size_t i = 0; i < epilogue.stores.size() && !loads_only; ++i) {
+    if (epilogue.stores[i].kind == StoreKind::tile) bytes.push_back(layout.stores()[i].bytes);
   }
   return bytes;
 }
@@ -66,7 +63,7 @@ bool puts_rows(const Epilogue& epilogue) {
 std::string_view launch_bounds(TailKind kind, const Epilogue& epilogue) {
   constexpr std::size_t kMany = 5;
   if (looks_up(epilogue)) return "epifuse::abi::kTailThreads, 1";
-  const bool is_light = moved_bytes(epilogue, false).size() < kMany;
+  const bool is_light = moved_bytes(epilogue, EpilogueLayout(epilogue), false).size() < kMany;
   return kind == TailKind::elementwise && is_light ? "epifuse::abi::kTailThreads"
                                                    : "epifuse::abi::kTailThreads, 2";
 }
@@ -92,19 +89,9 @@ std::string tail_struct(const Epilogue& epilogue, const TailShape& shape) {
 
 bool looks_up(const Epilogue& epilogue) { return looks_rows_up(epilogue) || puts_rows(epilogue); }
 
-std::vector<int> tail_load_order(const Epilogue& epilogue) {
-  std::vector<int> order;
-  for (Access access : {Access::row, Access::col, Access::tile, Access::scalar}) {
-    const std::vector<int> loads = loads_of(epilogue, access);
-    order.insert(order.end(), loads.begin(), loads.end());
-  }
-  return order;
-}
-
 TailShape tail_shape(const Epilogue& epilogue) {
   EPIFUSE_CHECK(!epilogue.has_accumulator(), "a tail has no accumulator");
-  EPIFUSE_CHECK(!plan::exceeded(plan::demand_of(epilogue)),
-                "a tail that its parameter block has no room for");
+  const EpilogueLayout layout(epilogue);
   const bool rows = any(epilogue, plan::reduces_rows);
   const bool columns = any(epilogue, plan::reduces_columns);
   EPIFUSE_CHECK(!rows || !columns, "a tail kernel reduces along one dim");
@@ -113,10 +100,10 @@ TailShape tail_shape(const Epilogue& epilogue) {
   if (rows) shape.kind = TailKind::row_reduction;
   if (columns) shape.kind = TailKind::column_reduction;
   int narrowest = kVectorBytes / kMinVector;
-  for (int bytes : moved_bytes(epilogue, false)) narrowest = std::min(narrowest, bytes);
+  for (int bytes : moved_bytes(epilogue, layout, false)) narrowest = std::min(narrowest, bytes);
   shape.vector = std::min(kVectorBytes / narrowest, kMaxVector);
   int load_bytes = 0;
-  for (int bytes : moved_bytes(epilogue, true)) load_bytes += bytes * shape.vector;
+  for (int bytes : moved_bytes(epilogue, layout, true)) load_bytes += bytes * shape.vector;
   if (load_bytes > 0) shape.chunks = std::clamp(kBytesInFlight / load_bytes, 1, kMaxChunks);
   return shape;
 }

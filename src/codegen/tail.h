@@ -1,8 +1,6 @@
 // Tails: one kernel template takes every tail that kernels/abi.h has room for.
 #pragma once
 
-#include <vector>
-
 #include "codegen/bound.h"
 #include "codegen/launch.h"
 #include "plan/plan.h"
@@ -33,8 +31,5 @@ TailShape tail_shape(const plan::Epilogue& epilogue);
 
 // Whether rows of an operand are looked up, or those of a result put where an index says.
 bool looks_up(const plan::Epilogue& epilogue);
-
-// Indices into Epilogue::loads in the order of TailParams::loads.
-std::vector<int> tail_load_order(const plan::Epilogue& epilogue);
 
 }  // namespace epifuse::codegen

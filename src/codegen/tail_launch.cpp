@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "codegen/epilogue_cuda.h"
+#include "codegen/epilogue_layout.h"
 #include "codegen/integers.h"
 #include "codegen/tail.h"
 #include "kernels/abi.h"
@@ -14,7 +14,6 @@
 namespace epifuse::codegen {
 namespace {
 
-using plan::Access;
 using plan::StoreKind;
 
 constexpr std::int64_t kBlocksPerSm = 64;          // beyond these a block takes several turns
@@ -117,14 +116,15 @@ BoundTensor rows_to_put(BoundTensor tensor, const std::vector<std::int64_t>& siz
   return tensor;
 }
 
-Loops loops_of(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound) {
+Loops loops_of(const plan::Plan& plan, const plan::Tail& tail, const EpilogueLayout& layout,
+               const Bound& bound) {
   Loops loops;
   loops.sizes = ir::eval(tail.shape, bound.sizes);
   const auto add = [&](const BoundTensor& tensor, DType dtype) -> Operand& {
     loops.operands.push_back(operand_of(tensor, dtype, loops.sizes));
     return loops.operands.back();
   };
-  for (int i : tail_load_order(tail.epilogue)) {
+  for (int i : layout.in_memory()) {
     const plan::Load& load = tail.epilogue.loads[static_cast<std::size_t>(i)];
     Operand& operand = add(bound.tensors[static_cast<std::size_t>(load.value)], load.dtype);
     if (load.lookup >= 0) look_up(plan, load, bound, operand);
@@ -253,7 +253,8 @@ bool writes_nothing(const Loops& loops, TailKind kind) {
 Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& bound,
                    const targets::DeviceLimits& limits) {
   const TailShape shape = tail_shape(tail.epilogue);
-  Loops loops = loops_of(plan, tail, bound);
+  const EpilogueLayout layout(tail.epilogue);
+  Loops loops = loops_of(plan, tail, layout, bound);
   Launch launch;
   launch.block = abi::kTailThreads;
   launch.overlaps_previous = true;
@@ -284,7 +285,7 @@ Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& 
       p.vector_stores |= static_cast<unsigned>(vector) << (i - num_loads);
     }
   }
-  set_parameters(tail.epilogue, bound.scalars, p.parameters);
+  layout.set_parameters(bound.scalars, p.parameters);
   std::int64_t num_outer = 1;
   for (int d = 0; d < abi::kMaxRank - 2; ++d) num_outer *= p.sizes[d];
   const bool with_lookups = looks_up(tail.epilogue);

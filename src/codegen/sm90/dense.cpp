@@ -168,14 +168,16 @@ std::string reductions_text(const Epilogue& epilogue) {
 }
 
 // The type of the kernel's parameter.
-std::string params_text(const Epilogue& epilogue, const Config& config, const Variant& variant) {
+std::string params_text(const EpilogueLayout& layout, const Config& config,
+                        const Variant& variant) {
   if (variant.is_shifted()) return "abi::ShiftedGemmParams";
   if (config.problems) return "abi::ProblemsGemmParams";
-  return fmt::format("sm90::LeadingParams<{}>", params_bytes(epilogue, config, variant));
+  return fmt::format("sm90::LeadingParams<{}>", params_bytes(layout, config, variant));
 }
 
 // The constants in which this kernel differs from the usual one.
-std::string unusual_text(const FusedGemm& step, const Config& config, const Variant& variant) {
+std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, const Config& config,
+                         const Variant& variant) {
   const plan::GemmDesc& gemm = step.gemm;
   std::string out = reductions_text(step.epilogue);
   const auto add = [&](bool unusual, std::string_view constant, auto value,
@@ -203,18 +205,20 @@ std::string unusual_text(const FusedGemm& step, const Config& config, const Vari
   add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs that share the sums of a tile");
   add(config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0, "bool kInPlace",
       true, "results are staged where full-size loads were");
-  add(loads_in_ring(step.epilogue, config, variant), "bool kLoadsInRing", true,
+  add(loads_in_ring(layout, config, variant), "bool kLoadsInRing", true,
       "full-size loads come through the stages");
   add(variant.plain_loads != 0, "unsigned kPlainLoads", variant.plain_loads,
       "bits: read element by element");
   add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,
       "bits: written element by element");
   add(config.gathers, "bool kGathersA", true, "its rows are looked up");
-  const IndexedRows indexed = indexed_rows(step.epilogue);
-  add(indexed.cols != 0, "unsigned kIndexedCols", indexed.cols, "bits: rows are looked up");
-  add(indexed.tiles != 0, "unsigned kIndexedTiles", indexed.tiles, "bits: rows are looked up");
-  add(indexed.stores != 0, "unsigned kIndexedStores", indexed.stores,
-      "bits: rows are put where an index says");
+  const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
+    const unsigned bits = layout.indexed(list);
+    add(bits != 0, fmt::format("unsigned {}", name), bits, meaning);
+  };
+  add_indexed("kIndexedCols", List::cols, "bits: rows are looked up");
+  add_indexed("kIndexedTiles", List::tiles, "bits: rows are looked up");
+  add_indexed("kIndexedStores", List::results, "bits: rows are put where an index says");
   if (config.two_widths) {
     out += "  static constexpr bool kTwoWidths = true;  // so that tiles fill whole waves\n";
     out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - 8));
@@ -281,6 +285,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
 )";
   const FusedGemm unswapped = as_compiled(given, variant);
   const FusedGemm step = variant.swapped ? swapped(unswapped) : unswapped;
+  const EpilogueLayout layout(step.epilogue);
   std::string includes = wgmma_include(step.gemm, config.tile_n);
   if (config.two_widths) includes += wgmma_include(step.gemm, config.tile_n - 8);
   KernelSource out;
@@ -290,7 +295,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
       fmt::arg("includes", includes), fmt::arg("entry", out.entry),
       fmt::arg("template", variant.is_shifted() ? "shifted" : "dense"),
-      fmt::arg("params", params_text(unswapped.epilogue, config, variant)),
+      fmt::arg("params", params_text(layout, config, variant)),
       fmt::arg("p", variant.is_shifted() ? "p"
                     : config.problems    ? "p.usual"
                                          : "p.params()"),
@@ -299,9 +304,9 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
       fmt::arg("load_depth", config.load_depth), fmt::arg("store_depth", config.store_depth),
       fmt::arg("math_columns", config.math_columns),
-      fmt::arg("smem", smem_bytes(unswapped.epilogue, config, variant)),
-      fmt::arg("threads", kThreads), fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
-      fmt::arg("unusual", unusual_text(step, config, variant)),
+      fmt::arg("smem", smem_bytes(layout, config, variant)), fmt::arg("threads", kThreads),
+      fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
+      fmt::arg("unusual", unusual_text(step, layout, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;
 }

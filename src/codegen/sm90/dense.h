@@ -1,6 +1,7 @@
 // Host half of kernels/sm90/dense.cuh; see KernelFamily for what each function promises.
 #pragma once
 
+#include "codegen/epilogue_layout.h"
 #include "codegen/family.h"
 #include "codegen/sm90/config.h"
 #include "kernels/abi.h"
@@ -62,14 +63,9 @@ plan::FusedGemm paired(plan::FusedGemm step, const Variant& variant);
 plan::FusedGemm as_compiled(plan::FusedGemm step, const Variant& variant);
 // Why the kernel cannot take the groups of a step, or rows that it looks up.
 std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
-// Bit i: rows of the i-th column load, full-size load or full-size store go by an index.
-struct IndexedRows {
-  unsigned cols = 0, tiles = 0, stores = 0;
-};
-IndexedRows indexed_rows(const plan::Epilogue& epilogue);
 // Where a kernel finds the integers that rows and groups go by.
-void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound,
-                   abi::GemmParams& params);
+void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step,
+                   const EpilogueLayout& layout, const Bound& bound, abi::GemmParams& params);
 // Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 
@@ -78,22 +74,20 @@ bool is_short_of_stages(const Config& config);
 // Bytes of one stage of operands and its barriers.
 int stage_bytes(const Config& config);
 // Of shared memory beside the stages.
-int fixed_bytes(const plan::Epilogue& epilogue, const Config& config, const Variant& variant);
+int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant);
 // Bytes of shared memory of one CTA: the sum that SharedLayout in the kernel must equal.
-int smem_bytes(const plan::Epilogue& epilogue, const Config& config, const Variant& variant);
+int smem_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant);
 // Of staging, 2 KiB a warp and chunk; bit i of `plain`: the i-th load or store has none.
-int load_slots(const plan::Epilogue& epilogue, unsigned plain);
-int store_slots(const plan::Epilogue& epilogue, unsigned plain);
+int load_slots(const EpilogueLayout& layout, unsigned plain);
+int store_slots(const EpilogueLayout& layout, unsigned plain);
 // Bytes of a kernel's parameter block: up to the last entry that it uses.
-std::size_t params_bytes(const plan::Epilogue& epilogue, const Config& config,
+std::size_t params_bytes(const EpilogueLayout& layout, const Config& config,
                          const Variant& variant);
-// Where in the block the maps of the i-th full-size load and store are.
-std::size_t maps_at(std::size_t i);
 int cluster_size(const Config& config);
 // Whether K is split and one consumer alone has a cluster's tile.
 bool is_single(const Config& config);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90/loads.cuh).
-bool loads_in_ring(const plan::Epilogue& epilogue, const Config& config, const Variant& variant);
+bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant);
 // Chunks of 64 x 64 results of a tile, the last of a row of them counted whole.
 int chunks_of_tile(int tile_m, int columns);
 int chunks_of_tile(const Config& config);

@@ -150,23 +150,27 @@ bool shares_whole_blocks(const plan::Operand& a, const plan::Operand& b, const C
 }
 
 // Whether every result can be staged where one full-size load was: as many of both, equally wide.
-bool can_stage_in_place(const Epilogue& epilogue) {
-  const std::vector<int> tiles = loads_of(epilogue, Access::tile);
-  std::vector<plan::Store> stores = epilogue.stores;
-  std::erase_if(stores, [](const plan::Store& store) { return store.kind != StoreKind::tile; });
-  if (tiles.empty() || tiles.size() != stores.size()) return false;
+bool can_stage_in_place(const EpilogueLayout& layout) {
+  const std::vector<int> tiles = layout.of(List::tiles), results = layout.of(List::results);
+  const auto bytes = [](const std::vector<Place>& places, int i) {
+    return places[static_cast<std::size_t>(i)].bytes;
+  };
+  if (tiles.empty() || tiles.size() != results.size()) return false;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
-    const plan::Load& load = epilogue.loads[static_cast<std::size_t>(tiles[i])];
-    if (size_bytes(load.dtype) != size_bytes(stored_dtype(stores[i]))) return false;
+    if (bytes(layout.loads(), tiles[i]) != bytes(layout.stores(), results[i])) return false;
   }
   return true;
 }
 
-int stages_that_fit(const Epilogue& epilogue, const Config& config,
+// Room for either role of row and column vectors, whichever a variant asks for.
+EpilogueLayout with_most_rows(const Epilogue& epilogue) {
+  EpilogueLayout layout(epilogue), transposed(epilogue, true);
+  return transposed.size(List::rows) > layout.size(List::rows) ? transposed : layout;
+}
+
+int stages_that_fit(const EpilogueLayout& layout, const Config& config,
                     const targets::TargetInfo& target) {
-  // Room for either role of row and column vectors, whichever a variant asks for.
-  const int fixed =
-      std::max(fixed_bytes(epilogue, config, {}), fixed_bytes(epilogue, config, {.swapped = true}));
+  const int fixed = fixed_bytes(layout, config, {});
   return std::min((target.smem_per_block_bytes - fixed) / stage_bytes(config), kMostStages);
 }
 
@@ -182,47 +186,46 @@ int enough_stages(const Config& config) {
 
 // As many chunks in flight as leave room for enough stages, up to `most`: with the loads of a whole
 // tile in flight, they arrive under the other mainloops.
-void fit_depth(const Epilogue& epilogue, Config& config, int Config::*depth, int most,
+void fit_depth(const EpilogueLayout& layout, Config& config, int Config::*depth, int most,
                const targets::TargetInfo& target) {
-  const int fewest = std::min(stages_that_fit(epilogue, config, target), enough_stages(config));
+  const int fewest = std::min(stages_that_fit(layout, config, target), enough_stages(config));
   for (int tried = config.split_k > 1 ? 1 : most; tried > 1; --tried) {
     if (chunks_of_consumer(config) % tried != 0) continue;
     Config deeper = config;
     deeper.*depth = tried;
-    if (stages_that_fit(epilogue, deeper, target) < fewest) continue;
+    if (stages_that_fit(layout, deeper, target) < fewest) continue;
     config = deeper;
     break;
   }
 }
 
-Config config_of(const Shape& shape, const FusedGemm& step, const targets::TargetInfo& target) {
-  const Epilogue& epilogue = step.epilogue;
-  const Pressure registers = pressure(epilogue);
+Config config_of(const Shape& shape, const FusedGemm& step, const Pressure& registers,
+                 const EpilogueLayout& layout, const targets::TargetInfo& target) {
   Config config;
   config.tile_m = shape.m;
   config.tile_n = shape.n;
   config.math_columns = math_columns(registers, shape, step.gemm);
   config.cooperative = shape.cooperative;
-  config.shares_last = shares_last(shape, epilogue.num_accumulators);
+  config.shares_last = shares_last(shape, registers.products);
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
   config.cluster_n = shape.cluster_n;
   config.split_k = shape.split_k;
-  config.products = epilogue.num_accumulators;
+  config.products = registers.products;
   config.grouped = step.gemm.is_grouped();
   config.gathers = step.gemm.a.lookup >= 0;
   if (config.gathers) config.shares_last = false;
-  const bool in_ring = loads_in_ring(epilogue, config, {});
-  config.in_place = !in_ring && can_stage_in_place(epilogue);
+  const bool in_ring = loads_in_ring(layout, config, {});
+  config.in_place = !in_ring && can_stage_in_place(layout);
   if (config.in_place) {
-    fit_depth(epilogue, config, &Config::load_depth, chunks_of_consumer(config), target);
+    fit_depth(layout, config, &Config::load_depth, chunks_of_consumer(config), target);
   } else {
     if (registers.load_slots > 0 && !in_ring) {
-      fit_depth(epilogue, config, &Config::load_depth, 2, target);
+      fit_depth(layout, config, &Config::load_depth, 2, target);
     }
-    if (registers.store_slots > 0) fit_depth(epilogue, config, &Config::store_depth, 2, target);
+    if (registers.store_slots > 0) fit_depth(layout, config, &Config::store_depth, 2, target);
   }
-  config.stages = stages_that_fit(epilogue, config, target);
+  config.stages = stages_that_fit(layout, config, target);
   return config;
 }
 
@@ -236,9 +239,9 @@ bool leaves_room_for_turns(const Config& config, const Pressure& p) {
 
 // The same with one place in which ping-pong consumers stage results by turns, where it makes room
 // for a stage that is wanted.
-std::optional<Config> with_shared_staging(Config config, const FusedGemm& step,
+std::optional<Config> with_shared_staging(Config config, const Pressure& registers,
+                                          const EpilogueLayout& layout,
                                           const targets::TargetInfo& target) {
-  const Pressure registers = pressure(step.epilogue);
   if (config.cooperative || config.in_place || registers.store_slots == 0) return std::nullopt;
   if (cluster_size(config) > 1 || !leaves_room_for_turns(config, registers)) return std::nullopt;
   // Several results two deep are worth more than a stage (by 8 % at one point).
@@ -248,19 +251,22 @@ std::optional<Config> with_shared_staging(Config config, const FusedGemm& step,
   const int stages = config.stages;
   config.shares_staging = true;
   config.store_depth = 1;
-  config.stages = stages_that_fit(step.epilogue, config, target);
+  config.stages = stages_that_fit(layout, config, target);
   if (config.stages < std::max(stages + 1, kFewestStages)) return std::nullopt;
   return config;
 }
 
 // The same where the few tiles of a last wave may be cut into short ones. Small tiles leave little
 // of it idle, and the largest ones gain little (docs/gotchas.md).
-std::optional<Config> with_short_last(Config config, const FusedGemm& step) {
-  const IndexedRows indexed = indexed_rows(step.epilogue);
-  const bool is_indexed = (indexed.cols | indexed.tiles | indexed.stores) != 0;
+std::optional<Config> with_short_last(Config config, const FusedGemm& step,
+                                      const EpilogueLayout& layout) {
+  const auto is_indexed = [&](List list) { return layout.indexed(list) != 0; };
   if (config.cooperative || config.two_widths || cluster_size(config) > 1) return std::nullopt;
-  if (is_batched(step.gemm) || config.gathers || is_indexed) return std::nullopt;
-  if (pressure(step.epilogue).reductions > 0) return std::nullopt;
+  if (is_batched(step.gemm) || config.gathers) return std::nullopt;
+  if (is_indexed(List::cols) || is_indexed(List::tiles) || is_indexed(List::results)) {
+    return std::nullopt;
+  }
+  if (layout.size(List::partials) > 0) return std::nullopt;
   if (config.tile_m != 2 * kBlockRows || config.tile_n > kWidestShort) return std::nullopt;
   if (accumulators(config) < kMostAccumulatorsOfAll) return std::nullopt;
   config.short_last = true;
@@ -276,13 +282,12 @@ Pressure pressure(const Epilogue& epilogue) {
     out.rounds = out.rounds || compute.op == ir::Op::cast;
     out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
   }
-  out.load_slots = load_slots(epilogue, 0);
-  out.store_slots = store_slots(epilogue, 0);
-  out.reductions = static_cast<int>(
-      std::count_if(epilogue.stores.begin(), epilogue.stores.end(),
-                    [](const plan::Store& store) { return store.kind != StoreKind::tile; }));
-  out.rows = static_cast<int>(loads_of(epilogue, Access::row).size());
-  const int num_tiles = static_cast<int>(loads_of(epilogue, Access::tile).size());
+  const EpilogueLayout layout(epilogue);
+  out.load_slots = load_slots(layout, 0);
+  out.store_slots = store_slots(layout, 0);
+  out.reductions = layout.size(List::partials);
+  out.rows = layout.size(List::rows);
+  const int num_tiles = layout.size(List::tiles);
   const auto num_loads = static_cast<int>(epilogue.loads.size());
   out.vectors = out.rows > 1 || out.rows + num_tiles < num_loads;
   out.many_vectors = num_loads - num_tiles > 2;
@@ -318,7 +323,8 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
     out.shares_last = false;
     out.short_last = false;
   }
-  const int room = target.smem_per_block_bytes - fixed_bytes(step.epilogue, out, variant);
+  const EpilogueLayout layout(step.epilogue, variant.swapped);
+  const int room = target.smem_per_block_bytes - fixed_bytes(layout, out, variant);
   const int fewest = variant.is_shifted() ? kFewestOfMovers : kFewestStages;
   out.stages = std::min(config.stages, room / stage_bytes(config));
   if (room < 0 || out.stages < fewest) return std::nullopt;
@@ -328,6 +334,7 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
 std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(given, {});
   const Pressure registers = pressure(step.epilogue);
+  const EpilogueLayout layout = with_most_rows(step.epilogue);
   std::vector<Config> out;
   for (const Shape& shape : kShapes) {
     if (accumulators_of(shape) > kMostAccumulatorsOfAll &&
@@ -336,13 +343,14 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
     }
     if (!suits_gate(shape, step.gemm, registers)) continue;
     if (!suits_groups(shape, step.gemm)) continue;
-    const Config config = config_of(shape, step, target);
+    const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     const std::size_t first = out.size();
     if (config.stages >= kFewestStages) out.push_back(config);
-    if (const auto sharing = with_shared_staging(config, step, target)) out.push_back(*sharing);
+    if (const auto sharing = with_shared_staging(config, registers, layout, target))
+      out.push_back(*sharing);
     for (std::size_t i = first, count = out.size(); i < count; ++i) {
-      if (const auto cut = with_short_last(out[i], step)) out.push_back(*cut);
+      if (const auto cut = with_short_last(out[i], step, layout)) out.push_back(*cut);
     }
   }
   return out;

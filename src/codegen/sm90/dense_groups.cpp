@@ -6,7 +6,6 @@
 
 #include <utility>
 
-#include "codegen/epilogue_cuda.h"
 #include "codegen/integers.h"
 #include "codegen/sm90/dense.h"
 #include "ir/views.h"
@@ -19,8 +18,6 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 constexpr std::size_t kGatheredBytes = 2;  // an element
-
-bool is_indexed(const plan::Load& load) { return load.lookup >= 0 && !load.by_group; }
 
 // Of a load whose rows are looked up.
 std::optional<WhyNot> why_not_lookup(const plan::Plan& plan, const plan::GemmDesc& gemm,
@@ -82,48 +79,23 @@ FusedGemm as_compiled(FusedGemm step, const Variant& variant) {
   return paired(std::move(step), variant);
 }
 
-IndexedRows indexed_rows(const plan::Epilogue& epilogue) {
-  IndexedRows out;
-  const auto bits = [&](Access access) {
-    unsigned found = 0;
-    int i = 0;
-    for (int load : loads_of(epilogue, access)) {
-      found |= static_cast<unsigned>(is_indexed(epilogue.loads[static_cast<std::size_t>(load)]))
-               << i++;
-    }
-    return found;
-  };
-  out.cols = bits(Access::col);
-  out.tiles = bits(Access::tile);
-  int i = 0;
-  for (const plan::Store& store : epilogue.stores) {
-    if (store.kind != plan::StoreKind::tile) continue;
-    out.stores |= static_cast<unsigned>(store.index >= 0) << i++;
-  }
-  return out;
-}
-
-void bind_integers(const plan::Plan& plan, const FusedGemm& step, const Bound& bound,
-                   abi::GemmParams& params) {
+void bind_integers(const plan::Plan& plan, const FusedGemm& step, const EpilogueLayout& layout,
+                   const Bound& bound, abi::GemmParams& params) {
   const auto integers = [&](ir::ValueId node) {
     return kernel_integers(plan.graph, plan.graph[node], bound);
   };
   if (step.gemm.is_grouped()) params.groups = integers(step.gemm.matmul);
   if (step.gemm.a.lookup >= 0) params.rows_of_a = integers(step.gemm.a.lookup);
-  int cols = 0, tiles = 0, stores = 0;
-  for (const plan::Load& load : step.epilogue.loads) {
-    if (load.access == Access::col) {
-      if (is_indexed(load)) params.rows_of_cols[cols] = integers(load.lookup);
-      ++cols;
-    } else if (load.access == Access::tile) {
-      if (is_indexed(load)) params.rows_of_tiles[tiles] = integers(load.lookup);
-      ++tiles;
-    }
+  const plan::Epilogue& epilogue = step.epilogue;
+  const auto bind = [&](const Place& place, ir::ValueId node) {
+    if (!place.is_indexed) return;
+    entry_at<abi::Integers>(params, place.integers_offset) = integers(node);
+  };
+  for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
+    bind(layout.loads()[i], epilogue.loads[i].lookup);
   }
-  for (const plan::Store& store : step.epilogue.stores) {
-    if (store.kind != plan::StoreKind::tile) continue;
-    if (store.index >= 0) params.rows_of_stores[stores] = integers(store.value);
-    ++stores;
+  for (std::size_t i = 0; i < epilogue.stores.size(); ++i) {
+    bind(layout.stores()[i], epilogue.stores[i].value);
   }
 }
 

@@ -5,16 +5,13 @@
 #include <cstddef>
 
 #include "base/check.h"
-#include "codegen/epilogue_cuda.h"
 #include "codegen/matrix_view.h"
 #include "codegen/sm90/dense.h"
 #include "kernels/abi.h"
-#include "plan/limits.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
 
-using plan::Access;
 using plan::FusedGemm;
 using plan::WhyNot;
 
@@ -30,42 +27,51 @@ bool is_column_major(const MatrixView& view) {
   return !is_row_major(view) && (view.row_stride == 1 || is_single_row(view));
 }
 
-// Full-size matrices: of the epilogue's tile loads, and of its tile stores.
+// A matrix that the epilogue reads or writes in full.
 struct FullSize {
-  std::vector<MatrixView> loads, stores;
-  std::vector<DType> load_dtypes, store_dtypes;
+  Place place;
+  MatrixView view;
+  DType dtype;
 };
 
-FullSize full_size(const FusedGemm& step, const GemmViews& views) {
-  FullSize out;
-  for (int i : loads_of(step.epilogue, Access::tile)) {
-    const auto load = static_cast<std::size_t>(i);
-    out.loads.push_back(views.loads[load]);
-    out.load_dtypes.push_back(step.epilogue.loads[load].dtype);
+std::vector<FullSize> full_loads(const FusedGemm& step, const EpilogueLayout& layout,
+                                 const GemmViews& views) {
+  std::vector<FullSize> out;
+  for (std::size_t i = 0; i < views.loads.size(); ++i) {
+    const Place& place = layout.loads()[i];
+    if (place.list != List::tiles) continue;
+    out.push_back({place, views.loads[i], step.epilogue.loads[i].dtype});
   }
-  for (std::size_t i = 0; i < step.epilogue.stores.size(); ++i) {
-    const plan::Store& store = step.epilogue.stores[i];
-    if (store.kind != plan::StoreKind::tile) continue;
-    out.stores.push_back(views.stores[i]);
-    out.store_dtypes.push_back(stored_dtype(store));
+  return out;
+}
+
+std::vector<FullSize> full_stores(const FusedGemm& step, const EpilogueLayout& layout,
+                                  const GemmViews& views) {
+  std::vector<FullSize> out;
+  for (std::size_t i = 0; i < views.stores.size(); ++i) {
+    const Place& place = layout.stores()[i];
+    if (place.list != List::results) continue;
+    out.push_back({place, views.stores[i], stored_dtype(step.epilogue.stores[i])});
   }
   return out;
 }
 
 // Whether most of what the epilogue reads and writes in full is column-major.
-bool wants_swap(const FullSize& full) {
+bool wants_swap(const FusedGemm& step, const EpilogueLayout& layout, const GemmViews& views) {
   std::ptrdiff_t row_major = 0, column_major = 0;
-  for (const auto* views : {&full.loads, &full.stores}) {
-    row_major += std::count_if(views->begin(), views->end(), is_row_major);
-    column_major += std::count_if(views->begin(), views->end(), is_column_major);
+  for (const auto& all : {full_loads(step, layout, views), full_stores(step, layout, views)}) {
+    for (const FullSize& full : all) {
+      row_major += is_row_major(full.view) ? 1 : 0;
+      column_major += is_column_major(full.view) ? 1 : 0;
+    }
   }
   return column_major > row_major;
 }
 
-unsigned plain_bits(const std::vector<MatrixView>& views, const std::vector<DType>& dtypes) {
+unsigned plain_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if (why_not_tma(views[i], dtypes[i], "")) bits |= 1u << i;
+  for (const FullSize& full : matrices) {
+    if (why_not_tma(full.view, full.dtype, "")) bits |= 1u << full.place.index;
   }
   return bits;
 }
@@ -121,9 +127,11 @@ class Binder {
  public:
   Binder(const plan::Plan& plan, const FusedGemm& step, const Config& config,
          const Variant& variant, const Bound& bound)
-      : step_(step), config_(config), variant_(variant), bound_(bound) {
-    EPIFUSE_CHECK(!plan::exceeded(plan::demand_of(step.epilogue)),
-                  "an epilogue that the parameter block has no room for");
+      : step_(step),
+        layout_(step.epilogue, variant.swapped),
+        config_(config),
+        variant_(variant),
+        bound_(bound) {
     views_ = require_views(plan, step, bound);
     if (variant.swapped) views_ = swapped(views_);
   }
@@ -140,9 +148,9 @@ class Binder {
     bind_vectors();
     bind_partials();
     if (config_.gathers) params_.gathered_a = plain_matrix(views_.a);
-    bind_integers(plan, step_, bound_, params_);
+    bind_integers(plan, step_, layout_, bound_, params_);
     set_grid(m, n, k, limits);
-    set_params(out_, &all_params_, params_bytes(step_.epilogue, config_, variant_));
+    set_params(out_, &all_params_, params_bytes(layout_, config_, variant_));
     return std::move(out_);
   }
 
@@ -245,66 +253,50 @@ class Binder {
   }
 
   void bind_full_size() {
-    const FullSize full = full_size(step_, views_);
-    for (std::size_t i = 0; i < full.loads.size(); ++i) {
-      params_.plain_tiles[i] = plain_matrix(full.loads[i]);
-      if (variant_.plain_loads >> i & 1) continue;
-      add_map(maps_at(i) + offsetof(abi::FullSizeMaps, load), abi::kFirstTile + static_cast<int>(i),
-              full.loads[i], full.load_dtypes[i], kBlockRows);
+    for (const FullSize& full : full_loads(step_, layout_, views_)) {
+      at<abi::Matrix>(full.place) = plain_matrix(full.view);
+      if (variant_.plain_loads >> full.place.index & 1) continue;
+      add_map(full.place.map_offset, abi::kFirstTile + full.place.index, full.view, full.dtype,
+              kBlockRows);
     }
-    for (std::size_t i = 0; i < full.stores.size(); ++i) {
-      params_.plain_stores[i] = plain_matrix(full.stores[i]);
-      if (variant_.plain_stores >> i & 1) continue;
-      add_store(i, full.stores[i], full.store_dtypes[i]);
+    for (const FullSize& full : full_stores(step_, layout_, views_)) {
+      at<abi::Matrix>(full.place) = plain_matrix(full.view);
+      if (variant_.plain_stores >> full.place.index & 1) continue;
+      add_store(full);
     }
   }
 
-  void add_store(std::size_t i, const MatrixView& view, DType dtype) {
-    const int index = abi::kFirstStore + static_cast<int>(i);
-    add_map(maps_at(i) + offsetof(abi::FullSizeMaps, store), index, view, dtype, kBlockRows);
-    const int cut = cut_columns(config_) % (kSwizzleBytes / bytes(dtype));
+  void add_store(const FullSize& full) {
+    const int index = abi::kFirstStore + full.place.index;
+    add_map(full.place.map_offset, index, full.view, full.dtype, kBlockRows);
+    const int cut = cut_columns(config_) % (kSwizzleBytes / full.place.bytes);
     if (cut == 0) return;
-    add_map(maps_at(i) + offsetof(abi::FullSizeMaps, cut_store), index, view, dtype, kBlockRows);
+    add_map(full.place.cut_map_offset, index, full.view, full.dtype, kBlockRows);
     out_.maps.back().box_cols = cut;
   }
 
   void bind_vectors() {
-    int rows = 0, cols = 0, scalars = 0;
-    for (std::size_t i = 0; i < step_.epilogue.loads.size(); ++i) {
-      const plan::Load& load = step_.epilogue.loads[i];
+    for (std::size_t i = 0; i < views_.loads.size(); ++i) {
+      const Place& place = layout_.loads()[i];
       const MatrixView& view = views_.loads[i];
-      Access access = load.access;
-      if (variant_.swapped && access == Access::row) {
-        access = Access::col;
-      } else if (variant_.swapped && access == Access::col) {
-        access = Access::row;
-      }
-      switch (access) {
-        case Access::scalar:
-          params_.scalars[scalars++] = {view.data, 0, batch_strides(view)};
-          break;
-        case Access::row:
-          params_.rows[rows++] = {view.data, view.col_stride, batch_strides(view)};
-          break;
-        case Access::col:
-          params_.cols[cols++] = {view.data, view.row_stride, batch_strides(view)};
-          break;
-        case Access::parameter:
-        case Access::tile: break;
+      if (place.list == List::scalars) {
+        at<abi::Vector>(place) = {view.data, 0, batch_strides(view)};
+      } else if (place.list == List::rows) {
+        at<abi::Vector>(place) = {view.data, view.col_stride, batch_strides(view)};
+      } else if (place.list == List::cols) {
+        at<abi::Vector>(place) = {view.data, view.row_stride, batch_strides(view)};
       }
     }
-    set_parameters(step_.epilogue, bound_.scalars, params_.parameters);
+    layout_.set_parameters(bound_.scalars, params_.parameters);
   }
 
   // The kernel's own orientation: whichever role a and b have.
   void bind_partials() {
-    int next = 0;
-    for (std::size_t i = 0; i < step_.epilogue.stores.size(); ++i) {
-      if (step_.epilogue.stores[i].kind == plan::StoreKind::tile) continue;
-      MatrixView view = views_.stores[i];
+    for (const int i : layout_.of(List::partials)) {
+      MatrixView view = views_.stores[static_cast<std::size_t>(i)];
       if (variant_.swapped) view = transposed(view);
-      params_.partials[next++] = {static_cast<float*>(const_cast<void*>(view.data)),
-                                  view.row_stride, batch_strides(view)};
+      at<abi::Partials>(layout_.stores()[static_cast<std::size_t>(i)]) = {
+          static_cast<float*>(const_cast<void*>(view.data)), view.row_stride, batch_strides(view)};
     }
   }
 
@@ -320,11 +312,18 @@ class Binder {
     out_.cluster = static_cast<unsigned>(cluster_size(config_));
     out_.grid = static_cast<unsigned>(tiling.num_ctas);
     out_.block = kThreads;
-    out_.smem_bytes = static_cast<unsigned>(smem_bytes(step_.epilogue, config_, variant_));
+    out_.smem_bytes = static_cast<unsigned>(smem_bytes(layout_, config_, variant_));
     out_.overlaps_previous = true;
   }
 
+  // The entry of an operand of the epilogue.
+  template <class Entry>
+  Entry& at(const Place& place) {
+    return entry_at<Entry>(params_, place.offset);
+  }
+
   const FusedGemm& step_;
+  const EpilogueLayout layout_;
   const Config& config_;
   const Variant& variant_;
   const Bound& bound_;
@@ -379,14 +378,14 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   GemmViews views = require_views(plan, step, bound);
   const bool is_gated = step.gemm.gating != plan::Gating::none;
   const bool is_grouped = step.gemm.is_grouped();
-  out.swapped = !is_gated && !is_grouped && wants_swap(full_size(step, views));
+  const EpilogueLayout layout(step.epilogue);  // its lists of full-size matrices are both variants'
+  out.swapped = !is_gated && !is_grouped && wants_swap(step, layout, views);
   if (out.swapped) views = swapped(views);
-  const FullSize full = full_size(step, views);
   const plan::GemmDesc& gemm = step.gemm;
   out.shifted_a = !is_grouped && is_shifted(out.swapped ? gemm.b : gemm.a, views.a);
   out.shifted_b = !is_gated && !is_grouped && is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
-  out.plain_loads = plain_bits(full.loads, full.load_dtypes) | indexed_rows(step.epilogue).tiles;
-  out.plain_stores = plain_bits(full.stores, full.store_dtypes);
+  out.plain_loads = plain_bits(full_loads(step, layout, views)) | layout.indexed(List::tiles);
+  out.plain_stores = plain_bits(full_stores(step, layout, views));
   return out;
 }
 

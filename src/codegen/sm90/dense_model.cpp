@@ -236,8 +236,8 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   Config block = config;
   block.tile_m = kBlockRows;
   const double short_main = main_clocks(block, columns * config.products, sizes.m, sizes.k);
-  const double epilogue =
-      epilogue_clocks(load, loads_in_ring(step.epilogue, config, {}), config, columns);
+  const double epilogue = epilogue_clocks(
+      load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   double clocks = kFillClocks + (is_cluster ? kClusterFillClocks : 0);
   if (is_single(config)) {

@@ -1,23 +1,16 @@
 // Shared memory of the Hopper GEMM: the twin of kernels/sm90/layout.cuh and staging.cuh.
 #include <algorithm>
 
-#include "codegen/epilogue_cuda.h"
 #include "codegen/sm90/dense.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
-
-using plan::Access;
-using plan::Epilogue;
-using plan::StoreKind;
 
 constexpr int kRowBytes = 128;  // of an operand in shared memory
 constexpr int kSlotBytes = 8192;
 constexpr int kConsumers = 2;
 constexpr int kBarrierBytes = 8;
 constexpr int kTileRingBytes = 8 * (32 + 2 * kBarrierBytes);  // of kernels/sm90/announce.cuh
-
-int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
 
 // In place only while all of them go by TMA.
 bool stages_in_place(const Config& config, const Variant& variant) {
@@ -32,34 +25,31 @@ int staging_bytes(const Config& config, const Variant& variant) {
   return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
 }
 
+int slots(const std::vector<Place>& places, unsigned plain) {
+  int slots = 0;
+  for (const Place& place : places) {
+    const bool is_staged = place.staging == Staging::chunks && (plain >> place.index & 1) == 0;
+    if (is_staged) slots += place.bytes / 2;
+  }
+  return slots;
+}
+
 }  // namespace
 
-int load_slots(const Epilogue& epilogue, unsigned plain) {
-  int slots = 0, index = 0;
-  for (int i : loads_of(epilogue, Access::tile)) {
-    const bool is_plain = plain >> index++ & 1;
-    if (!is_plain) slots += bytes(epilogue.loads[static_cast<std::size_t>(i)].dtype) / 2;
-  }
-  return slots;
+int load_slots(const EpilogueLayout& layout, unsigned plain) {
+  return slots(layout.loads(), plain);
 }
 
-int store_slots(const Epilogue& epilogue, unsigned plain) {
-  int slots = 0, index = 0;
-  for (const plan::Store& store : epilogue.stores) {
-    if (store.kind != StoreKind::tile) continue;
-    const bool is_plain = plain >> index++ & 1;
-    if (!is_plain) slots += bytes(stored_dtype(store)) / 2;
-  }
-  return slots;
+int store_slots(const EpilogueLayout& layout, unsigned plain) {
+  return slots(layout.stores(), plain);
 }
 
-int fixed_bytes(const Epilogue& epilogue, const Config& config, const Variant& variant) {
-  const int rows =
-      static_cast<int>(loads_of(epilogue, variant.swapped ? Access::col : Access::row).size());
+int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
+  const int rows = layout.size(List::rows);
   const int loads =
-      loads_in_ring(epilogue, config, variant) ? 0 : load_slots(epilogue, variant.plain_loads);
+      loads_in_ring(layout, config, variant) ? 0 : load_slots(layout, variant.plain_loads);
   const int stores =
-      stages_in_place(config, variant) ? 0 : store_slots(epilogue, variant.plain_stores);
+      stages_in_place(config, variant) ? 0 : store_slots(layout, variant.plain_stores);
   const int load_places = loads > 0 ? config.load_depth : 0;
   const int store_places = stores > 0 ? config.store_depth : 0;
   // Loads have one barrier each, stores two; where there are no stores, loads have their second.
@@ -73,8 +63,8 @@ int fixed_bytes(const Epilogue& epilogue, const Config& config, const Variant& v
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }
 
-bool loads_in_ring(const Epilogue& epilogue, const Config& config, const Variant& variant) {
-  const int slots = load_slots(epilogue, variant.plain_loads);
+bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
+  const int slots = load_slots(layout, variant.plain_loads);
   if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
   if (config.gathers) return false;
   constexpr int kRowsOfSlot = kSlotBytes / kRowBytes;
@@ -97,8 +87,8 @@ int stage_bytes(const Config& config) {
   return (config.tile_m + config.tile_n) * kRowBytes + 2 * kBarrierBytes;
 }
 
-int smem_bytes(const Epilogue& epilogue, const Config& config, const Variant& variant) {
-  return config.stages * stage_bytes(config) + fixed_bytes(epilogue, config, variant);
+int smem_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
+  return config.stages * stage_bytes(config) + fixed_bytes(layout, config, variant);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -16,7 +16,6 @@
 namespace epifuse::codegen::sm90 {
 namespace {
 
-using plan::Access;
 using plan::FusedGemm;
 
 constexpr int kStageBytes = 128;  // of K, as kernels/sm90/dense.cuh takes it
@@ -89,43 +88,44 @@ void add_operands(DescribeText& out, const FusedGemm& step, const ProductViews& 
   out.line(fmt::format("out.by_hand().second_b = problems::matrix({});", second));
 }
 
-void add_loads(DescribeText& out, const plan::Epilogue& epilogue, const ProductViews& views) {
-  int rows = 0, cols = 0, tiles = 0, scalars = 0;
+void add_loads(DescribeText& out, const plan::Epilogue& epilogue, const EpilogueLayout& layout,
+               const ProductViews& views) {
   for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
-    const plan::Load& load = epilogue.loads[i];
-    if (load.access == Access::parameter) continue;
+    const Place& place = layout.loads()[i];
+    if (place.list == List::parameters) continue;
     const std::string view = out.view(fmt::format("load{}", i), views.loads[i]);
-    switch (load.access) {
-      case Access::row:
-        out.line(fmt::format("out.gemm().rows[{}] = problems::row({});", rows++, view));
-        break;
-      case Access::col:
-        out.line(fmt::format("out.gemm().cols[{}] = problems::column({});", cols++, view));
-        break;
-      case Access::scalar:
-        out.line(fmt::format("out.gemm().scalars[{}] = problems::row({});", scalars++, view));
-        break;
-      case Access::tile:
+    const auto vector = [&](std::string_view array, std::string_view function) {
+      out.line(
+          fmt::format("out.gemm().{}[{}] = problems::{}({});", array, place.index, function, view));
+    };
+    switch (place.list) {
+      case List::rows: vector("rows", "row"); break;
+      case List::cols: vector("cols", "column"); break;
+      case List::scalars: vector("scalars", "row"); break;
+      case List::tiles:
         out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::load, {}, {});",
-                             size_bytes(load.dtype), tiles, view));
-        out.line(fmt::format("out.by_hand().tiles[{}] = problems::matrix({});", tiles++, view));
+                             place.bytes, place.index, view));
+        out.line(fmt::format("out.by_hand().tiles[{}] = problems::matrix({});", place.index, view));
         break;
-      case Access::parameter: break;
+      case List::parameters:
+      case List::results:
+      case List::partials: break;
     }
   }
 }
 
 // As the GEMM writes results.
-void add_stores(DescribeText& out, const ProductViews& views, const Config& config) {
+void add_stores(DescribeText& out, const EpilogueLayout& layout, const ProductViews& views,
+                const Config& config) {
   const int cut = cut_columns(config);
   for (std::size_t i = 0; i < views.stores.size(); ++i) {
-    const auto bytes = static_cast<int>(size_bytes(views.stores[i].dtype));
+    const int bytes = layout.stores()[i].bytes, index = layout.stores()[i].index;
     const std::string view = out.view(fmt::format("store{}", i), views.stores[i]);
-    out.line(
-        fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::store, {}, {});", bytes, i, view));
-    if (cut % (kStageBytes / bytes) == 0) continue;
-    out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::cut_store, {}, {});", bytes, i,
+    out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::store, {}, {});", bytes, index,
                          view));
+    if (cut % (kStageBytes / bytes) == 0) continue;
+    out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::cut_store, {}, {});", bytes,
+                         index, view));
   }
 }
 
@@ -133,9 +133,11 @@ void add_stores(DescribeText& out, const ProductViews& views, const Config& conf
 void add_stores_by_hand(DescribeText& out, const plan::Plan& plan) {
   const FusedGemm apart = as_compiled(only_step(plan), {.unpaired = true});
   const ProductViews views = *product_views(plan, apart);
+  const EpilogueLayout layout(apart.epilogue);
   for (std::size_t i = 0; i < views.stores.size(); ++i) {
     const std::string view = out.view(fmt::format("by_hand{}", i), views.stores[i]);
-    out.line(fmt::format("out.by_hand().stores[{}] = problems::matrix({});", i, view));
+    out.line(fmt::format("out.by_hand().stores[{}] = problems::matrix({});",
+                         layout.stores()[i].index, view));
   }
 }
 
@@ -189,9 +191,10 @@ KernelSource describe_source(const plan::Plan& plan, const Config& config,
   const FusedGemm step = as_compiled(only_step(plan), {});
   DescribeText body(plan.graph);
   const ProductViews views = *product_views(plan, step);
+  const EpilogueLayout layout(step.epilogue);
   add_operands(body, step, views);
-  add_loads(body, step.epilogue, views);
-  add_stores(body, views, config);
+  add_loads(body, step.epilogue, layout, views);
+  add_stores(body, layout, views, config);
   add_stores_by_hand(body, plan);
   body.line(fmt::format("out.finish({}, {}, {}, {});", body.size(step.gemm.m),
                         body.size(step.gemm.n), body.size(step.gemm.k),
@@ -254,7 +257,7 @@ ProblemLaunches problem_launches(const plan::Plan& plan, const Config& config, c
   abi::GemmParams block{};
   EPIFUSE_CHECK(usual.params.size() == sizeof block, "the whole block");
   std::memcpy(&block, usual.params.data(), sizeof block);
-  set_parameters(only_step(plan).epilogue, problems.scalars, block.parameters);
+  EpilogueLayout(only_step(plan).epilogue).set_parameters(problems.scalars, block.parameters);
   block.lets_next_start = false;
 
   ProblemLaunches out;

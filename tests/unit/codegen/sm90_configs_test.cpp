@@ -30,7 +30,7 @@ struct Case {
     return all[choose(family, step(), all, sizes, {})].as<Config>();
   }
   int bytes(const Config& config, const Variant& variant = {}) const {
-    return smem_bytes(step().epilogue, config, variant);
+    return smem_bytes(EpilogueLayout(step().epilogue, variant.swapped), config, variant);
   }
 };
 
@@ -43,14 +43,15 @@ TEST(Sm90Configs, ResidualsOfCooperativeTilesComeThroughTheStages) {
   int num_in_ring = 0;
   for (const Config& config : residual.configs()) {
     SCOPED_TRACE(print(config));
-    const bool in_ring = loads_in_ring(residual.step().epilogue, config, {});
+    const bool in_ring = loads_in_ring(EpilogueLayout(residual.step().epilogue), config, {});
     EXPECT_EQ(in_ring, config.cooperative && config.split_k == 1);
     EXPECT_NE(in_ring, config.in_place);
     if (!in_ring) continue;
     ++num_in_ring;
     EXPECT_EQ(residual.bytes(config), plain.bytes(config));
     EXPECT_GT(residual.bytes(config, {.shifted_a = true}), residual.bytes(config));
-    EXPECT_FALSE(loads_in_ring(residual.step().epilogue, config, {.plain_loads = 1}));
+    EXPECT_FALSE(
+        loads_in_ring(EpilogueLayout(residual.step().epilogue), config, {.plain_loads = 1}));
   }
   EXPECT_GT(num_in_ring, 8);
 }

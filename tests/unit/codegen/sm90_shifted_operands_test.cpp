@@ -321,7 +321,7 @@ TEST(ShiftedOperands, ConfigsGiveStagesForStaging) {
     ++num_fitted;
     EXPECT_GE(fitted->stages, 2);
     EXPECT_LE(fitted->stages, config.stages);
-    EXPECT_LE(sm90::smem_bytes(operands.step().epilogue, *fitted, both),
+    EXPECT_LE(sm90::smem_bytes(EpilogueLayout(operands.step().epilogue), *fitted, both),
               target.smem_per_block_bytes);
   }
   EXPECT_GE(num_fitted, 4);
