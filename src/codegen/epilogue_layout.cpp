@@ -136,6 +136,7 @@ void EpilogueLayout::place_in_gemm(Place& place) const {
   const auto index = static_cast<std::size_t>(place.index);
   place.offset = array.offset + index * array.entry_bytes;
   place.entry_bytes = array.entry_bytes;
+  // A row vector or a scalar is looked up in the one row there is.
   place.is_indexed = place.is_indexed && array.integers_offset > 0;
   if (place.is_indexed) {
     place.integers_offset = array.integers_offset + index * sizeof(abi::Integers);
