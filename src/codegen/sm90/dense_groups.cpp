@@ -4,11 +4,14 @@
 // batch is: repeat_rows of b[g, n] is row b[group, n], of e[g, 1] the scalar e[group].
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "codegen/integers.h"
 #include "codegen/sm90/dense.h"
 #include "ir/views.h"
+#include "plan/limits.h"
+#include "plan/reasons.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
@@ -36,7 +39,27 @@ std::optional<WhyNot> why_not_lookup(const plan::Plan& plan, const plan::GemmDes
   const std::size_t rank = graph[load.value].type.shape.size();
   const auto found = ir::lookup(graph, load.value);
   if (!found || rank < 2 || found->dim != rank - 2) return no("is not looked up along its rows.");
+  const bool is_one_row = graph[load.value].type.shape[rank - 2].is(1);
+  if (is_one_row && !load.by_group) {  // it would be read as a row vector, which has no index
+    return no("is one row that is looked up, which this family does not read.");
+  }
   return std::nullopt;
+}
+
+// What is repeated for groups takes room among row vectors and scalars.
+std::optional<WhyNot> why_not_room(const FusedGemm& step) {
+  const auto& loads = step.epilogue.loads;
+  if (std::ranges::none_of(loads, [](const auto& load) { return load.by_group; })) {
+    return std::nullopt;
+  }
+  const FusedGemm compiled = as_compiled(step, {.unpaired = true});
+  const auto exceeded = plan::exceeded(plan::demand_of(compiled.epilogue));
+  if (!exceeded) return std::nullopt;
+  const plan::ReasonInfo& reason = plan::all_reasons()[static_cast<std::size_t>(*exceeded)];
+  return WhyNot{std::string(reason.code),
+                fmt::format("what is repeated for groups is loaded as row vectors and scalars, and "
+                            "the epilogue has more than {} of one of these.",
+                            reason.limit)};
 }
 
 }  // namespace
@@ -57,6 +80,7 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
     if (load.lookup < 0) continue;
     if (auto no = why_not_lookup(plan, gemm, load)) return no;
   }
+  if (auto no = why_not_room(step)) return no;
   for (const plan::Store& store : step.epilogue.stores) {
     const bool puts_rows = store.index >= 0;
     if (puts_rows && (!gemm.is_grouped() || gemm.is_padded())) {

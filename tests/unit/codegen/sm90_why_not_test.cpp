@@ -1,0 +1,49 @@
+// Which steps beside groups of rows the Hopper GEMM refuses.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "codegen/sm90/dense.h"
+#include "ir/text.h"
+
+namespace epifuse::codegen {
+namespace {
+
+// The code of the refusal, empty without one.
+std::string refusal(const std::string& text) {
+  const plan::Plan plan = plan::make_plan(ir::parse(text), {});
+  const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
+  const auto why = sm90::why_not(plan, step, *targets::find_target("sm_90a"));
+  return why ? why->code : "";
+}
+
+std::string with_biases(const std::string& last) {
+  return refusal(
+      "graph g(x: bf16[T, 128], w: bf16[G, 128, 256], ends: i32[G], b: bf16[256], c: bf16[256], "
+      "d: bf16[256], e: bf16[256], f: bf16[G, 256]) {\n"
+      "  h = grouped_matmul x, w, ends\n"
+      "  bias = repeat_rows f, ends [T, 256]\n"
+      "  h1 = add h, b\n  h2 = mul h1, c\n  h3 = add h2, d\n  h4 = mul h3, " +
+      last + "\n  y = add h4, bias\n  return y\n}\n");
+}
+
+// A row of each group is loaded as a row vector, and there is room for four of them.
+TEST(Sm90WhyNot, CountsWhatIsRepeatedForGroupsAsItIsLoaded) {
+  EXPECT_EQ(with_biases("h1"), "");
+  EXPECT_EQ(with_biases("e"), "too_many_rows");
+}
+
+// Of one row the load is a row vector, which goes by no index.
+TEST(Sm90WhyNot, RefusesOneRowThatIsLookedUp) {
+  const auto rows = [](const std::string& m) {
+    return refusal("graph g(x: bf16[" + m +
+                   ", 128], w: bf16[G, 128, 256], ends: i32[G], t: bf16[R, 256], index: i32[" + m +
+                   "]) {\n  h = grouped_matmul x, w, ends\n  r = take_rows t, index\n"
+                   "  y = add h, r\n  return y\n}\n");
+  };
+  EXPECT_EQ(rows("T"), "");
+  EXPECT_EQ(rows("1"), "looked_up_rows");
+}
+
+}  // namespace
+}  // namespace epifuse::codegen
