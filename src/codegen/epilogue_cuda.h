@@ -11,10 +11,12 @@ namespace epifuse::codegen {
 // The text of `struct Epilogue`, which every kernel template is instantiated with:
 //
 //   struct Epilogue {
-//     using Rows = Types<Bf16>;       // b[n]            loads of each access, in order of the
-//     loads using Cols = Types<>; using Tiles = Types<Bf16>;      // r[m, n] using Scalars =
-//     Types<F32>;     // s[] using Stores = Types<Bf16>;     // y[m, n] static constexpr int
-//     kNumParameters = 1;  // alpha
+//     using Rows = Types<Bf16>;        // b[n]: the lists of EpilogueLayout
+//     using Cols = Types<>;
+//     using Tiles = Types<Bf16>;       // r[m, n]
+//     using Scalars = Types<F32>;      // s[]
+//     using Stores = Types<Bf16>;      // y[m, n]
+//     static constexpr int kNumParameters = 1;  // alpha
 //
 //     // acc: the product at (m, n), in f32; of a gated product there are two, gate and up
 //     static __device__ __forceinline__ void apply(float acc, const Operands<Epilogue>& x,
