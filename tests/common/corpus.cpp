@@ -188,13 +188,20 @@ std::vector<CorpusCase> load_corpus(const std::filesystem::path& folder,
                                     const std::string& filter) {
   const DefaultSizes defaults = read_default_sizes(folder / "sizes.txt");
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     const bool wanted = entry.path().stem().string().find(filter) != std::string::npos;
     if (entry.path().extension() == ".epi" && wanted) paths.push_back(entry.path());
   }
-  std::sort(paths.begin(), paths.end());
+  std::sort(paths.begin(), paths.end(),
+            [](const auto& a, const auto& b) { return a.stem() < b.stem(); });
   std::vector<CorpusCase> cases;
-  for (const std::filesystem::path& path : paths) cases.push_back(load_case(path, defaults));
+  for (const std::filesystem::path& path : paths) {
+    cases.push_back(load_case(path, defaults));
+    // A result is known by its graph's name alone, in whatever folder the graph is.
+    if (cases.size() > 1 && cases[cases.size() - 2].name == cases.back().name) {
+      throw std::runtime_error("two graphs of the corpus have the name " + cases.back().name);
+    }
+  }
   return cases;
 }
 

@@ -12,7 +12,7 @@
 
 namespace epifuse::testing {
 
-// One file of tests/corpus. Comment lines of it say how it is run:
+// One file of tests/corpus, which has a folder a subject. Comment lines of it say how it is run:
 //   # sizes: M=1 N=8; M=17 N=200     instead of the rows of sizes.txt
 //   # special: nan inf -0            also runs with these sprinkled over the inputs
 //   # pad: 8                         row strides are longer than the rows by this
@@ -28,7 +28,8 @@ struct CorpusCase {
   std::set<std::string> column_major;
   bool cpu_only = false;
 };
-// All files, by name. `filter` keeps those whose name contains it.
+// All files of the folder and its subfolders, by name. `filter` keeps those whose name contains it.
+// Names are unique, whatever the folder; std::runtime_error otherwise.
 std::vector<CorpusCase> load_corpus(const std::filesystem::path& folder, const std::string& filter);
 
 // The inputs, scalars and outputs of one run, in host memory.

@@ -27,29 +27,29 @@ namespace {
 
 // Of tests/corpus, each one product and its epilogue in one step.
 constexpr const char* kGraphs[] = {
-    "access_mixed_dtypes",
-    "access_residuals",
-    "access_three_dtypes",
-    "bmm_per_batch_epilogue",
-    "gated_batched",
-    "gated_bias_preact",
-    "gated_halves_nn",
-    "gated_interleaved_nn",
-    "gated_oai_preact",
-    "gated_reduced",
-    "gated_separate",
-    "grouped_halves",
-    "grouped_moe_up",
-    "grouped_padded",
-    "grouped_put",
-    "matmul_tn_epilogue",
-    "outputs_mixed_dtypes",
-    "preact_gelu_erf",
-    "preact_gelu_tanh_residual",
-    "reduce_col_max",
-    "reduce_residual_rows",
-    "reduce_row_sum",
-    "residual_layer_scale",
+    "access/access_mixed_dtypes",
+    "access/access_residuals",
+    "access/access_three_dtypes",
+    "batched/bmm_per_batch_epilogue",
+    "gated/gated_batched",
+    "gated/gated_bias_preact",
+    "gated/gated_halves_nn",
+    "gated/gated_interleaved_nn",
+    "gated/gated_oai_preact",
+    "gated/gated_reduced",
+    "gated/gated_separate",
+    "grouped/grouped_halves",
+    "grouped/grouped_moe_up",
+    "grouped/grouped_padded",
+    "grouped/grouped_put",
+    "matmul/matmul_tn_epilogue",
+    "outputs/outputs_mixed_dtypes",
+    "outputs/preact_gelu_erf",
+    "outputs/preact_gelu_tanh_residual",
+    "reductions/reduce_col_max",
+    "reductions/reduce_residual_rows",
+    "reductions/reduce_row_sum",
+    "models/residual_layer_scale",
 };
 // The last one has more tiles of the largest config than there are multiprocessors; there and at
 // the one before the last waves of some configs are cut.
@@ -155,7 +155,7 @@ TEST_P(GpuCandidates, AreRightAtOddSizes) {
   int num_run = 0;
   for (const Sizes& sizes : kSizes) {
     // Maxima of columns need every row of the reference: a minute for all candidates.
-    if (GetParam() == std::string("reduce_col_max") && sizes.at("M") > 1000) continue;
+    if (GetParam() == std::string("reductions/reduce_col_max") && sizes.at("M") > 1000) continue;
     SCOPED_TRACE(fmt::format("{}x{}x{}", sizes.at("M"), sizes.at("N"), sizes.at("K")));
     num_run += Candidates(graph, sizes, context, target, jit).check_all();
   }

@@ -24,15 +24,19 @@ namespace {
 using plan::Plan;
 using targets::TargetInfo;
 
+// Each folder's graphs by name, not by subfolder: of equal kernels the first graph's is kept, and a
+// graph that moves to another subfolder must leave all names of cubins as they were.
 std::vector<std::filesystem::path> graph_files() {
   std::vector<std::filesystem::path> files;
-  for (const char* folder : {"tests/corpus", "examples"}) {
+  for (const char* folder : {"examples", "tests/corpus"}) {
     const std::filesystem::path root = std::filesystem::path(EPIFUSE_SOURCE_DIR) / folder;
+    const auto num_before = std::ssize(files);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (entry.path().extension() == ".epi") files.push_back(entry.path());
     }
+    std::sort(files.begin() + num_before, files.end(),
+              [](const auto& a, const auto& b) { return a.filename() < b.filename(); });
   }
-  std::sort(files.begin(), files.end());
   return files;
 }
 
