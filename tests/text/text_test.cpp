@@ -1,5 +1,6 @@
 // Runs the golden tests: every tests/text/<kind>/**/*.test holds an input, a line `---` and what
 // the kind's function must give for it. With --update the files are rewritten to what it gives.
+// A file that begins with a line `=== NAME` holds several such cases, each below a line of its own.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,8 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSeparator = "---\n";
+constexpr std::string_view kHeading = "=== ";
 
-struct GoldenFile {
+struct GoldenCase {
+  std::string heading;  // its line `=== NAME`; empty where the file is one case
   std::string input, expected;
 };
 
@@ -32,12 +35,32 @@ std::string read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Splits at the first line that is `---`; a file without one has no expectation yet.
-GoldenFile split(const std::string& text) {
-  if (text.starts_with(kSeparator)) return {"", text.substr(kSeparator.size())};
+// Splits at the first line that is `---`; a case without one has no expectation yet.
+GoldenCase split(const std::string& text) {
+  if (text.starts_with(kSeparator)) return {"", "", text.substr(kSeparator.size())};
   const auto at = text.find("\n" + std::string(kSeparator));
-  if (at == std::string::npos) return {text, ""};
-  return {text.substr(0, at + 1), text.substr(at + 1 + kSeparator.size())};
+  if (at == std::string::npos) return {"", text, ""};
+  return {"", text.substr(0, at + 1), text.substr(at + 1 + kSeparator.size())};
+}
+
+// "sizes" of "=== sizes\n".
+std::string name_of(const GoldenCase& golden) {
+  return golden.heading.substr(kHeading.size(), golden.heading.find('\n') - kHeading.size());
+}
+
+std::vector<GoldenCase> split_cases(const std::string& text) {
+  if (!text.starts_with(kHeading)) return {split(text)};
+  std::vector<GoldenCase> cases;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto next = text.find("\n" + std::string(kHeading), at);
+    const std::size_t end = next == std::string::npos ? text.size() : next + 1;
+    const std::size_t below = std::min(text.find('\n', at), end - 1) + 1;
+    cases.push_back(split(text.substr(below, end - below)));
+    cases.back().heading = text.substr(at, below - at);
+    if (!cases.back().heading.ends_with('\n')) cases.back().heading += '\n';
+    at = end;
+  }
+  return cases;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -62,33 +85,47 @@ std::string difference(const std::string& expected, const std::string& actual) {
 }
 
 // What the kind makes of the input; an exception is a failure of its own.
-std::optional<std::string> run(const Kind& kind, const Case& test, const fs::path& name) {
+std::optional<std::string> run(const Kind& kind, const Case& test, const std::string& name) {
   try {
     return kind.run(test);
   } catch (const std::exception& error) {
-    fmt::print("FAILED {}\n  threw: {}\n", name.string(), error.what());
+    fmt::print("FAILED {}\n  threw: {}\n", name, error.what());
     return std::nullopt;
   }
 }
 
-void run_file(const Kind& kind, const fs::path& root, const fs::path& path, bool update,
-              Totals& totals) {
-  const fs::path name = fs::relative(path, root);
-  const GoldenFile golden = split(read_file(path));
-  const Case test{golden.input, fs::relative(path.parent_path(), root / kind.folder).string()};
+// What the case's expectation is afterwards: another one only where it is to be updated.
+std::string run_case(const Kind& kind, const Case& test, const std::string& expected,
+                     const std::string& name, bool update, Totals& totals) {
   const auto actual = run(kind, test, name);
   if (!actual) {
     ++totals.num_failed;
-  } else if (*actual == golden.expected) {
+  } else if (*actual == expected) {
     ++totals.num_passed;
   } else if (update) {
     ++totals.num_updated;
-    std::ofstream(path, std::ios::binary) << golden.input << kSeparator << *actual;
-    fmt::print("updated {}\n", name.string());
+    fmt::print("updated {}\n", name);
+    return *actual;
   } else {
     ++totals.num_failed;
-    fmt::print("FAILED {}\n{}", name.string(), difference(golden.expected, *actual));
+    fmt::print("FAILED {}\n{}", name, difference(expected, *actual));
   }
+  return expected;
+}
+
+void run_file(const Kind& kind, const fs::path& root, const fs::path& path, bool update,
+              Totals& totals) {
+  const std::string file_name = fs::relative(path, root).string();
+  const std::string subfolder = fs::relative(path.parent_path(), root / kind.folder).string();
+  const int num_updated = totals.num_updated;
+  std::string text;
+  for (const GoldenCase& golden : split_cases(read_file(path))) {
+    const std::string name = file_name + (golden.heading.empty() ? "" : ": " + name_of(golden));
+    const std::string expected =
+        run_case(kind, {golden.input, subfolder}, golden.expected, name, update, totals);
+    text.append(golden.heading).append(golden.input).append(kSeparator).append(expected);
+  }
+  if (totals.num_updated > num_updated) std::ofstream(path, std::ios::binary) << text;
 }
 
 std::vector<fs::path> find_files(const fs::path& folder) {
