@@ -118,7 +118,7 @@ struct AnnouncedWalk : TileWalk<Config> {
   }
 
  private:
-  // For the compiler to see that all lanes have the same (docs/gotchas.md).
+  // For the compiler to see that all lanes have the same (docs/gotchas-groups.md).
   static __device__ __forceinline__ int same(int x) { return __shfl_sync(0xffffffffu, x, 0); }
 };
 

@@ -31,7 +31,7 @@ __device__ __forceinline__ void arrive_after_copies(const FullBarrier& barrier) 
 }
 
 // One of kMovers warps; they take turns at four rows of a tile, 8 lanes each. A lane keeps where it
-// reads of each of its rows, so that a turn is an addition and a copy (docs/gotchas.md).
+// reads of each of its rows, so that a turn is an addition and a copy (docs/gotchas-groups.md).
 template <class Config, class Epilogue>
 class Gatherer {
   using Layout = SharedLayout<Config, Epilogue>;

@@ -27,7 +27,8 @@ __device__ __forceinline__ int arrivals(int i) {
   return count;
 }
 
-// One after the other: the first takes some 100 clocks, those right behind it 20 (docs/gotchas.md).
+// One after the other: the first takes some 100 clocks, those right behind it 20
+// (docs/gotchas-hopper.md).
 template <class Layout, int kCount>
 __device__ __forceinline__ void init_barriers(int first) {
   int counts[kCount + 1];

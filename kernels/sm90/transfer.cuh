@@ -1,7 +1,7 @@
 // How the epilogue's full-size operands come in and its results leave: TMA moves chunks of 64 x 64
 // between memory and a consumer's staging, at the hands of one warp, which beside the producer has
 // nothing else to do. Setting up a transfer and waiting for it cost a consumer's warps 400 clocks a
-// chunk, a third of an epilogue (docs/gotchas.md).
+// chunk, a third of an epilogue (docs/gotchas-hopper.md).
 #pragma once
 
 #include "kernels/sm90/copy.cuh"

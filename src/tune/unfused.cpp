@@ -124,8 +124,8 @@ std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::Gem
 }
 
 bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
-  // Of 8 groups of 1024 rows, 4096x2048 (docs/gotchas.md). With fewer rows a group than these,
-  // weights are what takes the time.
+  // Of 8 groups of 1024 rows, 4096x2048 (docs/gotchas-groups.md). With fewer rows a group than
+  // these, weights are what takes the time.
   constexpr double kGatherSlows = 0.15;
   constexpr std::int64_t kFewestRows = 128;
   if (step.gemm.a.lookup < 0 || sizes.m < kFewestRows * std::max<std::int64_t>(sizes.groups, 1)) {

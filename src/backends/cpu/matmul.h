@@ -31,13 +31,13 @@ struct MatmulType {
 };
 
 // The k that oneDNN multiplies operands of `dtype` with: the operands are packed with zeros up to
-// it. oneDNN 2.6 gets odd k wrong in bf16, whose instructions take pairs (docs/gotchas.md).
+// it. oneDNN 2.6 gets odd k wrong in bf16, whose instructions take pairs (docs/gotchas-cpu.md).
 constexpr std::int64_t padded_k(DType dtype, std::int64_t k) {
   return dtype == DType::bf16 ? k + k % 2 : k;
 }
 
 // Whether one call of oneDNN may multiply batches of matrices of n columns. oneDNN 2.6 with AMX
-// gets the last of 49 to 63 columns wrong in bf16 (docs/gotchas.md).
+// gets the last of 49 to 63 columns wrong in bf16 (docs/gotchas-cpu.md).
 constexpr bool takes_batches(DType dtype, std::int64_t n) {
   return dtype != DType::bf16 || n <= 48 || n >= 64;
 }

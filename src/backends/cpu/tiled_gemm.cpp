@@ -28,7 +28,7 @@ struct Tiling {
 
 // Time of a product beside what it would be in one piece on threads that are always busy. oneDNN
 // copies the panel into its own order once for each tile, which tall tiles spread over more rows;
-// narrow panels load `a` more often; the last tiles leave threads idle (docs/gotchas.md).
+// narrow panels load `a` more often; the last tiles leave threads idle (docs/gotchas-cpu.md).
 double expected_cost(const Tiling& tiling, const GemmProblem& problem, int num_threads,
                      bool swaps) {
   const auto ratio = [](std::int64_t x, std::int64_t y) {
@@ -70,7 +70,7 @@ Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads
 }
 
 // Products of so few rows read b once and are sums of it: as fast as memory is. With 16-bit
-// operands oneDNN's instructions for them are ahead from the second row on (docs/gotchas.md).
+// operands oneDNN's instructions for them are ahead from the second row on (docs/gotchas-cpu.md).
 std::int64_t most_rows_of_dots(DType compute) { return compute == DType::f32 ? 3 : 1; }
 
 // Whether to compute c^T = b * a^T: rows of b are read where they lie, a is packed into blocks,

@@ -257,7 +257,7 @@ std::optional<Config> with_shared_staging(Config config, const Pressure& registe
 }
 
 // The same where the few tiles of a last wave may be cut into short ones. Small tiles leave little
-// of it idle, and the largest ones gain little (docs/gotchas.md).
+// of it idle, and the largest ones gain little (docs/gotchas-hopper.md).
 std::optional<Config> with_short_last(Config config, const FusedGemm& step,
                                       const EpilogueLayout& layout) {
   const auto is_indexed = [&](List list) { return layout.indexed(list) != 0; };

@@ -195,7 +195,7 @@ GemmSizes even_groups(GemmSizes sizes) {
 }  // namespace
 
 Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits) {
-  constexpr int kBandRows = 2048;  // a wave is about as wide as it is high (docs/gotchas.md)
+  constexpr int kBandRows = 2048;  // a wave is about as wide as it is high (docs/gotchas-hopper.md)
   const int size = cluster_size(config);
   const int at_once = clusters_at_once(size, limits);
   Tiling out;

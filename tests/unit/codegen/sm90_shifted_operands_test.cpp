@@ -62,7 +62,7 @@ Element read(const TensorMapRequest& map, std::int64_t row, std::int64_t col, st
       map.data)[row * map.row_stride + col + (map.batched ? inner * map.inner_stride : 0)];
 }
 
-// A box without swizzle, rows one by one. What TMA asks of it is measured (docs/gotchas.md).
+// A box without swizzle, rows one by one. What TMA asks of it is measured (docs/gotchas-hopper.md).
 void load_box(const TensorMapRequest& map, unsigned char* shared, std::int64_t row,
               std::int64_t col, std::int64_t inner) {
   ASSERT_FALSE(map.swizzled);
