@@ -1,6 +1,7 @@
 """Writes the C++ file that holds the text of every device header (jit::embedded_headers)."""
 
 import argparse
+import functools
 import hashlib
 import pathlib
 import re
@@ -32,36 +33,42 @@ def wgmma_head(text):
     return f"{text[:end]}\n}} // namespace SM90::GMMA\n}} // namespace cute\n"
 
 
-def wgmma_struct(text, struct, head):
-    """One instruction's struct, after the file's notice."""
-    pattern = r"^template <[^;{}]*>\s*struct " + struct + r"\n\{.*?^\};\n"
-    found = re.search(pattern, text, re.M | re.S)
-    if not found:
-        raise SystemExit(f"embed_headers.py: no struct {struct}")
-    return (
-        f"{notice(text)}\n#pragma once\n\n#include <{head}>\n\n"
-        f"namespace cute::SM90::GMMA {{\n\n{found[0]}\n}}  // namespace cute::SM90::GMMA\n"
-    )
+def wgmma_struct(texts, struct, head):
+    """One instruction's struct, after the notice of the one of the texts that has it."""
+    pattern = r"^template <[^;{}]*>\s*struct " + re.escape(struct) + r"\n\{.*?^\};\n"
+    for text in texts:
+        found = re.search(pattern, text, re.M | re.S)
+        if found:
+            return (
+                f"{notice(text)}\n#pragma once\n\n#include <{head}>\n\n"
+                f"namespace cute::SM90::GMMA {{\n\n{found[0]}\n"
+                "}  // namespace cute::SM90::GMMA\n"
+            )
+    raise SystemExit(f"embed_headers.py: no struct {struct}")
 
 
 def cutlass_headers(list_file, include):
     """What a cutlass_headers.txt names: whole files, heads, and slices of the wgmma headers."""
-    texts = {}
+    read = functools.cache(lambda path: (include / path).read_text())
     head = None
+    columns = []
     for line in list_file.read_text().splitlines():
         words = line.partition("#")[0].split()
         if len(words) == 1:
-            yield words[0], (include / words[0]).read_text()
+            yield words[0], read(words[0])
         elif len(words) == 3 and words[0] == "head":
             _, head, path = words
-            yield head, wgmma_head((include / path).read_text())
-        elif len(words) == 4 and words[0] == "slice" and head:
-            _, name, path, struct = words
-            text = texts.setdefault(path, (include / path).read_text())
-            yield name, wgmma_struct(text, struct, head)
+            yield head, wgmma_head(read(path))
+        elif len(words) > 1 and words[0] == "columns":
+            columns = words[1:]
+        elif len(words) > 3 and words[0] == "slice" and head:
+            _, name, struct, *paths = words
+            texts = [read(path) for path in paths]
+            for n in columns if "*" in name else [""]:
+                yield name.replace("*", n), wgmma_struct(texts, struct.replace("*", n), head)
         elif words:
-            raise SystemExit(f"{list_file}: expected a path, 'head NAME PATH', or below such a "
-                             f"line 'slice NAME PATH STRUCT': {line}")
+            raise SystemExit(f"{list_file}: expected a path, 'columns N..', 'head NAME PATH', or "
+                             f"below such a line 'slice NAME STRUCT PATH..': {line}")
 
 
 def literal(name, text):
