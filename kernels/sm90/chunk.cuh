@@ -18,6 +18,24 @@ constexpr int kChunkColumns = 64;
 constexpr int kBlockRows = 64;
 constexpr int kWarpRows = 16;
 
+// Chunks are staged in slots: 64 rows of 128 bytes, 128-byte swizzle. One takes whole slots: two of
+// a 32-bit element type, one of a 16-bit one, and one that is not full of a narrower one.
+constexpr int kSlotRowBytes = 128;
+constexpr int kSlotBytes = kBlockRows * kSlotRowBytes;
+constexpr int columns_of_slot(int element_bytes) {
+  const int most = kSlotRowBytes / element_bytes;
+  return most < kChunkColumns ? most : kChunkColumns;
+}
+constexpr int slots_of(int element_bytes) { return kChunkColumns / columns_of_slot(element_bytes); }
+
+// Slots of a chunk of all types in a list but those whose bit in `skipped` is set.
+template <class List>
+constexpr int slots(unsigned skipped = 0) {
+  int sum = 0;
+  for (int i = 0; i < List::kCount; ++i) sum += skipped >> i & 1 ? 0 : slots_of(List::kSizes[i]);
+  return sum;
+}
+
 // A gated product has two results in one: a tile of B holds columns of both, and the tile of
 // results has half as many.
 template <class Config>

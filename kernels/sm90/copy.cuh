@@ -68,7 +68,7 @@ __device__ __forceinline__ void copy_rows(const abi::GemmParams& p, const unsign
   Epilogue::Stores::for_each([&](auto type, int i) {
     using Element = decltype(type);
     if (Config::kPlainStores >> i & 1) return;
-    constexpr int kColumns = 128 / sizeof(typename Element::Storage);
+    constexpr int kColumns = columns_of_slot(sizeof(typename Element::Storage));
     const unsigned char* first = slot;
     slot += kChunkColumns / kColumns * kSlotBytes;
     if ((which >> i & 1) == 0) return;

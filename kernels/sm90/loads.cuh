@@ -17,7 +17,7 @@ __device__ __forceinline__ void load_chunk(const abi::GemmParams& p, FullBarrier
                                            unsigned char* slot, const Chunk& chunk) {
   Epilogue::Tiles::for_each([&](auto type, int i) {
     if (Config::kPlainLoads >> i & 1) return;
-    constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
+    constexpr int kColumns = columns_of_slot(sizeof(typename decltype(type)::Storage));
     const Batch batch = batch_of(p, abi::kFirstTile + i, chunk.batch);
 #pragma unroll
     for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {

@@ -1,25 +1,15 @@
 // How a warp's 16 rows of a chunk move between registers and staging in shared memory, and how
 // single values come from memory.
 //
-// Staging is made of slots: 64 rows of 128 bytes, 128-byte swizzle. A chunk takes one slot of a
-// 16-bit element type and two of a 32-bit one. Slots are named by the warp's first row in them.
+// Staging is made of slots (kernels/sm90/chunk.cuh). They are named by the warp's first row in
+// them.
 #pragma once
 
 #include "kernels/common/element.cuh"
-#include "kernels/common/operands.cuh"
+#include "kernels/sm90/chunk.cuh"
 #include "kernels/sm90/primitives.cuh"
 
 namespace epifuse::sm90 {
-
-constexpr int kSlotBytes = kBlockRows * 128;
-
-// Slots of a chunk of all types in a list but those whose bit in `skipped` is set.
-template <class List>
-constexpr int slots(unsigned skipped = 0) {
-  int bytes = 0;
-  for (int i = 0; i < List::kCount; ++i) bytes += skipped >> i & 1 ? 0 : List::kSizes[i];
-  return bytes / 2;
-}
 
 // Columns are handled 16 at a time: a group is 4 words a lane of a 16-bit type, 8 of a 32-bit one.
 constexpr int kGroupColumns = 16;
@@ -30,10 +20,18 @@ constexpr int group_words(unsigned skipped = 0) {
   return slots<List>(skipped) * 4;
 }
 
+// The registers of a lane have 16-bit elements in pairs and 32-bit ones alone: no others.
+template <class Element>
+constexpr bool is_wide() {
+  constexpr int kBytes = sizeof(typename Element::Storage);
+  static_assert(kBytes == 2 || kBytes == 4, "elements of 16 or 32 bits go through staging");
+  return kBytes == 4;
+}
+
 // Element of a loaded group: 8-column block q (0 or 1), row half, e-th column of the lane's pair.
 template <class Element>
 __device__ __forceinline__ float read_word(const uint32_t* words, int q, int half, int e) {
-  if constexpr (sizeof(typename Element::Storage) == 4) {
+  if constexpr (is_wide<Element>()) {
     return __uint_as_float(words[q * 4 + half * 2 + e]);
   } else {
     const float2 pair = unpack<Element>(words[q * 2 + half]);
@@ -43,7 +41,7 @@ __device__ __forceinline__ float read_word(const uint32_t* words, int q, int hal
 
 template <class Element>
 __device__ __forceinline__ void write_pair(uint32_t* words, int q, int half, float x, float y) {
-  if constexpr (sizeof(typename Element::Storage) == 4) {
+  if constexpr (is_wide<Element>()) {
     words[q * 4 + half * 2] = __float_as_uint(x);
     words[q * 4 + half * 2 + 1] = __float_as_uint(y);
   } else {
@@ -55,7 +53,7 @@ __device__ __forceinline__ void write_pair(uint32_t* words, int q, int half, flo
 // with some of its bits flipped: a slot's rows start at multiples of 128 bytes.
 template <class Element>
 __device__ __forceinline__ uint32_t place_of(const unsigned char* slot, int lane) {
-  constexpr bool kIsWide = sizeof(typename Element::Storage) == 4;
+  constexpr bool kIsWide = is_wide<Element>();
   const int row = kIsWide ? lane >> 2 : lane & 15;
   const int piece = kIsWide ? (lane & 3) >> 1 : lane >> 4;
   return cute::cast_smem_ptr_to_uint(slot) + row * 128 + ((piece ^ (row & 7)) << 4) +
@@ -72,7 +70,7 @@ template <class Element>
 __device__ __forceinline__ void load_group(const unsigned char* slot, int g, uint32_t* words,
                                            int lane) {
   const uint32_t place = place_of<Element>(slot, lane);
-  if constexpr (sizeof(typename Element::Storage) == 4) {
+  if constexpr (is_wide<Element>()) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       load_pair(wide_place(place, g, i), words + i * 2);
@@ -87,7 +85,7 @@ template <class Element>
 __device__ __forceinline__ void store_group(unsigned char* slot, int g, const uint32_t* words,
                                             int lane) {
   const uint32_t place = place_of<Element>(slot, lane);
-  if constexpr (sizeof(typename Element::Storage) == 4) {
+  if constexpr (is_wide<Element>()) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       store_pair(wide_place(place, g, i), words + i * 2);

@@ -148,7 +148,7 @@ class ChunkTransfers {
     if (lane_ == 0 && is_whole) {
       Epilogue::Stores::for_each([&](auto type, int i) {
         if (Config::kPlainStores >> i & 1) return;
-        constexpr int kColumns = 128 / sizeof(typename decltype(type)::Storage);
+        constexpr int kColumns = columns_of_slot(sizeof(typename decltype(type)::Storage));
         if (Config::kIndexedStores >> i & 1) {
           slot += kChunkColumns / kColumns * kSlotBytes;
           return;

@@ -270,7 +270,8 @@ std::array<RowClass, abi::kRowClasses> row_classes(const MatrixView& view, DType
     out.view = view;
     out.view.data = reinterpret_cast<const void*>(boundary);
     out.view.row_stride = view.row_stride * abi::kRowClasses;
-    out.shift = has_rows ? static_cast<int>((row - boundary) / bytes) : 1;
+    const std::int64_t outside = std::max<std::int64_t>(kShiftBytes / bytes, 1);
+    out.shift = static_cast<int>(has_rows ? (row - boundary) / bytes : outside);
     out.view.rows = has_rows ? (view.rows - j + abi::kRowClasses - 1) / abi::kRowClasses : 1;
     out.view.cols = has_rows ? view.cols + out.shift : 1;
   }
@@ -285,7 +286,14 @@ std::optional<plan::WhyNot> why_not_row_classes(const MatrixView& view, DType dt
                                                       "elements' {} bytes.",
                                                       name, bytes)};
   }
-  return why_not_tma(row_classes(view, dtype).front().view, dtype, name);
+  const auto classes = row_classes(view, dtype);
+  for (const RowClass& rows : classes) {
+    if (static_cast<std::size_t>(rows.shift) * bytes % kShiftBytes == 0) continue;
+    return plan::WhyNot{"odd_bytes", fmt::format("rows of {} start at odd bytes, and what moves "
+                                                 "them to 16-byte boundaries takes {} at a time.",
+                                                 name, kShiftBytes)};
+  }
+  return why_not_tma(classes.front().view, dtype, name);
 }
 
 std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGemm& step,

@@ -36,11 +36,12 @@ struct RowClass {
   MatrixView view;
   int shift = 0;
 };
+constexpr int kShiftBytes = 2;  // abi::ShiftedOperand counts shifts in these
 // All classes. One without rows is a view of which every element from `shift` on lies outside.
 std::array<RowClass, abi::kRowClasses> row_classes(const MatrixView& view, DType dtype);
 
 // Whether tensor maps of its row classes can describe it: columns contiguous, rows wherever their
-// elements may start. Empty when they can.
+// elements may start, but for odd bytes. Empty when they can.
 std::optional<plan::WhyNot> why_not_row_classes(const MatrixView& view, DType dtype,
                                                 std::string_view name);
 

@@ -1,11 +1,13 @@
 #include "codegen/sm90/dense.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "codegen/epilogue_cuda.h"
+#include "codegen/sm90/operand_format.h"
 #include "codegen/source_text.h"
 
 namespace epifuse::codegen::sm90 {
@@ -16,18 +18,36 @@ using plan::Epilogue;
 using plan::FusedGemm;
 using plan::WhyNot;
 
-constexpr int kThreads = 384;  // of kernels/sm90/dense.cuh
+constexpr int kThreads = 384;    // of kernels/sm90/dense.cuh
+constexpr int kUsualStepK = 64;  // of K, of UsualConfig in kernels/sm90/walk.cuh
 
-bool is_wide_float(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+bool is_staged(DType dtype) {
+  const OperandFormat* format = find_operand_format(dtype);
+  return format != nullptr && format->is_staged;
+}
+
+// The words of the formats that `is_listed`: "bf16, f16 and f32".
+std::string listed(bool (*is_listed)(const OperandFormat&),
+                   std::string (*word)(std::string_view dtype), std::string_view separator) {
+  std::vector<std::string> words;
+  for (const OperandFormat& format : operand_formats()) {
+    if (is_listed(format)) words.push_back(word(epifuse::name(format.dtype)));
+  }
+  const std::string last = words.back();
+  words.pop_back();
+  return fmt::format("{} and {}", fmt::join(words, separator), last);
+}
+
+std::string staged_dtypes() {
+  return listed([](const OperandFormat& format) { return format.is_staged; },
+                [](std::string_view dtype) { return std::string(dtype); }, ", ");
 }
 
 std::optional<WhyNot> why_not_load(const plan::Load& load) {
   if (load.access == Access::parameter) return std::nullopt;
-  if (load.access == Access::tile && !is_wide_float(load.dtype)) {
-    return WhyNot{"operand_dtype",
-                  fmt::format("{} is {}; full operands are read as bf16, f16 and f32.", load.name,
-                              epifuse::name(load.dtype))};
+  if (load.access == Access::tile && !is_staged(load.dtype)) {
+    return WhyNot{"operand_dtype", fmt::format("{} is {}; full operands are read as {}.", load.name,
+                                               epifuse::name(load.dtype), staged_dtypes())};
   }
   if (load.dtype == DType::boolean) {
     return WhyNot{"operand_dtype", fmt::format("{} is {}; the epilogue reads floats.", load.name,
@@ -37,38 +57,27 @@ std::optional<WhyNot> why_not_load(const plan::Load& load) {
 }
 
 std::optional<WhyNot> why_not_store(const plan::Store& store) {
-  if (store.kind == plan::StoreKind::tile && !is_wide_float(store.dtype)) {
-    return WhyNot{"result_dtype", fmt::format("{} is {}; the epilogue writes bf16, f16 and f32.",
-                                              store.name, epifuse::name(store.dtype))};
+  if (store.kind == plan::StoreKind::tile && !is_staged(store.dtype)) {
+    return WhyNot{"result_dtype", fmt::format("{} is {}; the epilogue writes {}.", store.name,
+                                              epifuse::name(store.dtype), staged_dtypes())};
   }
   return std::nullopt;
 }
 
-// How the wgmma instructions spell an operand dtype.
-struct OperandText {
-  std::string_view file;   // "bf16", of the header
-  std::string_view types;  // "BF16BF16", of the atom
-  int instruction_k;       // elements of K an instruction takes
-};
-
-std::optional<OperandText> operand_text(DType dtype) {
-  switch (dtype) {
-    case DType::bf16: return OperandText{"bf16", "BF16BF16", 16};
-    case DType::f16: return OperandText{"f16", "F16F16", 16};
-    case DType::f32: return OperandText{"tf32", "TF32TF32", 8};
-    default: return std::nullopt;
-  }
+std::string multiplied_dtypes() {
+  return listed([](const OperandFormat& format) { return !format.rounds; },
+                [](std::string_view dtype) { return fmt::format("{} by {}", dtype, dtype); }, ", ");
 }
 
 std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operand& operand,
                                       const plan::Operand& other, std::string_view side) {
   const std::string& name = plan.graph[operand.value].name;
-  if (!operand_text(operand.dtype) || operand.dtype != other.dtype) {
-    return WhyNot{"operand_dtype",
-                  fmt::format("{} is {}; this family multiplies bf16 by bf16 and f16 by f16.", name,
-                              epifuse::name(operand.dtype))};
+  const OperandFormat* format = find_operand_format(operand.dtype);
+  if (format == nullptr || operand.dtype != other.dtype) {
+    return WhyNot{"operand_dtype", fmt::format("{} is {}; this family multiplies {}.", name,
+                                               epifuse::name(operand.dtype), multiplied_dtypes())};
   }
-  if (operand.dtype == DType::f32 && !plan.allow_tf32) {
+  if (format->rounds && !plan.allow_tf32) {
     return WhyNot{"tf32_not_allowed",
                   fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was not "
                               "asked for.",
@@ -78,7 +87,7 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
     return WhyNot{fmt::format("{}_not_contiguous", side),
                   fmt::format("neither dim of {} is known to be contiguous.", name)};
   }
-  if (operand.dtype == DType::f32 && operand.major != plan::Major::k) {
+  if (format->only_k_major && operand.major != plan::Major::k) {
     return WhyNot{fmt::format("{}_not_k_major", side),
                   fmt::format("{} is not contiguous along K, as TF32 operands must be.", name)};
   }
@@ -129,25 +138,6 @@ std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const 
       print(config), how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
 }
 
-std::string wgmma(const plan::GemmDesc& gemm, int columns) {
-  const OperandText operand = *operand_text(gemm.a.dtype);
-  if (gemm.a.dtype == DType::f32) {
-    return fmt::format("cute::SM90::GMMA::MMA_64x{}x{}_F32{}_SS_TN<>", columns,
-                       operand.instruction_k, operand.types);
-  }
-  return fmt::format(
-      "cute::SM90::GMMA::MMA_64x{}x{}_F32{}_SS<\n      cute::SM90::GMMA::Major::{}, "
-      "cute::SM90::GMMA::Major::{}>",
-      columns, operand.instruction_k, operand.types, letters(gemm.a.major, "K", "MN"),
-      letters(gemm.b.major, "K", "MN"));
-}
-
-std::string wgmma_include(const plan::GemmDesc& gemm, int columns) {
-  const OperandText operand = *operand_text(gemm.a.dtype);
-  return fmt::format("#include \"epifuse/wgmma_64x{}x{}_{}.hpp\"\n", columns, operand.instruction_k,
-                     operand.file);
-}
-
 // The lists of reductions that are not empty.
 std::string reductions_text(const Epilogue& epilogue) {
   std::string out;
@@ -189,7 +179,9 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(config.shares_last, "bool kSharesLast", true, "both consumers write a CTA's last tile");
   add(config.shares_staging, "bool kSharesStaging", true, "of results, by turns");
   add(config.short_last, "bool kShortLast", true, "the last wave may be of tiles of 64 rows");
-  add(gemm.a.dtype == DType::f32, "int kTileK", 32, "of float32: 128 bytes");
+  const OperandFormat& format = operand_format(gemm.a.dtype);
+  add(format.step_k() != kUsualStepK, "int kTileK", format.step_k(),
+      fmt::format("of {}: 128 bytes", epifuse::name(format.dtype)));
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
   add(variant.shifted_a, "bool kShiftedA", true, "rows of a start off 16-byte boundaries");
@@ -221,7 +213,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add_indexed("kIndexedStores", List::results, "bits: rows are put where an index says");
   if (config.two_widths) {
     out += "  static constexpr bool kTwoWidths = true;  // so that tiles fill whole waves\n";
-    out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - 8));
+    out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - kNarrower));
   }
   return out;
 }
@@ -286,8 +278,11 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   const FusedGemm unswapped = as_compiled(given, variant);
   const FusedGemm step = variant.swapped ? swapped(unswapped) : unswapped;
   const EpilogueLayout layout(step.epilogue);
-  std::string includes = wgmma_include(step.gemm, config.tile_n);
-  if (config.two_widths) includes += wgmma_include(step.gemm, config.tile_n - 8);
+  const auto include = [&](int columns) {
+    return fmt::format("#include \"{}\"\n", wgmma_header(step.gemm, columns));
+  };
+  std::string includes = include(config.tile_n);
+  if (config.two_widths) includes += include(config.tile_n - kNarrower);
   KernelSource out;
   out.entry = entry_name("gemm", given.epilogue);
   out.arch = target.name;

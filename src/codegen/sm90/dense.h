@@ -4,6 +4,7 @@
 #include "codegen/epilogue_layout.h"
 #include "codegen/family.h"
 #include "codegen/sm90/config.h"
+#include "codegen/sm90/operand_format.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90 {
@@ -26,9 +27,8 @@ Partials partials(const plan::FusedGemm& step, const Config& config, const Varia
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
               const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits);
 
-constexpr int kBlockRows = 64;     // of an instruction
-constexpr int kChunkColumns = 64;  // of results that are staged together
-constexpr int kNarrower = 8;       // columns, of a narrow tile where tiles have two widths
+constexpr int kBlockRows = 64;  // of an instruction
+constexpr int kNarrower = 8;    // columns, of a narrow tile where tiles have two widths
 
 // Whether tiles may have one block of rows alone: the last ones of a group, or those of the last
 // wave (kHasShortTiles in kernels/sm90/groups.cuh).

@@ -16,9 +16,8 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 // These mirror kernels/sm90/dense.cuh.
-constexpr int kThreads = 384, kSwizzleBytes = 128, kSmallestTile = 64;
+constexpr int kThreads = 384, kSmallestTile = 64;
 
-int bytes(DType dtype) { return static_cast<int>(size_bytes(dtype)); }
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 bool is_single_row(const MatrixView& view) { return view.rows == 1; }
@@ -155,11 +154,12 @@ class Binder {
   }
 
  private:
-  void add_map(std::size_t offset, int index, const MatrixView& view, DType dtype, int box_rows) {
+  void add_map(std::size_t offset, int index, const MatrixView& view, DType dtype, int box_rows,
+               int box_cols) {
     TensorMapRequest request = map_request(view, dtype, views_);
     request.offset = offset;
     request.box_rows = box_rows;
-    request.box_cols = kSwizzleBytes / bytes(dtype);
+    request.box_cols = box_cols;
     request.batched = is_batched(step_.gemm);
     out_.maps.push_back(request);
     if (view.inner_stride != 0) params_.batched |= 1u << (2 * index);
@@ -170,16 +170,17 @@ class Binder {
   // one stage's rows of K.
   void add_operand(std::size_t offset, int index, MatrixView view, const plan::Operand& operand,
                    int tile_rows) {
-    const bool is_k_major = operand.major == plan::Major::k;
+    const OperandFormat& format = operand_format(operand.dtype);
+    const int step_k = format.step_k();
     if (view.cols == 0) {  // no products: a matrix of which only what lies outside is read
       view = {nowhere(), 1, 1, 0, 1, 0, 0};
-      params_.first_k = kSwizzleBytes / bytes(operand.dtype);
+      params_.first_k = step_k;
     } else {
       view = rows_of(operand, view);
     }
-    add_map(offset, index, view, operand.dtype,
-            is_k_major ? tile_rows : kSwizzleBytes / bytes(operand.dtype));
-    out_.maps.back().rounds_to_tf32 = operand.dtype == DType::f32;
+    const int rows = operand.major == plan::Major::k ? tile_rows : step_k;
+    add_map(offset, index, view, operand.dtype, rows, step_k);
+    out_.maps.back().rounds_to_tf32 = format.rounds;
   }
 
   // Of A. Rows that are not there would come as zeros, which takes as long as to read them.
@@ -192,16 +193,16 @@ class Binder {
   // A map for each class of rows, every 8th of a K-major tile or of one stage's rows of K.
   void add_shifted_operand(std::size_t offset, int index, const MatrixView& view,
                            const plan::Operand& operand, int tile_rows, abi::ShiftedOperand& out) {
-    const int element_bytes = bytes(operand.dtype);
-    const int rows = operand.major == plan::Major::k ? tile_rows : kSwizzleBytes / element_bytes;
+    const OperandFormat& format = operand_format(operand.dtype);
+    const int rows = operand.major == plan::Major::k ? tile_rows : format.step_k();
     const auto classes = row_classes(rows_of(operand, view), operand.dtype);
     for (std::size_t j = 0; j < classes.size(); ++j) {
-      out.shifts |= static_cast<unsigned>(classes[j].shift * element_bytes / 2) << 4 * j;
+      out.shifts |= static_cast<unsigned>(classes[j].shift * format.bytes() / kShiftBytes) << 4 * j;
       add_map(offset + offsetof(abi::ShiftedOperand, classes) + j * sizeof(abi::TensorMap), index,
-              classes[j].view, operand.dtype, rows / abi::kRowClasses);
-      out_.maps.back().box_cols = abi::kStagedRowBytes / element_bytes;
+              classes[j].view, operand.dtype, rows / abi::kRowClasses,
+              abi::kStagedRowBytes / format.bytes());
       out_.maps.back().swizzled = false;
-      out_.maps.back().rounds_to_tf32 = operand.dtype == DType::f32;
+      out_.maps.back().rounds_to_tf32 = format.rounds;
     }
   }
 
@@ -225,7 +226,7 @@ class Binder {
                     std::min(rows_of_box(a), kBlockRows));
       }
     }
-    params_.a_bytes = rows_of_box(a) * config_.cluster_n * kSwizzleBytes;
+    params_.a_bytes = rows_of_box(a) * config_.cluster_n * kStepBytes;
     if (variant_.shifted_b) {
       add_shifted_operand(offsetof(abi::ShiftedGemmParams, b), 1, views_.b, b, config_.tile_n,
                           all_params_.b);
@@ -257,7 +258,7 @@ class Binder {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
       if (variant_.plain_loads >> full.place.index & 1) continue;
       add_map(full.place.map_offset, abi::kFirstTile + full.place.index, full.view, full.dtype,
-              kBlockRows);
+              kBlockRows, columns_of_slot(full.place.bytes));
     }
     for (const FullSize& full : full_stores(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
@@ -268,11 +269,11 @@ class Binder {
 
   void add_store(const FullSize& full) {
     const int index = abi::kFirstStore + full.place.index;
-    add_map(full.place.map_offset, index, full.view, full.dtype, kBlockRows);
-    const int cut = cut_columns(config_) % (kSwizzleBytes / full.place.bytes);
+    const int columns = columns_of_slot(full.place.bytes);
+    add_map(full.place.map_offset, index, full.view, full.dtype, kBlockRows, columns);
+    const int cut = cut_columns(config_) % columns;
     if (cut == 0) return;
-    add_map(full.place.cut_map_offset, index, full.view, full.dtype, kBlockRows);
-    out_.maps.back().box_cols = cut;
+    add_map(full.place.cut_map_offset, index, full.view, full.dtype, kBlockRows, cut);
   }
 
   void bind_vectors() {

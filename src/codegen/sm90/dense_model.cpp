@@ -31,7 +31,7 @@
 namespace epifuse::codegen::sm90 {
 namespace {
 
-constexpr int kStepDepth = 64;  // of K, with 16-bit operands
+constexpr int kStepDepth = 64;  // of K, which is counted in 16-bit elements
 
 // Fitted, in clocks of kClocksPerUs.
 constexpr double kClocksPerUs = 1600;
@@ -225,7 +225,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
                    const targets::DeviceLimits& limits) {
   const plan::FusedGemm step = as_compiled(unpaired, {});
   GemmSizes sizes = even_groups(given);
-  if (step.gemm.a.dtype == DType::f32) sizes.k *= 2;  // half the rate, twice the bytes
+  sizes.k = depth_in_16_bits(step.gemm.a.dtype, sizes.k);
   const Tiling tiling = tile(config, sizes, limits);
   const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
   const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));

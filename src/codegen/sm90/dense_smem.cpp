@@ -6,7 +6,6 @@
 namespace epifuse::codegen::sm90 {
 namespace {
 
-constexpr int kRowBytes = 128;  // of an operand in shared memory
 constexpr int kSlotBytes = 8192;
 constexpr int kConsumers = 2;
 constexpr int kBarrierBytes = 8;
@@ -29,7 +28,7 @@ int slots(const std::vector<Place>& places, unsigned plain) {
   int slots = 0;
   for (const Place& place : places) {
     const bool is_staged = place.staging == Staging::chunks && (plain >> place.index & 1) == 0;
-    if (is_staged) slots += place.bytes / 2;
+    if (is_staged) slots += slots_of(place.bytes);
   }
   return slots;
 }
@@ -67,7 +66,7 @@ bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Var
   const int slots = load_slots(layout, variant.plain_loads);
   if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
   if (config.gathers) return false;
-  constexpr int kRowsOfSlot = kSlotBytes / kRowBytes;
+  constexpr int kRowsOfSlot = kSlotBytes / kSlotRowBytes;
   return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
 }
 
@@ -84,7 +83,7 @@ int cut_columns(const Config& config) {
 }
 
 int stage_bytes(const Config& config) {
-  return (config.tile_m + config.tile_n) * kRowBytes + 2 * kBarrierBytes;
+  return (config.tile_m + config.tile_n) * kStepBytes + 2 * kBarrierBytes;
 }
 
 int smem_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant) {

@@ -18,7 +18,6 @@ namespace {
 
 using plan::FusedGemm;
 
-constexpr int kStageBytes = 128;  // of K, as kernels/sm90/dense.cuh takes it
 // Finding a problem takes registers that the largest tiles do not have (spills, 2026-11-23).
 constexpr int kMostAccumulators = 128, kFewestMathColumns = 16;
 constexpr int kBlocksPerSm = 4;  // of kernels/common/problems_by_hand.cuh
@@ -123,7 +122,7 @@ void add_stores(DescribeText& out, const EpilogueLayout& layout, const ProductVi
     const std::string view = out.view(fmt::format("store{}", i), views.stores[i]);
     out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::store, {}, {});", bytes, index,
                          view));
-    if (cut % (kStageBytes / bytes) == 0) continue;
+    if (cut % columns_of_slot(bytes) == 0) continue;
     out.line(fmt::format("out.full_size_map<{}>(&abi::FullSizeMaps::cut_store, {}, {});", bytes,
                          index, view));
   }
@@ -198,7 +197,7 @@ KernelSource describe_source(const plan::Plan& plan, const Config& config,
   add_stores_by_hand(body, plan);
   body.line(fmt::format("out.finish({}, {}, {}, {});", body.size(step.gemm.m),
                         body.size(step.gemm.n), body.size(step.gemm.k),
-                        kStageBytes / static_cast<int>(size_bytes(step.gemm.a.dtype))));
+                        operand_format(step.gemm.a.dtype).step_k()));
   KernelSource out;
   out.entry = "epifuse_describe_problems";
   out.arch = target.name;

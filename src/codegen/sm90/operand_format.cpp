@@ -1,0 +1,57 @@
+#include "codegen/sm90/operand_format.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace epifuse::codegen::sm90 {
+namespace {
+
+constexpr OperandFormat kFormats[] = {
+#define EPIFUSE_OPERAND_FORMAT(dtype, name, atom, instruction_k, only_k_major, rounds, is_staged) \
+  {DType::dtype, name, atom, instruction_k, only_k_major, rounds, is_staged},
+#include "codegen/sm90/operand_formats.def"
+#undef EPIFUSE_OPERAND_FORMAT
+};
+
+std::string_view wgmma_major(plan::Major major) { return major == plan::Major::k ? "K" : "MN"; }
+
+}  // namespace
+
+std::span<const OperandFormat> operand_formats() { return kFormats; }
+
+const OperandFormat* find_operand_format(DType dtype) {
+  for (const OperandFormat& format : kFormats) {
+    if (format.dtype == dtype) return &format;
+  }
+  return nullptr;
+}
+
+const OperandFormat& operand_format(DType dtype) {
+  const OperandFormat* format = find_operand_format(dtype);
+  EPIFUSE_CHECK(format != nullptr, "operands are checked by why_not");
+  return *format;
+}
+
+std::string wgmma(const plan::GemmDesc& gemm, int columns) {
+  const OperandFormat& a = operand_format(gemm.a.dtype);
+  const OperandFormat& b = operand_format(gemm.b.dtype);
+  const std::string name = fmt::format("cute::SM90::GMMA::MMA_64x{}x{}_F32{}{}_SS", columns,
+                                       a.instruction_k, a.atom, b.atom);
+  if (a.only_k_major) return name + "_TN<>";
+  return fmt::format("{}<\n      cute::SM90::GMMA::Major::{}, cute::SM90::GMMA::Major::{}>", name,
+                     wgmma_major(gemm.a.major), wgmma_major(gemm.b.major));
+}
+
+std::string wgmma_header(const plan::GemmDesc& gemm, int columns) {
+  const OperandFormat& format = operand_format(gemm.a.dtype);
+  return fmt::format("epifuse/wgmma_64x{}x{}_{}.hpp", columns, format.instruction_k, format.name);
+}
+
+std::int64_t depth_in_16_bits(DType dtype, std::int64_t k) {
+  constexpr int kInstructionOf16Bits = 16;
+  const int instruction_k = operand_format(dtype).instruction_k;
+  return (k * kInstructionOf16Bits + instruction_k - 1) / instruction_k;
+}
+
+}  // namespace epifuse::codegen::sm90
