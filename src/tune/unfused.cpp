@@ -43,7 +43,7 @@ constexpr double kBytesPerUs = 4.0e6;
 constexpr double kStartUs = 4.2;   // of a kernel alone, as the measured times contain it
 constexpr double kLaunchUs = 2.0;  // of a kernel behind another one
 
-constexpr int kOperandBytes = 2;
+constexpr int kMeasuredBytes = 2;  // an element of is_measured_kind
 constexpr double kFarthest = 2.5;  // powers of 2 over m, n and k together
 constexpr double kFarthestBare = 1.5;
 constexpr double kMargin = 1.1;  // of two models
@@ -52,13 +52,13 @@ constexpr double kGain = 0.99;   // at most, of a bare product
 double limit_us(const codegen::GemmSizes& s) {
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n);
   const auto k = static_cast<double>(s.k);
-  const double bytes = kOperandBytes * (m * k + k * n + m * n);
+  const double bytes = kMeasuredBytes * (m * k + k * n + m * n);
   return std::max(2 * m * n * k / kFlopsPerUs, bytes / kBytesPerUs) + kStartUs;
 }
 
 bool is_measured_kind(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
   if (gemm.is_grouped()) return false;
-  return (gemm.a.dtype == DType::bf16 || gemm.a.dtype == DType::f16) && sizes.batch == 1 &&
+  return is_float(gemm.a.dtype) && size_bytes(gemm.a.dtype) == kMeasuredBytes && sizes.batch == 1 &&
          std::min({sizes.m, sizes.n, sizes.k}) >= 1;
 }
 

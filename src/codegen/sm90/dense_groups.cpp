@@ -20,7 +20,7 @@ using plan::Access;
 using plan::FusedGemm;
 using plan::WhyNot;
 
-constexpr std::size_t kGatheredBytes = 2;  // an element
+constexpr std::size_t kGatheredBytes = 2;  // an element, of kernels/sm90/gather.cuh
 
 // Of a load whose rows are looked up.
 std::optional<WhyNot> why_not_lookup(const plan::Plan& plan, const plan::GemmDesc& gemm,

@@ -172,7 +172,7 @@ double shared_clocks(const Config& config, double epilogue) {
 }
 
 double memory_us(const Pressure& load, const Config& config, const GemmSizes& sizes) {
-  constexpr double kBytes = 2;
+  constexpr double kBytes = 2;  // of an element of K as it is counted, and of a slot's results
   constexpr int kSmallestTile = 64;
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k);
