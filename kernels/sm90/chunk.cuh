@@ -20,10 +20,9 @@ constexpr int kWarpRows = 16;
 
 // Chunks are staged in slots: 64 rows of 128 bytes, 128-byte swizzle. One takes whole slots: two of
 // a 32-bit element type, one of a 16-bit one, and one that is not full of a narrower one.
-constexpr int kSlotRowBytes = 128;
-constexpr int kSlotBytes = kBlockRows * kSlotRowBytes;
+constexpr int kSlotBytes = kBlockRows * 128;
 constexpr int columns_of_slot(int element_bytes) {
-  const int most = kSlotRowBytes / element_bytes;
+  const int most = 128 / element_bytes;
   return most < kChunkColumns ? most : kChunkColumns;
 }
 constexpr int slots_of(int element_bytes) { return kChunkColumns / columns_of_slot(element_bytes); }
