@@ -13,6 +13,7 @@
 #include "base/float_types.h"
 #include "base/parallel.h"
 #include "base/printable.h"
+#include "base/strided.h"
 #include "epifuse/error.h"
 #include "ir/integers.h"
 #include "ir/views.h"
@@ -64,46 +65,35 @@ std::map<ir::ValueId, Dim> weights(const ir::Graph& graph) {
   return out;
 }
 
-// Bytes of memory that a tensor needs; empty strides are dense ones. Throws ArgumentError where 64
-// bits cannot count them.
-std::int64_t span_bytes(const std::string& tensor, const ir::TensorType& type, const Sizes& sizes) {
+// Bytes of memory that a tensor needs; empty strides are dense ones. Cannot wrap: ir::eval and
+// ir::eval_strides throw ArgumentError above kMaxElements. Throws it for negative strides.
+std::int64_t span_bytes(const ir::TensorType& type, const Sizes& sizes) {
   const std::vector<std::int64_t> shape = ir::eval(type.shape, sizes);
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
   const std::vector<std::int64_t> strides = type.strides.empty()
-                                                ? std::vector<std::int64_t>()
+                                                ? TensorView::dense_strides(shape)
                                                 : ir::eval_strides(type.strides, type.shape, sizes);
-  std::int64_t elements = 1, bytes = 0;
-  bool overflows = false;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (strides.empty()) {
-      overflows |= __builtin_mul_overflow(elements, shape[i], &elements);
-      continue;
-    }
-    std::int64_t step = 0;
-    overflows |= __builtin_mul_overflow(shape[i] - 1, strides[i], &step);
-    overflows |= __builtin_add_overflow(elements, step, &elements);
-  }
-  overflows |= __builtin_mul_overflow(elements, size_bytes(type.dtype), &bytes);
-  if (overflows) {
+  const Reach reach = checked_reach(shape, strides).value();
+  if (reach.first < 0) {
     throw ArgumentError(
-        fmt::format("{}: a tensor of sizes [{}] is too large", tensor, fmt::join(shape, ", ")));
+        fmt::format("expected strides of at least 0, got [{}]", fmt::join(strides, ", ")));
   }
-  return bytes;
+  return (reach.last + 1) * static_cast<std::int64_t>(size_bytes(type.dtype));
 }
 
 // Refuses what this machine cannot hold: Linux would grant the memory, and kill the process later.
 void check_memory(const ir::Graph& graph, const Sizes& sizes) {
   std::int64_t bytes = 0;
   bool overflows = false;
-  const auto add = [&](const std::string& tensor, const ir::TensorType& type) {
-    overflows |= __builtin_add_overflow(bytes, span_bytes(tensor, type, sizes), &bytes);
+  const auto add = [&](const ir::TensorType& type) {
+    overflows |= __builtin_add_overflow(bytes, span_bytes(type, sizes), &bytes);
   };
   for (const ir::Node& node : graph.nodes) {
-    if (node.op == ir::Op::input) add(node.name, node.type);
+    if (node.op == ir::Op::input) add(node.type);
   }
   for (const ir::Output& output : graph.outputs) {
     const ir::TensorType& type = graph[output.value].type;
-    add(output.name, {type.dtype, type.shape, {}});  // outputs are dense
+    add({type.dtype, type.shape, {}});  // outputs are dense
   }
   const std::int64_t available = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
   if (!overflows && bytes <= available) return;
@@ -169,7 +159,7 @@ HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const Input
 
 void HostTensors::add_input(const ir::Node& node, const Sizes& sizes, const InputOptions& options,
                             double scale) {
-  const auto bytes = static_cast<std::size_t>(span_bytes(node.name, node.type, sizes));
+  const auto bytes = static_cast<std::size_t>(span_bytes(node.type, sizes));
   buffers_.emplace_back(bytes);
   TensorView view =
       dense_view(node.type.dtype, ir::eval(node.type.shape, sizes), buffers_.back().data());
