@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "epifuse/error.h"
 #include "files.h"
+#include "report_summary.h"
 
 namespace epifuse::cli {
 namespace {
@@ -112,6 +113,27 @@ std::string suite_section(const ReportTable& table, const std::string& plot_link
   return out + baseline_table(table) + contender_table(table) + point_table(table);
 }
 
+// What a reader wants first, and how to read the rest.
+std::string summary_section(const json& rows) {
+  const std::string summary = report_summary(rows);
+  std::string out;
+  if (!summary.empty()) {
+    out =
+        "## Summary\n\nThe time that epifuse takes over that of what a user would run otherwise, "
+        "as\n"
+        "geometric means. Below 1 epifuse is faster.\n\n" +
+        summary + "\n";
+  }
+  return out +
+         "## How to read the tables\n\n"
+         "Operands and results are bf16, data is random, and results are checked against float64. "
+         "A\nnumber is a time over that of the bare cuBLAS product of the same shape, without any\n"
+         "epilogue. Below 1, product and epilogue together take less time than the product alone.\n"
+         "In `a / b`, `a` is of launches that alternate one by one, with the L2 flushed before "
+         "each;\n`b` is of blocks back to back, with the card at its power limit. PyTorch is "
+         "divided by its\nown bare product, `torch.mm`, in its own run.\n";
+}
+
 // Whole models in PyTorch, over Inductor in the same run, and what one call costs from Python.
 std::string models_section(const json& rows) {
   std::string lines;
@@ -194,17 +216,9 @@ std::string sources(const json& rows) {
 std::string report_markdown(const json& rows, const std::string& rows_link,
                             const std::string& plot_link) {
   std::string out = fmt::format(
-      "# Performance\n\n"
-      "Made by `epifuse bench --report` from [{0}]({0}).\n\n"
-      "bf16 operands and results, random data, results checked against float64. A number is a time "
-      "over\nthat of the bare cuBLAS product of the same shape, without any epilogue: below 1, "
-      "product "
-      "and\nepilogue together take less time than the product alone. `a / b`: launches alternated "
-      "one "
-      "by one,\nL2 flushed before each / blocks back to back, with the card at its power limit. "
-      "PyTorch is divided\nby its own bare product, `torch.mm`, in its own run.\n",
-      rows_link);
+      "# Performance\n\nMade by `epifuse bench --report` from [{0}]({0}).\n\n", rows_link);
   try {
+    out += summary_section(rows);
     for (const ReportTable& table : report_tables(rows)) out += suite_section(table, plot_link);
     return out + grouped_section(rows) + models_section(rows) + host_section(rows) + sources(rows);
   } catch (const json::exception& error) {

@@ -10,7 +10,7 @@ import sys
 
 def main():
     table, page, output = map(pathlib.Path, sys.argv[1:])
-    blocks = re.findall(r"^```\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```text\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     rows = [block for block in blocks if re.match(r"EPIFUSE_OP\(\w+,\s*\d", block)]
     if len(rows) != 1:
         sys.exit(f"{page}: expected one example row, got {len(rows)}")

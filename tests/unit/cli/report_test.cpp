@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "cli/report_summary.h"
 #include "epifuse/error.h"
 
 namespace epifuse::cli {
@@ -15,6 +16,30 @@ TEST(Report, ThePageIsMadeFromTheRows) {
   EXPECT_EQ(read_file(kRoot / "docs/performance.md"),
             report_markdown(rows, "../bench/results/h200.json", "performance.svg"))
       << "run: epifuse bench --report docs/performance.md";
+}
+
+TEST(Report, TheReadmeShowsTheSummaryOfTheRows) {
+  const auto rows = nlohmann::json::parse(read_file(kRoot / "bench/results/h200.json").value());
+  const std::string summary = report_summary(rows);
+  ASSERT_NE(summary, "");
+  EXPECT_NE(read_file(kRoot / "README.md").value().find(summary), std::string::npos)
+      << "expected in README.md:\n"
+      << summary;
+}
+
+TEST(Report, ModelsAndSuitesThatWereNotMeasuredAreNotInTheSummary) {
+  const auto row = [](const char* suite, const char* contender, double ratio) {
+    return nlohmann::json{{"suite", suite},        {"contender", contender},
+                          {"workload", "a_model"}, {"baseline", "inductor"},
+                          {"ratio", ratio},        {"ratio_sustained", 0.0}};
+  };
+  EXPECT_EQ(report_summary(nlohmann::json::array()), "");
+  EXPECT_EQ(report_summary(
+                nlohmann::json::array({row("torch", "epifuse", 0.0), row("torch", "eager", 2.0)})),
+            "");
+  EXPECT_EQ(report_summary(nlohmann::json::array({row("torch", "epifuse", 0.5)})),
+            "| what | instead of | time | back to back | points slower |\n|---|---|---|---|---|\n"
+            "| model `a_model` | `torch.compile` | 0.50 | - |  |\n");
 }
 
 TEST(Report, LinksAreSeenFromThePage) {
