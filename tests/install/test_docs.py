@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)?([^\n]*)\n(.*?)^```$", re.M | re.S)
 NOT_RUN = {"text", "ebnf", "cmake", "json"}  # output, grammars; what tests/install/run builds
-# Commands of the shell that build or install, which other tiers run: only what they name is checked.
+# Commands that build or install, which other tiers run: here only what they name is checked.
 ELSEWHERE = re.compile(r"^(\./dev|pip|cmake|git|apt-get)\b")
 
 DRIVER = """
