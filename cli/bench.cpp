@@ -14,7 +14,9 @@
 #include "bench_options.h"
 #include "bench_sweep.h"
 #include "command.h"
+#include "epifuse/error.h"
 #include "output.h"
+#include "random_points.h"
 #include "report.h"
 
 namespace epifuse::cli {
@@ -49,7 +51,7 @@ int measure(const BenchOptions& options) {
   };
   if (options.suite == "host") keep(host_rows);
   const std::vector<Point> points =
-      options.suite == "host" ? std::vector<Point>{} : find_points(options.suite, options.filter);
+      options.suite == "host" ? std::vector<Point>{} : points_of(options);
   compile_ahead(points, options);
   bool all_right = true;
   for (const Point& point : points) {
@@ -76,6 +78,19 @@ int run(const BenchOptions& options) {
 
 }  // namespace
 
+std::vector<Point> points_of(const BenchOptions& options) {
+  if (options.suite != "random") return find_points(options.suite, options.filter);
+  std::vector<Point> points = random_points(options.seed, options.count);
+  std::erase_if(points, [&](const Point& point) {
+    return text(point).find(options.filter) == std::string::npos;
+  });
+  if (points.empty()) {
+    throw ArgumentError(fmt::format("bench: no random point of seed {} matches '{}'", options.seed,
+                                    options.filter));
+  }
+  return points;
+}
+
 ResultContext result_context(const BenchOptions& options) {
   const auto device = cuda::Device::require();
   ResultContext out;
@@ -83,6 +98,9 @@ ResultContext result_context(const BenchOptions& options) {
   out.driver = cuda::version_text(device->info().driver_version);
   out.commit = options.commit;
   out.command = fmt::format("epifuse bench --grid {}", options.suite);
+  if (options.suite == "random") {
+    out.command += fmt::format(" --seed {} --count {}", options.seed, options.count);
+  }
   if (options.sweep) out.command += " --sweep";
   if (options.tune) out.command += " --tune";
   if (options.rounds) out.command += fmt::format(" --rounds {}", *options.rounds);
@@ -100,10 +118,15 @@ std::function<int()> define_bench(CLI::App& app) {
          "--grid,--suite", options->suite,
          "dense (layers of transformers), square, small (fused against the bare product), "
          "gated (two products and a gate against both bare), bare (nothing fused; with "
-         "--sweep: what src/tune/bare_gemm.def is made from), host (compile, start, launch)")
+         "--sweep: what src/tune/bare_gemm.def is made from), random (products that nobody chose), "
+         "host (compile, start, launch)")
       ->capture_default_str();
   app.add_option("--filter", options->filter,
                  "Only points whose text has this, e.g. 8192x8192x512");
+  app.add_option("--seed", options->seed, "Of the points of suite random")->capture_default_str();
+  app.add_option("--count", options->count, "How many points suite random has")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
   app.add_option("--numerics", options->numerics, "Levels to measure: fast, exact, approx")
       ->capture_default_str()
       ->check(CLI::IsMember({"fast", "exact", "approx"}));

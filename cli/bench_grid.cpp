@@ -9,6 +9,7 @@
 #include "compile/program_state.h"
 #include "epifuse/error.h"
 #include "point_tensors.h"
+#include "split_run.h"
 #include "timing.h"
 
 namespace epifuse::cli {
@@ -93,6 +94,12 @@ std::vector<Contender> contenders_of(const Point& point, const Graph& graph, Poi
       add(program,
           {row_of(point, "cublaslt-epilogue", "cublasLt"), [epilogue] { epilogue(nullptr); }});
     }
+  }
+  if (point.suite != "random") return out;
+  if (const auto plan = plan_of_product(graph)) {
+    const Program program = compile(graph, Target::cuda());
+    add(program, {row_of(point, "cublas+tail", options.numerics.front()),
+                  split_run(*plan, tensors.target().bindings())});
   }
   return out;
 }

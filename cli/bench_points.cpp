@@ -12,15 +12,6 @@
 namespace epifuse::cli {
 namespace {
 
-constexpr Point kPoints[] = {
-#define EPIFUSE_POINT(suite, workload, m, n, k, epilogue) {suite, workload, m, n, k, epilogue},
-#define EPIFUSE_GATED(suite, workload, m, n, k, epilogue, layout) \
-  {suite, workload " " layout, m, n, k, epilogue, layout},
-#include "bench_grid.def"
-#undef EPIFUSE_GATED
-#undef EPIFUSE_POINT
-};
-
 constexpr std::array<std::string_view, 6> kLinearWords{"identity", "alpha",    "bias",
                                                        "scale",    "residual", "preact"};
 
@@ -57,8 +48,7 @@ bool is_gate(const std::string& word) {
 
 // The two products in the point's layout with their biases, and its gate on them. Declares "z".
 Value gated_product(const Point& point, Graph& graph, const Value& x) {
-  const std::string layout = point.layout;
-  const bool is_nn = layout.ends_with(" nn"), is_separate = layout.starts_with("separate");
+  const bool is_nn = has_layout(point, "nn"), is_separate = has_layout(point, "separate");
   const std::vector<std::string> words = epilogue_words(point);
   const auto has = [&](const char* word) {
     return std::find(words.begin(), words.end(), word) != words.end();
@@ -66,9 +56,9 @@ Value gated_product(const Point& point, Graph& graph, const Value& x) {
   const auto product = [&](const char* weight, const char* bias, std::int64_t n) {
     const std::vector<Dim> shape =
         is_nn ? std::vector<Dim>{point.k, n} : std::vector<Dim>{n, point.k};
-    const Value w = graph.input(weight, DType::bf16, shape);
+    const Value w = graph.input(weight, point.dtype, shape);
     const Value h = matmul(x, is_nn ? w : transpose(w));
-    return has("bias") ? h + graph.input(bias, DType::bf16, {n}) : h;
+    return has("bias") ? h + graph.input(bias, point.dtype, {n}) : h;
   };
   const auto gate = std::find_if(std::begin(kGates), std::end(kGates), [&](const Gate& row) {
     return has(std::string(row.word).c_str());
@@ -85,7 +75,7 @@ Value gated_product(const Point& point, Graph& graph, const Value& x) {
   if (has("preact")) graph.output("z", h);
   const Dim m("M");
   const std::int64_t n = point.n;
-  const bool by_turns = layout.starts_with("interleaved");
+  const bool by_turns = has_layout(point, "interleaved");
   const Value g = slice(h, {{0, m}, by_turns ? Range{0, 2 * n, 2} : Range{0, n}});
   const Value u = slice(h, {{0, m}, by_turns ? Range{1, 2 * n, 2} : Range{n, 2 * n}});
   return gate->apply(g, u);
@@ -93,25 +83,38 @@ Value gated_product(const Point& point, Graph& graph, const Value& x) {
 
 }  // namespace
 
-std::span<const Point> all_points() { return kPoints; }
+const std::vector<Point>& all_points() {
+  static const std::vector<Point> points = {
+#define EPIFUSE_POINT(suite, workload, m, n, k, epilogue) {suite, workload, m, n, k, epilogue},
+#define EPIFUSE_GATED(suite, workload, m, n, k, epilogue, layout) \
+  {suite, workload " " layout, m, n, k, epilogue, layout},
+#include "bench_grid.def"
+#undef EPIFUSE_GATED
+#undef EPIFUSE_POINT
+  };
+  return points;
+}
 
 std::vector<Point> find_points(const std::string& suite, const std::string& filter) {
   std::vector<Point> out;
-  for (const Point& point : kPoints) {
+  for (const Point& point : all_points()) {
     if (point.suite == suite && text(point).find(filter) != std::string::npos) {
       out.push_back(point);
     }
   }
   if (out.empty()) {
     throw ArgumentError(fmt::format(
-        "bench: no point of suite '{}' matches '{}'; suites: dense, square, small, gated, host",
+        "bench: no point of suite '{}' matches '{}'; suites: dense, square, small, gated, "
+        "bare, random, host",
         suite, filter));
   }
   return out;
 }
 
 std::string text(const Point& point) {
-  return fmt::format("{} {}x{}x{} {}", point.workload, point.m, point.n, point.k, point.epilogue);
+  const std::string batch = point.batch > 1 ? fmt::format("{}x", point.batch) : "";
+  return fmt::format("{} {}{}x{}x{} {}", point.workload, batch, point.m, point.n, point.k,
+                     point.epilogue);
 }
 
 std::vector<std::string> epilogue_words(const Point& point) {
@@ -125,27 +128,43 @@ std::vector<std::string> epilogue_words(const Point& point) {
   return words;
 }
 
-bool is_gated(const Point& point) { return *point.layout != 0; }
+bool has_layout(const Point& point, std::string_view word) {
+  const std::string words = " " + point.layout + " ";
+  return words.find(fmt::format(" {} ", word)) != std::string::npos;
+}
+
+bool is_gated(const Point& point) {
+  return has_layout(point, "halves") || has_layout(point, "interleaved") ||
+         has_layout(point, "separate");
+}
 
 std::int64_t product_columns(const Point& point) { return point.n * (is_gated(point) ? 2 : 1); }
 
 Graph graph_of(const Point& point) {
   const Dim m("M");
   Graph graph("bench");
-  const Value x = graph.input("x", DType::bf16, {m, point.k});
-  const auto row = [&](const char* name) { return graph.input(name, DType::bf16, {point.n}); };
+  const auto matrix = [&](const char* name, const Dim& rows, const Dim& columns) {
+    std::vector<Dim> shape{rows, columns};
+    if (point.batch > 1) shape.insert(shape.begin(), Dim(point.batch));
+    return graph.input(name, point.dtype, shape);
+  };
+  const bool is_xm = has_layout(point, "xm"), is_nn = has_layout(point, "nn");
+  const Value x = is_xm ? transpose(matrix("x", point.k, m)) : matrix("x", m, point.k);
+  const auto row = [&](const char* name) { return graph.input(name, point.dtype, {point.n}); };
   const std::vector<std::string> words = epilogue_words(point);
   const bool has_preact = std::find(words.begin(), words.end(), "preact") != words.end();
-  Value y = is_gated(point)
-                ? gated_product(point, graph, x)
-                : matmul(x, transpose(graph.input("w", DType::bf16, {point.n, point.k})));
+  const auto product = [&] {
+    return is_nn ? matmul(x, matrix("w", point.k, point.n))
+                 : matmul(x, transpose(matrix("w", point.n, point.k)));
+  };
+  Value y = is_gated(point) ? gated_product(point, graph, x) : product();
   std::optional<Value> activated;
   for (const std::string& word : words) {
     if (is_gate(word) || (is_gated(point) && word == "bias")) continue;
     if (word == "alpha") y = y * kAlpha;
     if (word == "bias") y = y + row("b");
     if (word == "scale") y = y * row("s");
-    if (word == "residual") y = y + graph.input("r", DType::bf16, {m, point.n});
+    if (word == "residual") y = y + matrix("r", m, point.n);
     if (!is_activation(word)) continue;
     if (!activated) activated = y;
     y = apply(word, {y});
@@ -156,8 +175,8 @@ Graph graph_of(const Point& point) {
 }
 
 ResultRow row_of(const Point& point, std::string contender, std::string numerics) {
-  ResultRow row{point.suite, point.workload, point.m, point.n, point.k};
-  row.dtype = "bf16";
+  ResultRow row{point.suite, point.workload, point.m, point.n, point.k, point.batch};
+  row.dtype = name(point.dtype);
   row.epilogue = point.epilogue;
   row.numerics = std::move(numerics);
   row.contender = std::move(contender);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "epifuse/graph.h"
@@ -11,21 +11,24 @@
 
 namespace epifuse::cli {
 
-// A row of bench_grid.def.
+// A row of bench_grid.def, or a random one (random_points.h).
 struct Point {
-  const char *suite, *workload;
-  std::int64_t m, n, k;
+  std::string suite, workload;
+  std::int64_t m = 0, n = 0, k = 0;
   // Words in order, joined by `+`: identity, alpha (times a constant), bias and scale (plus and
   // times a row), residual (plus a full tensor), preact (a second result: what the first activation
   // is applied to), the name of an activation, or a gate: swiglu, geglu_erf, geglu_tanh, reglu,
   // glu, swiglu_oai. With a gate n is the width of its result, a bias has two halves as the product
   // has, and preact is the product with its bias, as a whole.
-  const char* epilogue;
-  // Of a gate's weights: "halves", "interleaved" or "separate", and " nn" where they are [k, n].
-  const char* layout = "";
+  std::string epilogue;
+  // Words: of a gate's weights "halves", "interleaved" or "separate"; "nn" where weights are [k,
+  // n]; "xm" where x is [k, m].
+  std::string layout = "";
+  DType dtype = DType::bf16;
+  std::int64_t batch = 1;  // products, each with weights of its own
 };
 
-std::span<const Point> all_points();
+const std::vector<Point>& all_points();
 // The points of a suite whose text has `filter`. Throws ArgumentError when there are none.
 std::vector<Point> find_points(const std::string& suite, const std::string& filter);
 
@@ -33,11 +36,12 @@ std::vector<Point> find_points(const std::string& suite, const std::string& filt
 std::string text(const Point& point);
 std::vector<std::string> epilogue_words(const Point& point);
 bool is_gated(const Point& point);
+bool has_layout(const Point& point, std::string_view word);
 // Columns of the product that the point is measured against: n, or 2 n with a gate.
 std::int64_t product_columns(const Point& point);
 constexpr double kAlpha = 0.125;  // the constant of the word `alpha`
-// y[M, n], and z with preact, of x[M, k], w[n, k] and the operands that the epilogue names, bf16.
-// With a gate w is [2 n, k], or there are w and v.
+// y[M, n], and z with preact, of x[M, k], w[n, k] and the operands that the epilogue names. With a
+// gate w is [2 n, k], or there are w and v. All but rows have the batch in front.
 Graph graph_of(const Point& point);
 // A row with the point's fields, divided by `cublas`.
 ResultRow row_of(const Point& point, std::string contender, std::string numerics);

@@ -15,15 +15,17 @@
 #include "backends/cuda/prepare/late_kernels.h"
 #include "backends/cuda/prepare/prepare.h"
 #include "backends/cuda/run/run_builder.h"
+#include "backends/problems.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 #include "output.h"
-#include "passes/pipeline.h"
 #include "point_tensors.h"
+#include "split_run.h"
 #include "sweep_check.h"
 #include "sweep_judge.h"
 #include "timing.h"
+#include "tune/shortlist.h"
 
 namespace epifuse::cli {
 namespace {
@@ -45,42 +47,66 @@ struct SweepPoint {
   Graph graph;
   plan::Plan plan;
   const codegen::KernelFamily* family = nullptr;
-  std::vector<Candidate> candidates;
+  codegen::GemmVariant variant = {};
+  codegen::GemmSizes sizes = {};
+  std::vector<Candidate> candidates = {};
 
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
 };
 
-const targets::TargetInfo& require_target() {
-  const auto device = cuda::Device::require();
-  const targets::TargetInfo* target = targets::find_target(cuda::detect());
-  if (target != nullptr) return *target;
-  throw UnavailableError(fmt::format("epifuse has no kernels for {}.", device->info().name));
+void add_candidates(SweepPoint& point, const targets::TargetInfo& target) {
+  for (const codegen::GemmConfig& config : point.family->configs(point.step(), target)) {
+    const auto fitted = point.family->fitted(point.step(), config, point.variant, target);
+    if (!fitted) continue;
+    point.candidates.push_back(
+        {*fitted, point.family->source(point.plan, point.step(), *fitted, point.variant, target),
+         nullptr});
+  }
+}
+
+// What tensors of the point ask of a kernel; the reason when no kernel can address them.
+std::optional<plan::WhyNot> add_variant(SweepPoint& point) {
+  const codegen::Bound bound =
+      backends::bind_stand_ins(point.plan, {{"M", point.point.m}}, DeviceKind::cuda);
+  if (auto no = point.family->why_not_bound(point.plan, point.step(), bound)) return no;
+  point.variant = point.family->variant(point.plan, point.step(), bound);
+  point.sizes = tune::gemm_sizes(point.step().gemm, bound.sizes);
+  if (point.family->roles(point.variant).are_exchanged) {
+    std::swap(point.sizes.m, point.sizes.n);
+  }
+  return std::nullopt;
+}
+
+// The first family that takes the point; the reason when none does.
+std::optional<plan::WhyNot> add_family(SweepPoint& point, const targets::TargetInfo& target) {
+  plan::WhyNot why{"no_family", "there are no families."};
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    const auto no = family.why_not(point.plan, point.step(), target);
+    if (!no) {
+      point.family = &family;
+      return add_variant(point);
+    }
+    why = *no;
+  }
+  return why;
 }
 
 // Empty, with the reason printed, when no family takes the point as one step.
 std::optional<SweepPoint> plan_point(const Point& point, const targets::TargetInfo& target) {
   const Graph graph = graph_of(point);
-  const ir::Graph simplified = passes::run_all(graph.ir(), Numerics::fast);
-  SweepPoint out{point, graph, plan::make_plan(simplified, {}), nullptr, {}};
+  auto plan = plan_of_product(graph);
   std::string why = "it is no single fused product";
-  if (out.plan.steps.size() == 1 && std::holds_alternative<plan::FusedGemm>(out.plan.steps[0]) &&
-      !out.step().epilogue.reduces()) {
-    for (const codegen::KernelFamily& family : codegen::all_families()) {
-      const auto no = family.why_not(out.plan, out.step(), target);
-      if (!no) out.family = &family;
-      if (!no) break;
-      why = no->sentence;
+  if (plan) {
+    SweepPoint out{point, graph, *std::move(plan)};
+    const auto no = add_family(out, target);
+    if (!no) {
+      add_candidates(out, target);
+      return out;
     }
+    why = no->sentence;
   }
-  if (out.family == nullptr) {
-    fmt::print(stderr, "{}: left out, {}\n", text(point), why);
-    return std::nullopt;
-  }
-  for (const codegen::GemmConfig& config : out.family->configs(out.step(), target)) {
-    out.candidates.push_back(
-        {config, out.family->source(out.plan, out.step(), config, {}, target), nullptr});
-  }
-  return out;
+  fmt::print(stderr, "{}: left out, {}\n", text(point), why);
+  return std::nullopt;
 }
 
 // All at once: points share kernels, and nothing compiles while times are taken.
@@ -103,34 +129,6 @@ void compile(std::vector<SweepPoint>& points, jit::Jit& jit) {
     });
   }
 }
-
-// The vendor GEMM and a tail kernel, with the workspace they need.
-class SplitRun {
- public:
-  SplitRun(const SweepPoint& point, std::span<const Binding> tensors, cuda::Context& context,
-           const targets::TargetInfo& target, std::shared_ptr<jit::Jit> jit)
-      : context_(context),
-        prepared_(
-            cuda::as_plan(point.plan, cuda::prepare_split(point.plan, point.step(), target, *jit))),
-        late_(target, std::move(jit)),
-        bound_(backends::bind(prepared_.plan, tensors, DeviceKind::cuda)),
-        workspace_(cuda::Device::require(),
-                   cuda::workspace_bytes(prepared_, late_, context_.rules(), bound_)),
-        actions_(cuda::build_run(prepared_, late_, context_, bound_,
-                                 static_cast<char*>(workspace_.data()))) {}
-
-  void operator()() const {
-    for (const cuda::Action& action : actions_) cuda::run(context_.device(), action, nullptr);
-  }
-
- private:
-  cuda::Context& context_;
-  const cuda::Prepared prepared_;
-  cuda::LateKernels late_;
-  const codegen::Bound bound_;
-  const cuda::DeviceBuffer workspace_;
-  const std::vector<cuda::Action> actions_;
-};
 
 class Sweep {
  public:
@@ -159,8 +157,8 @@ class Sweep {
 
 std::function<void()> Sweep::launch(const SweepPoint& point, const Candidate& candidate,
                                     const codegen::Bound& bound) {
-  codegen::Launch launch = point.family->launch(point.plan, point.step(), candidate.config, {},
-                                                bound, context_.limits());
+  codegen::Launch launch = point.family->launch(point.plan, point.step(), candidate.config,
+                                                point.variant, bound, context_.limits());
   const jit::CuFunction function =
       context_.modules().get(candidate.binary, candidate.source.entry, launch.smem_bytes);
   const auto call = std::make_shared<cuda::KernelCall>(
@@ -172,9 +170,8 @@ std::function<void()> Sweep::launch(const SweepPoint& point, const Candidate& ca
 CandidateTimes Sweep::check(const SweepPoint& point, const Candidate& candidate,
                             const std::function<void()>& run, SweepCheck& check) const {
   CandidateTimes out{codegen::print(candidate.config)};
-  const codegen::GemmSizes sizes{1, point.point.m, point.point.n, point.point.k};
   out.expected_us =
-      point.family->expected_us(point.step(), candidate.config, sizes, context_.limits());
+      point.family->expected_us(point.step(), candidate.config, point.sizes, context_.limits());
   const std::string name = fmt::format("{}, {}", text(point.point), out.config);
   const Progress progress(name);
   try {
@@ -212,7 +209,7 @@ PointTimes Sweep::measure(const SweepPoint& point) {
   PointTensors tensors(point.point, point.graph);
   const std::vector<Binding>& bindings = tensors.target().bindings();
   const codegen::Bound bound = backends::bind(point.plan, bindings, DeviceKind::cuda);
-  const SplitRun split(point, bindings, context_, target_, jit_);
+  const auto split = split_run(point.plan, bindings);
   SweepCheck check(point.plan, tensors);
   PointTimes out{point.point};
   std::vector<std::function<void()>> runs{[&] { tensors.bare()(nullptr); }, [&] { split(); }};
@@ -223,8 +220,7 @@ PointTimes Sweep::measure(const SweepPoint& point) {
     configs.push_back(candidate.config);
   }
   const std::size_t choice =
-      codegen::choose(*point.family, point.step(), configs,
-                      {1, point.point.m, point.point.n, point.point.k}, context_.limits());
+      codegen::choose(*point.family, point.step(), configs, point.sizes, context_.limits());
   out.candidates[choice].chosen = true;
   out.rel_error = check.rel_error();
   std::vector<RunTimes*> times{&out.cublas, &out.split};
@@ -236,7 +232,7 @@ PointTimes Sweep::measure(const SweepPoint& point) {
 int Sweep::run() {
   const ResultContext about = result_context(options_);
   std::vector<SweepPoint> points;
-  for (const Point& point : find_points(options_.suite, options_.filter)) {
+  for (const Point& point : points_of(options_)) {
     if (auto planned = plan_point(point, target_)) points.push_back(*std::move(planned));
   }
   compile(points, *jit_);

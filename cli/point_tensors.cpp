@@ -26,11 +26,9 @@ bool add_word(const std::string& word, const PointTensors& tensors, cuda::Vendor
   return word == "bias" || word == "residual" || word == "relu" || word == "gelu_tanh";
 }
 
-bool is_nn(const Point& point) { return std::string_view(point.layout).ends_with(" nn"); }
+bool is_nn(const Point& point) { return has_layout(point, "nn"); }
 // Whether what the bare product multiplies by is in two pieces.
-bool is_joined(const Point& point) {
-  return std::string_view(point.layout).starts_with("separate");
-}
+bool is_joined(const Point& point) { return has_layout(point, "separate"); }
 std::size_t bytes_of_weights(const Point& point) {
   return static_cast<std::size_t>(product_columns(point) * point.k) * 2;
 }
@@ -42,13 +40,27 @@ PointTensors::PointTensors(const Point& point, const Graph& graph)
       host_(graph.ir(), {{"M", point.m}}, {}),
       target_(host_, Target::cuda()),
       device_(cuda::Device::require()),
-      bare_result_(device_, static_cast<std::size_t>(point.m * product_columns(point)) * 2),
+      bare_result_(device_,
+                   static_cast<std::size_t>(point.batch * point.m * product_columns(point)) * 2),
       bare_weights_(device_, is_joined(point) ? bytes_of_weights(point) : 0) {
   TensorView d = view("y");
   d.data = bare_result_.data();
+  if (point.batch > 1) {
+    bare_ = batched_bare(d);
+    return;
+  }
   d.shape = {point.m, product_columns(point)};
   d.strides = {product_columns(point), 1};
-  bare_ = cuda::bare_gemm(device_, view("x"), is_joined(point) ? joined_weights() : weights(), d);
+  bare_ = cuda::bare_gemm(device_, rows(), is_joined(point) ? joined_weights() : weights(), d);
+}
+
+// The vendor's products of a batch, as a program that fuses nothing runs them.
+std::function<void(Stream)> PointTensors::batched_bare(const TensorView& d) const {
+  Point bare = point_;
+  bare.epilogue = "identity";
+  const Program program = compile(graph_of(bare), Target::cuda(), {.fuse = false});
+  const std::vector<Binding> bindings{{"x", view("x")}, {"w", view("w")}, {"y", d}};
+  return [program, bindings](Stream stream) { program.run(bindings, stream); };
 }
 
 TensorView PointTensors::view(std::string_view name) const {
@@ -56,6 +68,15 @@ TensorView PointTensors::view(std::string_view name) const {
     if (binding.name == name) return binding.view;
   }
   throw InternalError("the benchmark's graph has no such tensor");
+}
+
+// x as [m, k].
+TensorView PointTensors::rows() const {
+  TensorView x = view("x");
+  if (!has_layout(point_, "xm")) return x;
+  x.shape = {point_.m, point_.k};
+  x.strides = {1, point_.m};
+  return x;
 }
 
 TensorView PointTensors::weights() const {
@@ -87,12 +108,13 @@ TensorView PointTensors::joined_weights() {
 }
 
 std::function<void(Stream)> PointTensors::vendor_epilogue() const {
+  if (point_.batch > 1) return nullptr;
   cuda::VendorEpilogue epilogue;
   for (const std::string& word : epilogue_words(point_)) {
     if (!add_word(word, *this, epilogue)) return nullptr;
   }
   try {
-    return cuda::epilogue_gemm(device_, view("x"), weights(), view("y"), epilogue);
+    return cuda::epilogue_gemm(device_, rows(), weights(), view("y"), epilogue);
   } catch (const DeviceError&) {
     return nullptr;  // the library has no kernel for this combination
   }

@@ -26,6 +26,8 @@ class PointTensors {
   std::function<void(Stream)> vendor_epilogue() const;
 
  private:
+  std::function<void(Stream)> batched_bare(const TensorView& d) const;
+  TensorView rows() const;
   TensorView weights() const;  // all columns, as [k, n] or of a gate [k, 2 n]
   TensorView joined_weights();
   Point point_;

@@ -7,7 +7,7 @@
 namespace epifuse::cli {
 namespace {
 
-constexpr Point kPoint{"dense", "o_proj", 128, 4096, 4096, "residual"};
+const Point kPoint{"dense", "o_proj", 128, 4096, 4096, "residual"};
 
 // Three right candidates, the model's choice second, and a wrong one that would be the fastest.
 PointTimes three_candidates() {
