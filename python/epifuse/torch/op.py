@@ -1,5 +1,6 @@
 """torch.ops.epifuse.fused: runs one kernel. Registered in C++; its meta function is here."""
 
+import contextlib
 import ctypes
 import functools
 from typing import Any
@@ -25,8 +26,18 @@ def load() -> Any:
     """Registers the op once and returns it. Raises UnavailableError without the library."""
     _native.version()  # loads the core, which the op's library needs
     if _has_stable_lists():
-        ctypes.CDLL(str(_native.library_path(_native.OP_LIBRARY)))
+        path = _native.library_path(_native.OP_LIBRARY)
+        try:
+            ctypes.CDLL(str(path))
+        except OSError as error:
+            raise _native.UnavailableError(f"{path} cannot be loaded: {error}") from error
     else:
         op_by_ctypes.register()
     torch.library.register_fake("epifuse::fused", _fake)
     return torch.ops.epifuse.fused.default
+
+
+def load_if_there() -> None:
+    """Registers the op, but for a package without its libraries: who needs it hears of that."""
+    with contextlib.suppress(_native.UnavailableError):
+        load()
