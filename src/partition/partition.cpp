@@ -192,10 +192,19 @@ class Finder {
     const auto sizes = likely_sizes(gemm);
     const auto ratio = sizes ? tune::host_ratio(step, *sizes) : std::nullopt;
     if (!ratio || !tune::is_host_faster(*ratio)) return std::nullopt;
-    return plan::WhyNot{"host_is_faster",
-                        fmt::format("At {}x{}x{} a kernel takes about {:.2f} times as long as the "
-                                    "product and a loop behind it.",
-                                    sizes->m, sizes->n, sizes->k, *ratio)};
+    return plan::WhyNot{"host_is_faster", host_is_faster(*sizes, *ratio)};
+  }
+
+  static std::string host_is_faster(const codegen::GemmSizes& sizes, double ratio) {
+    const std::string at = fmt::format("At {}x{}x{} a kernel ", sizes.m, sizes.n, sizes.k);
+    if (ratio > 1) {
+      return fmt::format("{}takes about {:.2f} times as long as the product and a loop behind it.",
+                         at, ratio);
+    }
+    return fmt::format(
+        "{}saves about {:.0f} % of the product and a loop behind it, and {:.0f} % "
+        "are asked for, as measurements scatter.",
+        at, 100 * (1 - ratio), 100 * (1 - tune::kMostHostRatio));
   }
 
   // Empty where a symbol is not known.

@@ -21,8 +21,6 @@ constexpr Row kRows[] = {
 #undef EPIFUSE_HOST_GEMM
 };
 
-constexpr double kGain = 0.9;  // at most, of what is worth a kernel: measurements scatter
-
 // What a call of ours takes longer than one of the host's beside its work, which PyTorch's loops in
 // the measurements had too, but not those that Inductor joins: as many multiplications.
 constexpr double kCall = 4e6;
@@ -51,6 +49,6 @@ std::optional<double> host_ratio(const plan::FusedGemm& step, const codegen::Gem
   return *ratio + kCall / work;
 }
 
-bool is_host_faster(double ratio) { return ratio > kGain; }
+bool is_host_faster(double ratio) { return ratio > kMostHostRatio; }
 
 }  // namespace epifuse::tune

@@ -12,7 +12,10 @@ namespace epifuse::tune {
 // Empty where they say nothing: batches, other dtypes, empty products.
 std::optional<double> host_ratio(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 
-// Whether such a ratio leaves nothing to gain.
+// The largest ratio that is worth a kernel: measurements scatter by as much as it is below 1.
+inline constexpr double kMostHostRatio = 0.9;
+
+// Whether such a ratio leaves too little to gain.
 bool is_host_faster(double ratio);
 
 }  // namespace epifuse::tune
