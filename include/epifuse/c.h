@@ -139,6 +139,14 @@ typedef struct {
 } EpifuseCounts;
 EpifuseCounts epifuse_counts(void);
 
+/* What the kernels of this process did since it started, in no order:
+     {"kernels": [{"name": "matmul_bias_gelu_erf",  "kernel" before its first call
+                   "graph": "its text", "options": "its options",
+                   "calls": 12,                     replays of CUDA graphs are none
+                   "programs": 1, "binaries": 0,    as EpifuseCounts has them
+                   "compile_seconds": 0.4}]}        planning, and the compiler's over its threads */
+EpifuseStatus epifuse_stats(char** json);
+
 #ifdef __cplusplus
 }
 #endif

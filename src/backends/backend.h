@@ -61,6 +61,8 @@ class Executable {
   virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }
   // Binaries that the run-time compiler has made for it so far; those of a cache do not count.
   virtual std::int64_t num_compiled() const { return 0; }
+  // What the run-time compiler took for them, summed over the threads that it ran in.
+  virtual double compile_seconds() const { return 0; }
 };
 
 struct Backend {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/text.h"
 #include "capi/c_options.h"
@@ -21,6 +23,9 @@
 
 struct EpifuseKernel {
   epifuse::LayoutPrograms programs;
+  mutable std::atomic<std::int64_t> calls = 0;  // that were made, failed ones too
+
+  void count_call() const { calls.fetch_add(1, std::memory_order_relaxed); }
 };
 
 namespace epifuse {
@@ -109,7 +114,7 @@ class KernelTable {
     if (const EpifuseKernel* kernel = find({graph, options})) return *kernel;
     const HostOptions parsed = parse_options(options, OptionsOf::kernel);
     std::unique_ptr<EpifuseKernel> kernel(new EpifuseKernel{
-        {Graph::parse(graph), Target::parse(parsed.target), parsed.compile, plans_}});
+        {Graph::parse(graph), Target::parse(parsed.target), parsed.compile, plans_}, 0});
     auto texts = std::make_unique<Texts>(Texts{std::string(graph), std::string(options)});
     const Key key{texts->graph, texts->options};
     const std::unique_lock lock(mutex_);
@@ -125,11 +130,21 @@ class KernelTable {
     sum.plans = plans_.num_made();
     const std::shared_lock lock(mutex_);
     for (const auto& [key, entry] : kernels_) {
-      const EpifuseCounts counts = entry.kernel->programs.counts();
-      sum.programs += counts.programs;
-      sum.binaries += counts.binaries;
+      const ProgramStats stats = entry.kernel->programs.stats();
+      sum.programs += stats.programs;
+      sum.binaries += stats.binaries;
     }
     return sum;
+  }
+
+  // Views texts of this table, of which none is ever removed.
+  std::vector<KernelUse> uses() const {
+    std::vector<KernelUse> all;
+    const std::shared_lock lock(mutex_);
+    for (const auto& [key, entry] : kernels_) {
+      all.push_back({key.graph, key.options, entry.kernel->calls, entry.kernel->programs.stats()});
+    }
+    return all;
   }
 
  private:
@@ -274,6 +289,7 @@ EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inpu
                           const EpifuseTensor* outputs, void* stream) {
   return guarded([&] {
     require(kernel, "a kernel");
+    kernel->count_call();
     const LayoutPrograms& programs = kernel->programs;
     programs.run(all_of(inputs, programs.num_inputs(), "inputs"),
                  all_of(outputs, programs.num_outputs(), "outputs"), stream);
@@ -285,6 +301,7 @@ EpifuseStatus epifuse_run_numbers(const EpifuseKernel* kernel, const int64_t* nu
   return guarded([&] {
     require(kernel, "a kernel");
     require(numbers, "numbers");
+    kernel->count_call();
     kernel->programs.run({numbers, count}, stream);
   });
 }
@@ -297,3 +314,10 @@ EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* 
 }
 
 EpifuseCounts epifuse_counts(void) { return kernel_table().counts(); }
+
+EpifuseStatus epifuse_stats(char** json) {
+  return guarded([&] {
+    require(json, "a place for the answer");
+    *json = handed_out(stats_json(kernel_table().uses()));
+  });
+}

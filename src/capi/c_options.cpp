@@ -181,4 +181,18 @@ std::string fusions_json(const Fusions& fusions) {
   return Json{{"kernels", kernels}, {"left_out", left_out}}.dump();
 }
 
+std::string stats_json(std::span<const KernelUse> kernels) {
+  Json all = Json::array();
+  for (const KernelUse& kernel : kernels) {
+    all.push_back({{"name", kernel.programs.name},
+                   {"graph", kernel.graph},
+                   {"options", kernel.options},
+                   {"calls", kernel.calls},
+                   {"programs", kernel.programs.programs},
+                   {"binaries", kernel.programs.binaries},
+                   {"compile_seconds", kernel.programs.compile_seconds}});
+  }
+  return Json{{"kernels", all}}.dump();
+}
+
 }  // namespace epifuse

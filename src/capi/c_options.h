@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "capi/layout_programs.h"
 #include "epifuse/fusion.h"
 
 namespace epifuse {
@@ -26,5 +28,13 @@ HostOptions parse_options(std::string_view json, OptionsOf what);
 std::string reserved_words_json();
 std::string describe_json(const Graph& graph);
 std::string fusions_json(const Fusions& fusions);
+
+// One kernel of the process, as epifuse_stats describes it.
+struct KernelUse {
+  std::string_view graph, options;
+  std::int64_t calls = 0;
+  ProgramStats programs;
+};
+std::string stats_json(std::span<const KernelUse> kernels);
 
 }  // namespace epifuse

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "backends/bind.h"
 #include "backends/overlaps.h"
@@ -85,6 +86,15 @@ void add_numbers(std::vector<std::int64_t>& numbers, const EpifuseTensor& tensor
   numbers.push_back(reinterpret_cast<std::intptr_t>(tensor.data));
   numbers.insert(numbers.end(), tensor.sizes, tensor.sizes + tensor.rank);
   numbers.insert(numbers.end(), tensor.strides, tensor.strides + tensor.rank);
+}
+
+std::string name_of(const plan::Plan& plan) {
+  for (const plan::Step& step : plan.steps) {
+    if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) {
+      return "matmul_" + plan::identifier(gemm->epilogue);
+    }
+  }
+  return "kernel";
 }
 
 void run_bound(const RecentCall& call, Stream stream) {
@@ -350,7 +360,10 @@ const Program& LayoutPrograms::find_or_compile(const std::vector<Layout>& layout
   if (const Program* program = find(layouts)) return *program;
   const std::scoped_lock compiling(compiling_);
   if (const Program* program = find(layouts)) return *program;
+  const auto start = std::chrono::steady_clock::now();
   Program program = compile(with_strides(layouts), target_, options_, plans_);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  planning_seconds_ += seconds.count();
   const std::unique_lock lock(mutex_);
   entries_.push_front({layouts, std::move(program)});
   return entries_.front().program;
@@ -366,14 +379,17 @@ Graph LayoutPrograms::with_strides(std::span<const Layout> layouts) const {
   return Graph::parse(ir::print(ir::with_strides(graph_, strides)));
 }
 
-EpifuseCounts LayoutPrograms::counts() const {
-  EpifuseCounts counts{};
+ProgramStats LayoutPrograms::stats() const {
+  ProgramStats stats{.name = "kernel", .compile_seconds = planning_seconds_};
   const std::shared_lock lock(mutex_);
   for (const Entry& entry : entries_) {
-    ++counts.programs;
-    counts.binaries += entry.program.state().executable->num_compiled();
+    const backends::Executable& executable = *entry.program.state().executable;
+    ++stats.programs;
+    stats.binaries += executable.num_compiled();
+    stats.compile_seconds += executable.compile_seconds();
+    stats.name = name_of(executable.plan());
   }
-  return counts;
+  return stats;
 }
 
 }  // namespace epifuse

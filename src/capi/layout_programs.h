@@ -2,11 +2,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <mutex>
 #include <shared_mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +26,13 @@ struct TensorForm {
   DType dtype = DType::f32;
   int rank = 0;
   std::array<std::int64_t, EPIFUSE_MAX_RANK> sizes{};
+};
+
+// What a graph's programs are and took so far.
+struct ProgramStats {
+  std::string name;  // "matmul_bias_silu" from the first program on, "kernel" before
+  std::int64_t programs = 0, binaries = 0;
+  double compile_seconds = 0;  // planning, and NVRTC's time summed over its threads
 };
 
 // The inputs of the graph declare no strides: how they lie is read off the tensors of each run. All
@@ -53,7 +62,7 @@ class LayoutPrograms {
   // Compiles what a run on such inputs needs. Their data is not read, and taken to be aligned.
   void prepare(std::span<const EpifuseTensor> inputs) const;
 
-  EpifuseCounts counts() const;
+  ProgramStats stats() const;
 
  private:
   // A size: a number, the size of an input's dim, or a polynomial of such.
@@ -113,6 +122,7 @@ class LayoutPrograms {
   mutable std::mutex compiling_;      // held by who compiles
   mutable std::shared_mutex mutex_;   // of entries_
   mutable std::list<Entry> entries_;  // newest first; none is ever removed
+  mutable std::atomic<double> planning_seconds_ = 0;
   mutable RecentCalls recent_;
 };
 

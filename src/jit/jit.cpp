@@ -107,6 +107,7 @@ struct Jit::Impl {
     const std::shared_ptr<const Nvrtc> compiler = nvrtc();
     ++num_compiled;
     auto binary = std::make_shared<const Binary>(compile_or_report(*compiler, *job.source));
+    compile_seconds += binary->compile_seconds;
     if (!binary->cubin.empty()) {
       // Named by the compiler that made it: the record that gave job.key may have been out of date.
       cache.store(cache_key(*job.source, compiler->toolchain()), *binary, describe(*job.source));
@@ -180,6 +181,7 @@ struct Jit::Impl {
   std::mutex results_mutex;
   std::map<std::string, std::shared_future<Result>> results;
   std::atomic<std::int64_t> num_compiled = 0;
+  std::atomic<double> compile_seconds = 0;
 };
 
 Jit::Jit(KernelCache cache) : impl_(std::make_shared<Impl>(std::move(cache))) {}
@@ -187,6 +189,8 @@ Jit::Jit(KernelCache cache) : impl_(std::make_shared<Impl>(std::move(cache))) {}
 const KernelCache& Jit::cache() const { return impl_->cache; }
 
 std::int64_t Jit::num_compiled() const { return impl_->num_compiled; }
+
+double Jit::compile_seconds() const { return impl_->compile_seconds; }
 
 std::vector<Result> Jit::get(std::span<const codegen::KernelSource> sources) {
   std::vector<Job> jobs;

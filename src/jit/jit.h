@@ -87,6 +87,7 @@ class Jit {
   std::vector<std::shared_ptr<const Binary>> get(std::span<const codegen::KernelSource> sources);
   const KernelCache& cache() const;
   std::int64_t num_compiled() const;  // sources given to NVRTC, as they were in no cache
+  double compile_seconds() const;     // of NVRTC for them, summed over threads
 
  private:
   struct Impl;

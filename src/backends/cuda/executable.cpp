@@ -94,6 +94,7 @@ class CudaExecutable : public backends::Executable {
   }
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
   std::int64_t num_compiled() const override { return jit_->num_compiled(); }
+  double compile_seconds() const override { return jit_->compile_seconds(); }
 
  private:
   jit::CuContext current_context() const;

@@ -93,6 +93,34 @@ TEST(CAnswers, KernelsArePlannedOnceForFusionsAndRuns) {
   EXPECT_EQ(epifuse_counts().plans, before + 2);
 }
 
+TEST(CAnswers, CountsCallsAndWhatTheyTook) {
+  const std::string text =
+      "graph counted(x: f32[M, 48], w: f32[48, N], b: f32[N]) {\n"
+      "  h = matmul x, w\n  t = add h, b\n  y = silu t\n  return y\n}\n";
+  const EpifuseKernel* kernel = epifuse::tests::kernel_of(text);
+  const auto stats = [&text] {
+    char* json = nullptr;
+    EXPECT_EQ(epifuse_stats(&json), EPIFUSE_OK) << epifuse_last_error();
+    const auto kernels = nlohmann::json::parse(json)["kernels"];
+    epifuse_free(json);
+    for (const nlohmann::json& each : kernels) {
+      if (each["graph"] == text) return each;
+    }
+    return nlohmann::json();
+  };
+  EXPECT_EQ(stats()["calls"], 0);
+  EXPECT_EQ(stats()["compile_seconds"], 0);
+  using epifuse::tests::Tensor;
+  std::vector<Tensor> inputs{Tensor({6, 48}), Tensor({48, 20}), Tensor({20})};
+  for (int i = 0; i < 3; ++i) epifuse::tests::run(kernel, inputs);
+  const nlohmann::json after = stats();
+  EXPECT_EQ(after["calls"], 3);
+  EXPECT_EQ(after["name"], "matmul_bias_silu");
+  EXPECT_EQ(after["programs"], 1);
+  EXPECT_GT(after["compile_seconds"], 0);
+  EXPECT_EQ(epifuse_stats(nullptr), EPIFUSE_BAD_INPUT);
+}
+
 TEST(CAnswers, LikelySizesAreOfSymbolsAndInBounds) {
   const auto refusal = [](const char* options) -> std::string {
     char* json = nullptr;

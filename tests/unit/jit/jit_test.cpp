@@ -65,6 +65,9 @@ TEST(Jit, EachKeyIsCompiledOnceUnderManyThreads) {
   for (std::thread& thread : threads) thread.join();
   for (const auto& result : results) EXPECT_EQ(result, results[0]);  // the same objects
   EXPECT_EQ(jit.num_compiled(), 3);
+  double seconds = 0;
+  for (const auto& binary : results[0]) seconds += binary->compile_seconds;
+  EXPECT_NEAR(jit.compile_seconds(), seconds, 1e-9);
 }
 
 TEST(Jit, RefusedSourceIsReportedAndTheOthersCompile) {
@@ -97,6 +100,7 @@ TEST(Jit, WarmStartNeedsNoNvrtc) {
     EXPECT_EQ(warm[i]->compile_seconds, 0);
   }
   EXPECT_EQ(jit.num_compiled(), 0);
+  EXPECT_EQ(jit.compile_seconds(), 0);
   const codegen::KernelSource fresh = small_source("5.0f");
   EXPECT_THROW(jit.get({&fresh, 1}), UnavailableError);
 }
