@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 from epifuse.torch import op
 
 if TYPE_CHECKING:
+    from epifuse.torch.entries import Kernel, LeftOut, Product
     from epifuse.torch.explanation import explain
     from epifuse.torch.inductor import backend, disable, enable, enabled
-    from epifuse.torch.report import Kernel, LeftOut, Report
+    from epifuse.torch.report import Report
 
-__all__ = ["Kernel", "LeftOut", "Report", "backend", "disable", "enable", "enabled", "explain"]
+__all__ = ["Kernel", "LeftOut", "Product", "Report", "backend", "disable", "enable", "enabled",
+           "explain"]  # fmt: skip
 
 _MODULES = {
+    "entries": ("Kernel", "LeftOut", "Product"),
     "explanation": ("explain",),
     "inductor": ("backend", "disable", "enable", "enabled"),
-    "report": ("Kernel", "LeftOut", "Report"),
+    "report": ("Report",),
 }
 
 

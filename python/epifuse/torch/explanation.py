@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from epifuse import _native
 from epifuse.torch import inductor
 from epifuse.torch.report import Report
 
@@ -16,22 +17,39 @@ def _run_as_graph(graph: torch.fx.GraphModule, inputs: list[Any], **ignored: Any
     return make_boxed_func(graph.forward)
 
 
-def explain(model: Any, *args: Any, numerics: str = "fast", tf32: bool | None = None,
-            only_faster: bool | None = None, **kwargs: Any) -> Report:
+def _own_options(options: dict[str, Any] | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Ours: those named as arguments, and those of `options` as torch.compile has them."""
+    own = inductor.own_of(options)
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in own:
+            raise _native.BadInputError(
+                f"expected {name} once, got {value!r} and options={{'epifuse.{name}': "
+                f"{own[name]!r}}}")
+        own[name] = value
+    return own
+
+
+def explain(model: Any, *args: Any, numerics: str | None = None, tf32: bool | None = None,
+            only_faster: bool | None = None, options: dict[str, Any] | None = None,
+            **kwargs: Any) -> Report:
     """Runs `model(*args, **kwargs)` once and reports which nodes became kernels and which did not.
 
-    The report has `.kernels` and `.left_out`; print it, or take `.json()`. Nothing is compiled but
-    our own kernels. `numerics`, `tf32` and `only_faster` are the options of `enable`.
+    Print the report, or take its `.kernels`, `.left_out`, `.to_dict()`. Nothing is compiled but our
+    own kernels. `options` are those of torch.compile, of Inductor too; `numerics`, `tf32` and
+    `only_faster` are short for its "epifuse.numerics" and so on. On a CPU the report also says what
+    a Hopper GPU would make of the model.
     """
     report = Report()
+    own = _own_options(options, {"numerics": numerics, "tf32": tf32, "only_faster": only_faster})
+    patches = inductor.patches_of(None, options)
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
         from torch._inductor import config
 
-        options: dict[str, Any] = {"numerics": numerics, "tf32": tf32}
-        if only_faster is not None:
-            options["only_faster"] = only_faster
-        fusion = inductor.FusionPass(options, None, report)
+        before = inductor.users_pass(config.post_grad_custom_pre_pass)
+        fusion = inductor.FusionPass(own, before, report, asks_hopper=True)
         with config.patch(cpp_wrapper=rest.get("cpp_wrapper", config.cpp_wrapper)):
             fusion(graph.graph)
         graph.recompile()
@@ -45,7 +63,7 @@ def explain(model: Any, *args: Any, numerics: str = "fast", tf32: bool | None = 
         inductor.op.load()
         with autograd_config.patch(enable_autograd_cache=False), config.patch(
                 force_disable_caches=True):  # what is taken from a cache is not seen
-            return compile_fx(graph, inputs, inner_compile=compile_graph)
+            return compile_fx(graph, inputs, inner_compile=compile_graph, config_patches=patches)
 
     # What was compiled before stays: Dynamo keeps it by backend, and this one is new in each call.
     with torch._dynamo.config.patch(recompile_limit=_MOST_COMPILED):

@@ -36,15 +36,16 @@ class FusionPass(CustomGraphPass):
     """Fuses a post-grad graph, after the pass that the user may have put in the same place."""
 
     def __init__(self, options: dict[str, Any], before: Callable[[torch.fx.Graph], None] | None,
-                 report: Report | None = None) -> None:
+                 report: Report | None = None, asks_hopper: bool = False) -> None:
         self.options = own_options(options)
         self.before = before
         self.report = report
+        self.asks_hopper = asks_hopper
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self.before is not None:
             self.before(graph)
-        report = fuse(graph, self.core_options(), self.options["only_faster"])
+        report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
         if self.report is not None:
             self.report.extend(report)
         log.info("%s", report)
@@ -70,7 +71,7 @@ class FusionPass(CustomGraphPass):
                 sorted(self.core_options().items()), self.options["only_faster"], before]
 
 
-def _users_pass(installed: Any) -> Any:
+def users_pass(installed: Any) -> Any:
     """What is installed without ours."""
     return installed.before if isinstance(installed, FusionPass) else installed
 
@@ -86,7 +87,7 @@ def enable(**options: Any) -> None:
     from torch._inductor import config
 
     op.load()
-    before = _users_pass(config.post_grad_custom_pre_pass)
+    before = users_pass(config.post_grad_custom_pre_pass)
     config.post_grad_custom_pre_pass = FusionPass(options, before)
 
 
@@ -94,7 +95,7 @@ def disable() -> None:
     """Takes the pass out again; does nothing when it is not there."""
     from torch._inductor import config
 
-    config.post_grad_custom_pre_pass = _users_pass(config.post_grad_custom_pre_pass)
+    config.post_grad_custom_pre_pass = users_pass(config.post_grad_custom_pre_pass)
 
 
 @contextlib.contextmanager
@@ -103,12 +104,19 @@ def enabled(**options: Any) -> Iterator[None]:
     from torch._inductor import config
 
     op.load()
-    before = _users_pass(config.post_grad_custom_pre_pass)
+    before = users_pass(config.post_grad_custom_pre_pass)
     with config.patch(post_grad_custom_pre_pass=FusionPass(options, before)):
         yield
 
 
-def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
+def own_of(options: dict[str, Any] | None) -> dict[str, Any]:
+    """Of torch.compile's options those of epifuse, without their prefix."""
+    return {key.removeprefix(_PREFIX): value for key, value in (options or {}).items()
+            if key.startswith(_PREFIX)}  # fmt: skip
+
+
+def patches_of(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
+    """What mode and the other options change in Inductor's config."""
     import torch._inductor
 
     patches: dict[str, Any] = {}
@@ -132,9 +140,8 @@ def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, mode: str | None 
     from torch._inductor.compile_fx import compile_fx
 
     op.load()
-    own = {key.removeprefix(_PREFIX): value for key, value in (options or {}).items()
-           if key.startswith(_PREFIX)}
-    patches = _patches(mode, options)
+    own = own_of(options)
+    patches = patches_of(mode, options)
     before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
-    patches["post_grad_custom_pre_pass"] = FusionPass(own, _users_pass(before), report)
+    patches["post_grad_custom_pre_pass"] = FusionPass(own, users_pass(before), report)
     return compile_fx(graph, inputs, config_patches=patches, **rest)

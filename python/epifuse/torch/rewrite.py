@@ -4,6 +4,7 @@ import json
 import logging
 import operator
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +12,14 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import views
+from epifuse.torch import origin, views
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.call import fused
+from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.padding import put_back, without_padding
-from epifuse.torch.report import Kernel, LeftOut, Report
+from epifuse.torch.report import Report
 
 log = logging.getLogger("epifuse.torch")
 
@@ -165,7 +167,9 @@ class _Rewriter:
         taken = dict.fromkeys(self.node_of[value] for value in kernel["values"])
         description = Kernel(kernel["name"], kernel["epilogue"],
                              tuple(node.name for node in taken),
-                             tuple(node.name for node in outputs), kernel["graph"])
+                             tuple(node.name for node in outputs), kernel["graph"],
+                             tuple(origin.product(node) for node in taken
+                                   if origin.is_product(node)))
         with self.graph.inserting_after(last):
             place = self.graph.call_function(operator.pos, (last,))
         with self.graph.inserting_before(place):
@@ -225,14 +229,18 @@ def _products_left_out(imported: Imported, code: str, why: str) -> list[LeftOut]
             if str(node.target) in PRODUCTS]
 
 
-def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
+def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
+         asks_hopper: bool = False) -> Report:
     """Fuses what pays in a functional aten graph, in place.
 
     `options`: "numerics" and "tf32", and `only_faster`, as in epifuse_fusions (epifuse/c.h). What
-    cannot be fused stays as it is, and the report says why.
+    cannot be fused stays as it is, and the report says why. `asks_hopper`: whether the report of a
+    graph for the CPU says what a Hopper GPU would make of it.
     """
     unpadded = without_padding(graph)
-    report = _fuse(graph, options, only_faster)
+    products = origin.products(graph)
+    report = _fuse(graph, options, only_faster, asks_hopper)
+    report.left_out = [replace(each, product=products.get(each.node)) for each in report.left_out]
     names = put_back(graph, unpadded)
     report.left_out = [replace(each, node=names.get(each.node, each.node))
                        for each in report.left_out]
@@ -241,7 +249,23 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     return report
 
 
-def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
+def _on_hopper(imported: Imported, request: dict[str, Any]) -> OnHopper | None:
+    """None beside a GPU of another kind. Planning needs no GPU."""
+    asked = {**request, "target": "cuda", "only_faster": False}
+    try:
+        found = _native.fusions(imported.text or "", asked)
+    except _native.UnavailableError:
+        return None
+    left = {refused.node.name: refused.code for refused in imported.refused
+            if origin.is_product(refused.node)}
+    for entry in found["left_out"]:
+        node = imported.names.get(entry["value"])
+        if node is not None and origin.is_product(node):
+            left[node.name] = entry["code"]
+    return OnHopper(len(found["kernels"]), dict(Counter(left.values())))
+
+
+def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper: bool) -> Report:
     report = Report()
     _merge_equal_views(graph)
     imported = import_graph(graph)
@@ -256,6 +280,8 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool) -> Report:
     try:
         request = {**_request(imported, options), "only_faster": only_faster}
         found = _native.fusions(imported.text, request)
+        if asks_hopper and options["target"] == "cpu":
+            report.on_hopper = _on_hopper(imported, request)
     except _native.Error as error:  # the program runs without us, and says why
         code = "unavailable" if isinstance(error, _native.UnavailableError) else "failed"
         log.warning("nothing is fused: %s", error)

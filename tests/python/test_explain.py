@@ -1,0 +1,161 @@
+"""What explain says of models: a summary first, a line for each product, what repeats folded."""
+
+import json
+
+import pytest
+import torch
+from test_backend import Mlp
+from torch import nn
+from torch.nn import functional as F
+
+import epifuse.torch
+from epifuse import BadInputError
+from epifuse.torch.entries import LeftOut, OnHopper, Product
+from epifuse.torch.report import Report
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+
+class Stack(nn.Module):
+    def __init__(self, depth=3, dtype=torch.bfloat16):
+        super().__init__()
+        self.layers = nn.ModuleList(Mlp(dtype=dtype) for _ in range(depth))
+        self.head = nn.Linear(64, 16, bias=False, dtype=dtype)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return torch.softmax(self.head(x), -1)
+
+
+def explained(model, *args, **kwargs):
+    with torch.no_grad():
+        return epifuse.torch.explain(model, *args, **kwargs)
+
+
+def rows(count=7):
+    return torch.randn(count, 64, dtype=torch.bfloat16)
+
+
+def test_the_summary_comes_first_and_layers_fold():
+    lines = str(explained(Stack(), rows())).splitlines()
+    assert lines[0] == "6 kernels; 1 product left to PyTorch: nothing to fuse."
+    assert lines[1] == ("This is the plan for the CPU. On a Hopper GPU it would be 6 kernels, with "
+                        "1 product left to cuBLAS: nothing to fuse.")
+    up, down = lines[3:5]
+    assert up.startswith("  layers.[0 to 2].up: matmul_bias_gelu_erf, 7x128x64 bfloat16, "
+                         "test_backend.py:")
+    assert down.startswith("  layers.[0 to 2].down: matmul_bias_residual, 7x64x128 bfloat16, ")
+    assert up.endswith(", 3 times") and down.endswith(", 3 times")
+    assert lines[6].startswith("  1 product, nothing_to_fuse: There is no work on this product ")
+    assert lines[7].startswith("    head: 7x16x64 bfloat16, test_explain.py:")
+
+
+def test_the_report_as_data():
+    report = explained(Stack(depth=1), rows())
+    up, down = (kernel.products[0] for kernel in report.kernels)
+    assert (up.module, up.sizes, up.dtype, up.device, up.backward) == (
+        "layers.0.up", "7x128x64", "bfloat16", "cpu", False)
+    with open(up.file) as source:
+        assert "self.up(" in source.read().splitlines()[up.line - 1]
+    assert down.module == "layers.0.down"
+    assert [left.product.module for left in report.products_left] == ["head"]
+    assert report.reasons() == {"nothing_to_fuse": 1}
+    assert report.to_dict() == json.loads(json.dumps(report.to_dict()), object_hook=_tuples)
+    assert report.to_dict()["on_hopper"] == {"kernels": 2,
+                                             "products_left": {"nothing_to_fuse": 1}}
+
+
+def _tuples(data):
+    return {key: tuple(value) if isinstance(value, list) and key in ("nodes", "outputs", "products")
+            else value for key, value in data.items()}  # fmt: skip
+
+
+def test_each_product_is_in_a_kernel_or_left_out():
+    report = explained(Stack(dtype=torch.float32), torch.randn(7, 64))
+    in_kernels = [product.node for kernel in report.kernels for product in kernel.products]
+    left = [each.node for each in report.products_left]
+    assert len(in_kernels) + len(left) == 7 == len({*in_kernels, *left})
+
+
+def test_a_gate_is_one_line_of_two_modules():
+    class Gate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Linear(64, 32, bias=False, dtype=torch.bfloat16)
+            self.up = nn.Linear(64, 32, bias=False, dtype=torch.bfloat16)
+
+        def forward(self, x):
+            return F.silu(self.gate(x)) * self.up(x)
+
+    text = str(explained(nn.Sequential(Gate()), rows()))
+    assert "  0.gate + up: matmul_" in text
+
+
+def test_functions_have_lines_and_the_backward_is_marked():
+    weight = torch.randn(64, 64, requires_grad=True)
+
+    def f(x):
+        return torch.relu(x @ weight).sum()
+
+    x = torch.randn(7, 64, requires_grad=True)
+    report = epifuse.torch.explain(lambda x: f(x).backward(), x)
+    text = str(report)
+    assert "mm: matmul_relu_le_output, 7x64x64 float32, test_explain.py:" in text
+    backward = [each.product for each in report.products_left if each.product.backward]
+    assert len(backward) == 2 and "(backward)" in text
+
+
+def test_options_are_those_of_torch_compile():
+    model, x = Stack(depth=1, dtype=torch.float32), torch.randn(7, 64)
+    options = {"epifuse.numerics": "exact", "max_autotune": False, "epifuse.only_faster": False}
+    assert len(explained(model, x, options=options).kernels) == 2
+    with pytest.raises(BadInputError, match="expected numerics once, got 'fast' and options="):
+        explained(model, x, options=options, numerics="fast")
+    with pytest.raises(Exception, match="expected options among .*, got typo"):
+        explained(model, x, options={"epifuse.typo": 1})
+    with pytest.raises(Exception, match="no_such_option"):
+        explained(model, x, options={"no_such_option": 1})
+
+
+def test_options_reach_the_kernels():
+    model, x = Mlp().eval().requires_grad_(False), torch.randn(128, 64, dtype=torch.bfloat16)
+    left = explained(model, x, options={"epifuse.only_faster": True}).reasons()
+    assert left == {"host_is_faster": 2} and explained(model, x).reasons() == {}
+
+
+def test_the_users_own_pass_runs_in_explain():
+    from torch._inductor import config
+
+    graphs = []
+    with config.patch(post_grad_custom_pre_pass=graphs.append):
+        explained(Stack(depth=1), rows())
+    assert len(graphs) == 1
+
+
+def product(node, device="cuda", module=""):
+    return Product(node, module, "", 0, "8x8x8", "float16", device, False)
+
+
+def test_reasons_are_grouped_with_counts():
+    left = [LeftOut(f"mm_{i}", "nothing_to_fuse", f"There is no work on mm_{i}.",
+                    product(f"mm_{i}", module=f"blocks.{i}.q")) for i in (0, 1, 2, 5)]  # fmt: skip
+    left += [LeftOut("mm_9", "dtype", "mm_9 computes with f64.", product("mm_9"))]
+    left += [LeftOut(f"sum_{i}", "op_not_known", f"op{i} is not known.") for i in range(8)]
+    text = str(Report([], left, OnHopper(1, {})))
+    assert text.splitlines() == [
+        "0 kernels; 5 products left to cuBLAS: 4 nothing to fuse, 1 dtype.",
+        "This is the plan for the CPU. On a Hopper GPU it would be 1 kernel.",
+        "Products left out:",
+        "  4 products, nothing_to_fuse: There is no work on this product.",
+        "    blocks.[0 to 2, 5].q: 8x8x8 float16, 4 times",
+        "  1 product, dtype: This product computes with f64.",
+        "    mm_9: 8x8x8 float16",
+        "Other work left to Inductor:",
+        *[f"  1 node, op_not_known: op{i} is not known. (sum_{i})" for i in range(3)],
+        "  5 more nodes, op_not_known",
+    ]
+
+
+def test_a_model_without_products_says_so():
+    assert str(explained(torch.relu, rows())) == "0 kernels; no matrix product was seen."
