@@ -73,6 +73,7 @@ def library() -> ctypes.CDLL:
     loaded.epifuse_run_numbers.argtypes = [ctypes.c_void_p, ctypes.c_char_p, size, ctypes.c_void_p]
     loaded.epifuse_prepare.argtypes = [ctypes.c_void_p] * 2
     loaded.epifuse_counts.restype = Counts
+    loaded.epifuse_stats.argtypes = [answer]
     return loaded
 
 
@@ -126,6 +127,11 @@ def version() -> str:
 def counts() -> Counts:
     """What this process compiled so far."""
     return library().epifuse_counts()
+
+
+def stats() -> list[dict[str, Any]]:
+    """What each kernel of this process did: see epifuse_stats in epifuse/c.h."""
+    return _ask("epifuse_stats")["kernels"]
 
 
 def fusions(text: str, options: dict[str, Any]) -> dict[str, Any]:

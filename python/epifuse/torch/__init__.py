@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from epifuse.torch.entries import Kernel, LeftOut, Product
     from epifuse.torch.explanation import explain
     from epifuse.torch.inductor import backend, disable, enable, enabled
+    from epifuse.torch.process import KernelStats, Stats, reset_stats, stats
     from epifuse.torch.report import Report
 
-__all__ = ["Kernel", "LeftOut", "Product", "Report", "backend", "disable", "enable", "enabled",
-           "explain"]  # fmt: skip
+__all__ = ["Kernel", "KernelStats", "LeftOut", "Product", "Report", "Stats", "backend", "disable",
+           "enable", "enabled", "explain", "reset_stats", "stats"]  # fmt: skip
 
 _MODULES = {
     "entries": ("Kernel", "LeftOut", "Product"),
     "explanation": ("explain",),
     "inductor": ("backend", "disable", "enable", "enabled"),
+    "process": ("KernelStats", "Stats", "reset_stats", "stats"),
     "report": ("Report",),
 }
 

@@ -1,7 +1,6 @@
 """The pass inside Inductor's post-grad pipeline, and the backend that installs it for one model."""
 
 import contextlib
-import logging
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,11 +9,10 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
 from epifuse import _native
-from epifuse.torch import op
+from epifuse.torch import op, process
+from epifuse.torch.call import fused
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
-
-log = logging.getLogger("epifuse.torch")
 
 OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True}
 _PREFIX = "epifuse."
@@ -48,7 +46,19 @@ class FusionPass(CustomGraphPass):
         report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
         if self.report is not None:
             self.report.extend(report)
-        log.info("%s", report)
+        if not self.asks_hopper:
+            self._tell(graph, report)
+
+    def _tell(self, graph: torch.fx.Graph, report: Report) -> None:
+        """Logs and counts it, now and, by the code that Inductor caches, wherever that is loaded."""
+        if not report.kernels and not report.products_left:
+            return
+        told = str(report), report.reasons()
+        calls = [node for node in graph.nodes if node.target is fused]
+        code_tells = bool(calls) and not _writes_cpp()
+        for call in calls if code_tells else ():
+            call.meta["epifuse_report"] = told  # the first one that is written tells it
+        process.compiled(*told, code_tells)
 
     def core_options(self) -> dict[str, Any]:
         """What the C++ core is asked for; tf32 is what torch allows, if not said otherwise."""
@@ -69,6 +79,12 @@ class FusionPass(CustomGraphPass):
         sources.append(_native.library_path(_native.LIBRARY))
         return [get_hash_for_files(tuple(str(path) for path in sources)),
                 sorted(self.core_options().items()), self.options["only_faster"], before]
+
+
+def _writes_cpp() -> bool:
+    from torch._inductor import config
+
+    return config.cpp_wrapper or getattr(config, "fx_wrapper", False)
 
 
 def users_pass(installed: Any) -> Any:

@@ -14,6 +14,7 @@ from torch._inductor.virtualized import V
 from epifuse.torch import op
 
 _IMPORT = "from epifuse.torch.launch import launcher as epifuse_launcher"
+_IMPORT_LOADED = "from epifuse.torch.process import loaded as epifuse_loaded"
 
 
 def lower(inputs: list[Any], graph: str, options: str) -> list[Any]:
@@ -42,6 +43,7 @@ class KernelOfOne(ir.ExternKernelOut):
         super().__init__(layout, inputs, constants, op_overload=op.load(),
                          python_kernel_name="torch.ops.epifuse.fused.default")
         self.label = V.graph.current_node.name
+        self.report = V.graph.current_node.meta.get("epifuse_report")
 
     def codegen(self, wrapper: Any) -> None:
         """Writes the call."""
@@ -55,6 +57,7 @@ class KernelOfSeveral(ir.FallbackKernel):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.label = V.graph.current_node.name
+        self.report = V.graph.current_node.meta.get("epifuse_report")
 
     def codegen(self, wrapper: Any) -> None:
         """Writes where the results lie, and the call."""
@@ -96,9 +99,20 @@ def _launcher(wrapper: Any, label: str, graph: str, options: str) -> str:
     return wrapper.src_to_kernel[source]
 
 
+def _write_report(wrapper: Any, report: tuple[str, dict[str, int]] | None) -> None:
+    """One line that tells the report of the graph when its code is loaded."""
+    source = f"epifuse_loaded{report!r}"
+    if report is not None and source not in wrapper.src_to_kernel:
+        name = f"epifuse_report_{wrapper.next_kernel_suffix()}"
+        wrapper.add_import_once(_IMPORT_LOADED)
+        wrapper.define_kernel(name, source, gpu=False)
+        wrapper.src_to_kernel[source] = name
+
+
 def _write_call(wrapper: Any, kernel: Any, texts: Sequence[str],
                 results: list[tuple[str, Any]]) -> None:
     """`texts`: the graph and the options. `results`: expressions of tensors, and their layouts."""
+    _write_report(wrapper, kernel.report)
     launcher = _launcher(wrapper, kernel.label, *texts)
     device = kernel.get_device()
     stream = "0"
