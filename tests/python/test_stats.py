@@ -74,6 +74,24 @@ def test_explain_is_no_compilation_of_the_program():
     assert epifuse.torch.stats().graphs == 0
 
 
+def test_graphs_without_kernels_run_as_without_us(no_cache):
+    def pick(x, w):
+        first = x @ w
+        return torch.cond(first.sum() > 0, lambda y: torch.softmax(y @ y, -1), lambda y: y @ y,
+                          (first,))
+
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    epifuse.torch.reset_stats()
+    for sign in (1, -1):
+        torch.testing.assert_close(compiled(pick)(sign * x, w), pick(sign * x, w))
+    x.requires_grad_()
+    compiled(lambda x: torch.softmax(x @ w, -1).square().sum())(x).backward()
+    got, x.grad = x.grad, None
+    torch.softmax(x @ w, -1).square().sum().backward()
+    torch.testing.assert_close(got, x.grad)
+    assert epifuse.torch.stats().graphs >= 3 and not epifuse.torch.stats().calls
+
+
 SERVER = """
 import torch
 import epifuse.torch
@@ -84,11 +102,14 @@ with torch.no_grad():
     run = compiled(Headed())
     for _ in range(2):
         run(torch.randn(4, 64, dtype=torch.bfloat16))
+    bare = compiled(lambda x: torch.softmax(x @ x, -1))
+    bare(torch.randn(8, 8))
 stats = epifuse.torch.stats()
 from torch._dynamo.utils import counters
 print(counters["inductor"]["fxgraph_cache_hit"], stats.graphs, stats.calls, stats.fallbacks)
 """
-HEADLINE = "2 kernels; 1 product left to PyTorch: nothing to fuse."
+HEADLINES = ("2 kernels; 1 product left to PyTorch: nothing to fuse.",
+             "0 kernels; 1 product left to PyTorch: nothing to fuse.")
 
 
 def test_reports_of_cached_code_are_logged_and_counted(tmp_path):
@@ -99,10 +120,11 @@ def test_reports_of_cached_code_are_logged_and_counted(tmp_path):
     runs = [subprocess.run([sys.executable, "-c", SERVER], env=environment, capture_output=True,
                            text=True, check=True) for _ in range(2)]
     cold, warm = runs
-    assert cold.stdout.splitlines()[-1] == "0 1 4 {'nothing_to_fuse': 1}"
-    assert warm.stdout.splitlines()[-1] == "1 1 4 {'nothing_to_fuse': 1}"
-    assert cold.stderr.count(HEADLINE) == warm.stderr.count(HEADLINE) == 1
-    assert "from Inductor's cache: " + HEADLINE in warm.stderr
+    assert cold.stdout.splitlines()[-1] == "0 2 4 {'nothing_to_fuse': 2}"
+    assert warm.stdout.splitlines()[-1] == "2 2 4 {'nothing_to_fuse': 2}"
+    for headline in HEADLINES:
+        assert cold.stderr.count(headline) == warm.stderr.count(headline) == 1
+        assert "from Inductor's cache: " + headline in warm.stderr
     for line in ("up: matmul_bias_gelu_erf, 4x128x64 bfloat16", "down: matmul_bias_residual",
                  "head: 4x8x64 bfloat16"):
         assert line in cold.stderr and line in warm.stderr

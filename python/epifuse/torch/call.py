@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from epifuse.torch import op
+from epifuse.torch import op, origin
 
 
 def fused(inputs: list[Any], graph: str, options: str) -> list[Any]:
@@ -21,3 +21,35 @@ def fused(inputs: list[Any], graph: str, options: str) -> list[Any]:
 
 
 fused._inductor_lowering_function = True  # type: ignore[attr-defined]
+
+
+@torch.fx.node.has_side_effect
+def _report(text: str, reasons: dict[str, int], device: str) -> None:
+    """Runs nothing. Inductor writes the report into its code."""
+    from torch._inductor.virtualized import NullHandler, V
+
+    if isinstance(V.graph, NullHandler):
+        return  # a branch that is run on fake tensors, not lowered
+    from epifuse.torch import lowering
+
+    lowering.lower_report((text, dict(reasons)), torch.device(device))
+
+
+_report._inductor_lowering_function = True  # type: ignore[attr-defined]
+
+
+def keep_report(graph: torch.fx.Graph, report: tuple[str, dict[str, int]]) -> bool:
+    """Makes the code that Inductor writes for a graph tell the report; whether it will.
+
+    The first kernel does. In a graph of products alone a node does that has no result.
+    """
+    calls = [node for node in graph.nodes if node.target is fused]
+    for call in calls:  # Inductor may write the code of some other than the first one first
+        call.meta["epifuse_report"] = report
+    products = [node.meta.get("val") for node in graph.nodes if origin.is_product(node)]
+    tensors = [value for value in products if isinstance(value, torch.Tensor)]
+    if not calls and tensors:
+        with graph.inserting_before(next(reversed(graph.nodes))):
+            node = graph.call_function(_report, (*report, str(tensors[0].device)))
+        node.meta["val"] = None
+    return bool(calls or tensors)

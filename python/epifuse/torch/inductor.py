@@ -10,7 +10,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 
 from epifuse import _native
 from epifuse.torch import op, process
-from epifuse.torch.call import fused
+from epifuse.torch.call import keep_report
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
 
@@ -50,15 +50,11 @@ class FusionPass(CustomGraphPass):
             self._tell(graph, report)
 
     def _tell(self, graph: torch.fx.Graph, report: Report) -> None:
-        """Logs and counts it, now and, by the code that Inductor caches, wherever that is loaded."""
+        """Logs and counts it: now, and by the code that Inductor caches where that is loaded."""
         if not report.kernels and not report.products_left:
             return
         told = str(report), report.reasons()
-        calls = [node for node in graph.nodes if node.target is fused]
-        code_tells = bool(calls) and not _writes_cpp()
-        for call in calls if code_tells else ():
-            call.meta["epifuse_report"] = told  # the first one that is written tells it
-        process.compiled(*told, code_tells)
+        process.compiled(*told, not _writes_cpp() and keep_report(graph, told))
 
     def core_options(self) -> dict[str, Any]:
         """What the C++ core is asked for; tf32 is what torch allows, if not said otherwise."""

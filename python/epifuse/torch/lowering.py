@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
@@ -68,6 +69,33 @@ class KernelOfSeveral(ir.FallbackKernel):
         (_, *texts), _ = self.unflatten_args(self.inputs, self.constant_args)
         _write_call(wrapper, self, texts,
                     [(f"{name}[{index}]", layout) for index, layout in enumerate(layouts)])
+
+
+class ReportOfNone(ir.ExternKernel):
+    """The report of a graph that has no kernel: it runs nothing."""
+
+    def __init__(self, report: tuple[str, dict[str, int]], device: torch.device) -> None:
+        super().__init__(None, ir.NoneLayout(device=device), [])
+        self.report = report
+
+    def has_side_effects(self) -> bool:
+        """It is not dropped, though nobody reads it."""
+        return True
+
+    def should_allocate(self) -> bool:
+        """It has no result."""
+        return False
+
+    def codegen(self, wrapper: Any) -> None:
+        """Writes the report."""
+        _write_report(wrapper, self.report)
+
+
+def lower_report(report: tuple[str, dict[str, int]], device: torch.device) -> None:
+    """Adds a report to the code of the graph that is being lowered."""
+    operation = ReportOfNone(report, device)
+    operation.name = V.graph.register_buffer(operation)
+    V.graph.register_operation(operation)
 
 
 def _realized(tensor: Any) -> Any:
