@@ -57,9 +57,16 @@ def library() -> ctypes.CDLL:
     """The core, loaded when first asked for. Raises UnavailableError without it."""
     path = library_path(LIBRARY)
     try:
-        loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
+        return _open(path)
     except OSError as error:
         raise UnavailableError(f"{path} cannot be loaded: {error}") from error
+    except AttributeError as error:
+        raise UnavailableError(f"expected the library of this package, got another version: "
+                               f"{error}") from error
+
+
+def _open(path: pathlib.Path) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
     text, answer = ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)
     size = ctypes.c_size_t
     loaded.epifuse_version.restype = text

@@ -39,6 +39,18 @@ def test_a_missing_library_is_named_with_the_places(tmp_path, monkeypatch):
         assert word in str(raised.value)
 
 
+def test_a_library_of_another_version_is_refused(tmp_path):
+    source, library = tmp_path / "other.c", tmp_path / _native.LIBRARY
+    source.write_text('const char* epifuse_version(void) { return "0.0.1"; }\n')
+    subprocess.run(["cc", "-shared", "-o", str(library), str(source)], check=True)
+    code = ("import epifuse\n"
+            "try: epifuse.version()\n"
+            "except epifuse.UnavailableError as error: print(error)\n")
+    result = subprocess.run([sys.executable, "-c", code], check=True, text=True,
+                            env={**os.environ, VARIABLE: str(tmp_path)}, capture_output=True)
+    assert "got another version" in result.stdout and str(library) in result.stdout
+
+
 def test_import_needs_neither_the_library_nor_torch(tmp_path):
     shutil.copytree(pathlib.Path(epifuse.__file__).parent, tmp_path / "epifuse",
                     ignore=shutil.ignore_patterns("lib", "bin"))
