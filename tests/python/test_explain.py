@@ -142,6 +142,8 @@ def test_reasons_are_grouped_with_counts():
                     product(f"mm_{i}", module=f"blocks.{i}.q")) for i in (0, 1, 2, 5)]  # fmt: skip
     left += [LeftOut("mm_9", "dtype", "mm_9 computes with f64.", product("mm_9"))]
     left += [LeftOut(f"sum_{i}", "op_not_known", f"op{i} is not known.") for i in range(8)]
+    left += [LeftOut(f"mul_{i}", "view_of_result", f"mul_{i} reads mm_{i} through a view.")
+             for i in (0, 1, 2)]  # fmt: skip
     text = str(Report([], left, OnHopper(1, {})))
     assert text.splitlines() == [
         "0 kernels; 5 products left to cuBLAS: 4 nothing to fuse, 1 dtype.",
@@ -154,6 +156,7 @@ def test_reasons_are_grouped_with_counts():
         "Other work left to Inductor:",
         *[f"  1 node, op_not_known: op{i} is not known. (sum_{i})" for i in range(3)],
         "  5 more nodes, op_not_known",
+        "  3 nodes, view_of_result: This reads mm_0 through a view. (mul_0 and 2 more)",
     ]
 
 

@@ -254,7 +254,7 @@ def _on_hopper(imported: Imported, request: dict[str, Any]) -> OnHopper | None:
     asked = {**request, "target": "cuda", "only_faster": False}
     try:
         found = _native.fusions(imported.text or "", asked)
-    except _native.UnavailableError:
+    except (_native.UnavailableError, _native.BadInputError):
         return None
     left = {refused.node.name: refused.code for refused in imported.refused
             if origin.is_product(refused.node)}

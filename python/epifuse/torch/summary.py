@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper, Product
 
 _NUMBER = re.compile(r"(?:(?<=\.)|^)\d+(?=\.|$| )")  # a whole part of a path: "layers.3.mlp"
+_WORD = re.compile(r"(?<![\w.])\w+\b(?!\.\w)")  # not a part of "aten.mm.default"
 _MOST_SENTENCES = 3  # for one code
 
 
@@ -122,37 +123,38 @@ def _kernel_row(kernel: Kernel) -> tuple[str, bool, str]:
 def _sentence(each: LeftOut) -> str:
     """Its sentence without its own name, so that sentences of many nodes are equal."""
     own = "this product" if each.product is not None else "this"
-    text = re.sub(rf"(?<![\w.]){re.escape(each.node)}(?![\w.]*\w)", own, each.why)
+    text = _WORD.sub(lambda word: own if word[0] == each.node else word[0], each.why)
     return text[:1].upper() + text[1:] if text.startswith(own) else text
 
 
-def _by_sentence(left_out: Iterable[LeftOut]) -> dict[str, dict[str, list[LeftOut]]]:
-    """By code and sentence, in the order in which they came."""
+def _by_sentence(left_out: Iterable[LeftOut], names: set[str]
+                 ) -> dict[str, list[list[LeftOut]]]:  # fmt: skip
+    """By code, and by sentence but for the names of nodes, in the order in which they came."""
     groups: dict[str, dict[str, list[LeftOut]]] = {}
     for each in left_out:
-        groups.setdefault(each.code, {}).setdefault(_sentence(each), []).append(each)
-    return groups
+        form = _WORD.sub(lambda word: "#" if word[0] in names else word[0], _sentence(each))
+        groups.setdefault(each.code, {}).setdefault(form, []).append(each)
+    return {code: list(forms.values()) for code, forms in groups.items()}
 
 
-def _product_lines(left_out: Sequence[LeftOut]) -> list[str]:
+def _product_lines(left_out: Sequence[LeftOut], names: set[str]) -> list[str]:
     lines = []
-    for code, sentences in _by_sentence(left_out).items():
-        for sentence, group in sentences.items():
-            lines.append(f"  {_counted(len(group), 'product')}, {code}: {sentence}")
+    for code, groups in _by_sentence(left_out, names).items():
+        for group in groups:
+            lines.append(f"  {_counted(len(group), 'product')}, {code}: {_sentence(group[0])}")
             rows = [_row([each.product], [each.node], "") for each in group if each.product]
             lines += [f"    {line}" for line in _folded(rows)]
     return lines
 
 
-def _other_lines(left_out: Sequence[LeftOut]) -> list[str]:
+def _other_lines(left_out: Sequence[LeftOut], names: set[str]) -> list[str]:
     lines = []
-    for code, sentences in _by_sentence(left_out).items():
-        groups = list(sentences.items())
-        for sentence, group in groups[:_MOST_SENTENCES]:
+    for code, groups in _by_sentence(left_out, names).items():
+        for group in groups[:_MOST_SENTENCES]:
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-            lines.append(f"  {_counted(len(group), 'node')}, {code}: {sentence} "
+            lines.append(f"  {_counted(len(group), 'node')}, {code}: {_sentence(group[0])} "
                          f"({group[0].node}{more})")
-        rest = sum(len(group) for _, group in groups[_MOST_SENTENCES:])
+        rest = sum(len(group) for group in groups[_MOST_SENTENCES:])
         if rest:
             lines.append(f"  {_counted(rest, 'more node')}, {code}")
     return lines
@@ -163,13 +165,15 @@ def summary(kernels: Sequence[Kernel], left_out: Sequence[LeftOut],
     """The headline, a line for each product of a kernel, and reasons with counts."""
     products = [each for each in left_out if each.product is not None]
     others = [each for each in left_out if each.product is None]
+    names = {node for kernel in kernels for node in kernel.nodes}
+    names.update(each.node for each in left_out)
     lines = [_headline(len(kernels), products)]
     if on_hopper is not None:
         lines.append(_hopper(on_hopper))
     if kernels:
         lines += ["Kernels:", *(f"  {row}" for row in _folded(map(_kernel_row, kernels)))]
     if products:
-        lines += ["Products left out:", *_product_lines(products)]
+        lines += ["Products left out:", *_product_lines(products, names)]
     if others:
-        lines += ["Other work left to Inductor:", *_other_lines(others)]
+        lines += ["Other work left to Inductor:", *_other_lines(others, names)]
     return "\n".join(lines)
