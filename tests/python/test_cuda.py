@@ -62,6 +62,20 @@ def test_float32_needs_leave_for_tf32():
     torch.testing.assert_close(run(x).double(), exact, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_graphs_without_kernels_run_as_without_us(mode):
+    model = mlp(torch.float32)  # TF32 is not allowed
+    run = compiled(model, mode=mode)
+    epifuse.torch.reset_stats()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        for _ in range(3):
+            x = tokens(100, dtype=torch.float32)
+            torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-4)
+    stats = epifuse.torch.stats()
+    assert stats.graphs == 1 and stats.calls == 0 and stats.fallbacks == {"tf32_not_allowed": 2}
+
+
+
 def test_views():
     model = Views().cuda().eval().requires_grad_(False)
     x = torch.randn(33, 64, device="cuda", dtype=torch.bfloat16)
