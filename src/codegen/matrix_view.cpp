@@ -97,15 +97,14 @@ GemmTensors tensors_of(const plan::Plan& plan, const plan::FusedGemm& step, cons
 
 // The parts of b that the two products of a gated one multiply.
 void share_out(const plan::GemmDesc& gemm, GemmViews& views) {
-  if (gemm.gating != plan::Gating::halves && gemm.gating != plan::Gating::interleaved) return;
-  MatrixView& first = views.b;
-  const bool by_turns = gemm.gating == plan::Gating::interleaved;
-  first.rows /= 2;
-  const std::int64_t step = by_turns ? first.row_stride : first.rows * first.row_stride;
-  if (by_turns) first.row_stride *= 2;
-  views.second_b = first;
-  views.second_b.data = static_cast<const char*>(first.data) +
-                        step * static_cast<std::int64_t>(size_bytes(gemm.b.dtype));
+  if (gemm.halves() == ir::Halves::none) return;
+  const auto [offset, stride] =
+      ir::piece(gemm.halves(), true, views.b.rows / 2, views.b.row_stride);
+  views.b.rows /= 2;
+  views.b.row_stride = stride;
+  views.second_b = views.b;
+  views.second_b.data = static_cast<const char*>(views.b.data) +
+                        offset * static_cast<std::int64_t>(size_bytes(gemm.b.dtype));
 }
 
 GemmViews arrange(const plan::FusedGemm& step, const std::vector<MatrixView>& views) {
@@ -196,9 +195,10 @@ BoundTensor stored(const Bound& bound, const plan::Store& store) {
     for (std::size_t d = 0; d + 1 < layout.strides.size(); ++d) layout.strides[d] /= 2;
     return tensor;
   }
-  if (store.part == plan::Part::second_half) layout.offset += layout.shape.back() * stride;
-  if (store.part == plan::Part::odd) layout.offset += stride;
-  if (store.part == plan::Part::even || store.part == plan::Part::odd) stride *= 2;
+  const auto piece =
+      ir::piece(plan::halves(store.part), plan::is_second(store.part), layout.shape.back(), stride);
+  layout.offset += piece.offset;
+  stride = piece.stride;
   return tensor;
 }
 

@@ -18,28 +18,40 @@ bool takes_row_stride(const ir::Node& node) {
   return node.type.shape.size() >= 2 && !is_declared;
 }
 
-std::string in_parentheses(const std::string& x) {
-  const bool is_word = std::ranges::all_of(
-      x, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; });
-  return is_word ? x : fmt::format("({})", x);
-}
-std::string times(const std::string& x, const std::string& y) {
-  if (y == "1") return x;
-  return fmt::format("{} * {}", in_parentheses(x), in_parentheses(y));
-}
-std::string plus(const std::string& x, const std::string& y) {
-  return x == "0" ? y : fmt::format("{} + {}", x, y);
-}
+// A C++ expression, short where it can be.
+struct Expression {
+  std::string text;
+  Expression(std::string any) : text(std::move(any)) {}  // NOLINT: implicit, as of a number
+  explicit Expression(int number) : text(std::to_string(number)) {}
+
+  std::string in_parentheses() const {
+    const bool is_word = std::ranges::all_of(
+        text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; });
+    return is_word ? text : fmt::format("({})", text);
+  }
+  friend Expression operator*(const Expression& x, const Expression& y) {
+    if (y.text == "1") return x;
+    return fmt::format("{} * {}", x.in_parentheses(), y.in_parentheses());
+  }
+  friend Expression operator+(const Expression& x, const Expression& y) {
+    if (y.text == "0") return x;
+    return x.text == "0" ? y : fmt::format("{} + {}", x.text, y.text);
+  }
+};
 
 // The parts of b that the two products of a gated one multiply; `n` columns each.
 void share_out(const plan::GemmDesc& gemm, const std::string& n, ProductViews& views) {
-  if (gemm.gating != plan::Gating::halves && gemm.gating != plan::Gating::interleaved) return;
-  const bool by_turns = gemm.gating == plan::Gating::interleaved;
-  views.b.rows = n;
-  views.second_b = views.b;
-  const std::string& stride = views.all_b.row_stride;
-  views.second_b.offset = plus(views.b.offset, by_turns ? stride : times(n, stride));
-  if (by_turns) views.b.row_stride = views.second_b.row_stride = times("2", stride);
+  if (gemm.halves() == ir::Halves::none) return;
+  const auto part = [&](bool is_second) {
+    const auto piece = ir::piece<Expression>(gemm.halves(), is_second, n, views.all_b.row_stride);
+    ViewText view = views.all_b;
+    view.rows = n;
+    view.row_stride = piece.stride.text;
+    view.offset = (Expression(view.offset) + piece.offset).text;
+    return view;
+  };
+  views.b = part(false);
+  views.second_b = part(true);
 }
 
 // What a store writes of its value; `n` columns of results.
@@ -49,13 +61,10 @@ ViewText stored(ViewText view, const plan::Store& store, const std::string& n) {
   view.cols = n;
   view.is_paired = store.part == plan::Part::pairs;
   if (view.is_paired) return view;
-  if (store.part == plan::Part::second_half) {
-    view.offset = plus(view.offset, times(n, view.col_stride));
-  }
-  if (store.part == plan::Part::odd) view.offset = plus(view.offset, view.col_stride);
-  if (store.part == plan::Part::even || store.part == plan::Part::odd) {
-    view.col_stride = times("2", view.col_stride);
-  }
+  const auto piece = ir::piece<Expression>(plan::halves(store.part), plan::is_second(store.part), n,
+                                           view.col_stride);
+  view.col_stride = piece.stride.text;
+  view.offset = (Expression(view.offset) + piece.offset).text;
   return view;
 }
 
@@ -122,12 +131,13 @@ std::optional<std::string> ProblemViews::dense_row_stride(int tensor) const {
 }
 
 // Row-major, rows as far apart as the problem says, unless strides are declared.
-ProblemViews::Layout ProblemViews::of_tensor(ir::ValueId value, int tensor) const {
+ProblemViews::Placed ProblemViews::of_tensor(ir::ValueId value, int tensor) const {
   const ir::Node& node = graph_[value];
-  Layout out{tensor, Dim(0), node.type.shape, {}};
+  Placed placed{tensor, {Dim(0), node.type.shape, {}}};
+  ir::SymbolicLayout& out = placed.layout;
   if (node.op == ir::Op::input && !node.type.strides.empty()) {
     out.strides = node.type.strides;
-    return out;
+    return placed;
   }
   Dim stride(1);
   for (std::size_t d = out.shape.size(); d-- > 0;) {
@@ -136,58 +146,40 @@ ProblemViews::Layout ProblemViews::of_tensor(ir::ValueId value, int tensor) cons
     out.strides.insert(out.strides.begin(), stride);
     stride = stride * out.shape[d];
   }
-  return out;
+  return placed;
 }
 
-std::optional<ProblemViews::Layout> ProblemViews::layout(ir::ValueId value) const {
+std::optional<ProblemViews::Placed> ProblemViews::place(ir::ValueId value) const {
   const auto tensor = std::ranges::find(tensors_, value);
   if (tensor != tensors_.end()) {
     return of_tensor(value, static_cast<int>(tensor - tensors_.begin()));
   }
   const ir::Node& node = graph_[value];
-  if (!ir::is_view(node.op) || node.args.empty()) return std::nullopt;
-  std::optional<Layout> from = layout(node.args.front());
+  const bool is_strided = ir::is_view(node.op) && !ir::is_lookup(node.op);
+  if (!is_strided || node.op == ir::Op::reshape) return std::nullopt;
+  const std::optional<Placed> from = place(node.args.front());
   if (!from) return std::nullopt;
-  Layout out{from->tensor, from->offset, node.type.shape, {}};
-  switch (node.op) {
-    case ir::Op::transpose:
-      for (const int dim : node.permutation) {
-        out.strides.push_back(from->strides[static_cast<std::size_t>(dim)]);
-      }
-      return out;
-    case ir::Op::slice:
-      for (std::size_t d = 0; d < node.ranges.size(); ++d) {
-        out.offset = out.offset + node.ranges[d].start * from->strides[d];
-        out.strides.push_back(from->strides[d] * Dim(node.ranges[d].step));
-      }
-      return out;
-    case ir::Op::broadcast:
-      for (std::size_t d = 0; d < out.shape.size(); ++d) {
-        const std::size_t missing = out.shape.size() - from->shape.size();
-        const bool repeats = d < missing || !(from->shape[d - missing] == out.shape[d]);
-        out.strides.push_back(repeats ? Dim(0) : from->strides[d - missing]);
-      }
-      return out;
-    default: return std::nullopt;
-  }
+  auto to = ir::through(node, from->layout);
+  if (!to) return std::nullopt;
+  return Placed{from->tensor, *std::move(to)};
 }
 
 std::optional<ViewText> ProblemViews::view(ir::ValueId value) const {
-  const std::optional<Layout> found = layout(value);
-  if (!found || found->shape.size() > 2) return std::nullopt;
-  const std::size_t rank = found->shape.size();
+  const std::optional<Placed> found = place(value);
+  if (!found || found->layout.shape.size() > 2) return std::nullopt;
+  const std::size_t rank = found->layout.shape.size();
   ViewText out;
   out.tensor = found->tensor;
   out.dtype = graph_[value].type.dtype;
   out.name = graph_[value].name;
-  out.offset = text(found->offset);
+  out.offset = text(found->layout.offset);
   if (rank > 0) {
-    out.cols = text(found->shape.back());
-    out.col_stride = text(found->strides.back());
+    out.cols = text(found->layout.shape.back());
+    out.col_stride = text(found->layout.strides.back());
   }
   if (rank > 1) {
-    out.rows = text(found->shape.front());
-    out.row_stride = text(found->strides.front());
+    out.rows = text(found->layout.shape.front());
+    out.row_stride = text(found->layout.strides.front());
   }
   return out;
 }

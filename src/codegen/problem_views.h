@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/views.h"
 #include "plan/plan.h"
 
 namespace epifuse::codegen {
@@ -38,13 +39,12 @@ class ProblemViews {
   std::optional<std::string> dense_row_stride(int tensor) const;
 
  private:
-  struct Layout {
+  struct Placed {
     int tensor;
-    Dim offset;
-    ir::Shape shape, strides;
+    ir::SymbolicLayout layout;
   };
-  Layout of_tensor(ir::ValueId value, int tensor) const;
-  std::optional<Layout> layout(ir::ValueId value) const;
+  Placed of_tensor(ir::ValueId value, int tensor) const;
+  std::optional<Placed> place(ir::ValueId value) const;
 
   const ir::Graph& graph_;
   std::vector<ir::ValueId> tensors_;

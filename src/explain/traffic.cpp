@@ -82,7 +82,7 @@ StepCost cost(const Plan& plan, const Step& step, const Sizes& sizes) {
     result.reads.push_back(std::move(read));
   }
   for (const plan::Store& store : epilogue.stores) {
-    if (store.part == plan::Part::second_half || store.part == plan::Part::odd) continue;
+    if (plan::is_second(store.part)) continue;
     result.writes.push_back(transfer(plan.graph, store.value, name(store.kind), sizes));
   }
   return result;

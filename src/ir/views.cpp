@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/strided.h"
 #include "epifuse/error.h"
-#include "ir/reshape.h"
 #include "ir/text.h"
+#include "ir/view_dims.h"
 
 namespace epifuse::ir {
 namespace {
@@ -27,6 +27,13 @@ const Shape& operand_shape(const Graph& graph, const Node& view) {
   return graph[view.args[0]].type.shape;
 }
 
+template <class N>
+std::vector<N> dense_strides(const std::vector<N>& shape) {
+  std::vector<N> strides(shape.size(), N(1));
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
 std::vector<bool> storage_varies(const TensorType& type) {
   std::vector<bool> result;
   for (std::size_t d = 0; d < type.shape.size(); ++d) {
@@ -36,31 +43,14 @@ std::vector<bool> storage_varies(const TensorType& type) {
   return result;
 }
 
-std::vector<bool> reshape_varies(const Shape& from, const Shape& to,
-                                 const std::vector<bool>& varies_from) {
-  std::vector<bool> result(to.size(), false);
-  for (const ReshapeGroup& group : reshape_groups(from, to)) {
-    const bool any = std::any_of(group.from.begin(), group.from.end(),
-                                 [&](std::size_t d) { return varies_from[d]; });
-    for (std::size_t d : group.to) result[d] = any;
-  }
-  return result;
-}
-
 std::vector<bool> view_varies(const Node& view, const Shape& from,
                               const std::vector<bool>& varies_from) {
   const Shape& to = view.type.shape;
-  if (view.op == Op::reshape) return reshape_varies(from, to, varies_from);
   std::vector<bool> result(to.size(), false);
-  for (std::size_t d = 0; d < to.size(); ++d) {
-    if (to[d].is(1)) continue;
-    if (view.op == Op::transpose) {
-      result[d] = varies_from[static_cast<std::size_t>(view.permutation[d])];
-    } else if (is_lookup(view.op)) {
-      result[d] = varies_from[d];
-    } else if (const std::size_t lead = to.size() - from.size(); d >= lead) {
-      result[d] = varies_from[d - lead];  // of a slice lead is 0; a repeated dim has size 1 before
-    }
+  for (const ViewDims& dims : view_dims(view, from, to)) {
+    const bool any = std::any_of(dims.from.begin(), dims.from.end(),
+                                 [&](std::size_t d) { return varies_from[d]; });
+    for (std::size_t d : dims.to) result[d] = any && !to[d].is(1);
   }
   return result;
 }
@@ -76,101 +66,68 @@ std::optional<std::size_t> storage_unit_dim(const TensorType& type) {
 
 // Where the unit-stride dim `unit` of the operand is in the view.
 std::optional<std::size_t> view_unit_dim(const Node& view, const Shape& from, std::size_t unit) {
-  const Shape& to = view.type.shape;
-  switch (view.op) {
-    case Op::transpose: {
-      const auto place =
-          std::find(view.permutation.begin(), view.permutation.end(), static_cast<int>(unit));
-      return static_cast<std::size_t>(place - view.permutation.begin());
-    }
-    case Op::slice:
-      if (view.ranges[unit].step == 1) return unit;
-      return std::nullopt;
-    case Op::take_rows:
-    case Op::repeat_rows: return unit > 0 ? std::optional(unit) : std::nullopt;
-    case Op::broadcast: {
-      const std::size_t d = to.size() - from.size() + unit;
-      if (from[unit] == to[d]) return d;
-      return std::nullopt;
-    }
-    default:
-      for (const ReshapeGroup& group : reshape_groups(from, to)) {
-        if (group.from.back() == unit) return group.to.back();
-      }
-      return std::nullopt;
+  for (const ViewDims& dims : view_dims(view, from, view.type.shape)) {
+    if (dims.from.back() == unit && dims.is_step_one()) return dims.to.back();
   }
-}
-
-Layout resolve_transpose(const Node& view, const Layout& from) {
-  Layout to{from.offset, {}, {}};
-  for (int d : view.permutation) {
-    to.shape.push_back(from.shape[static_cast<std::size_t>(d)]);
-    to.strides.push_back(from.strides[static_cast<std::size_t>(d)]);
-  }
-  return to;
-}
-
-Layout resolve_slice(const Node& view, const Layout& from, const Sizes& sizes) {
-  Layout to{from.offset, {}, {}};
-  for (std::size_t d = 0; d < from.shape.size(); ++d) {
-    const SliceRange& range = view.ranges[d];
-    const std::int64_t start = range.start.eval(sizes), stop = range.stop.eval(sizes);
-    if (start < 0 || stop < start || stop > from.shape[d]) {
-      throw ArgumentError(fmt::format("slice '{}' takes {}:{} of dim {}, which has size {}",
-                                      view.name, start, stop, d, from.shape[d]));
-    }
-    const std::int64_t length = stop - start, size = length / range.step;
-    to.shape.push_back(size + (length % range.step != 0 ? 1 : 0));
-    to.strides.push_back(to.shape.back() > 1 ? from.strides[d] * range.step : from.strides[d]);
-    if (start < from.shape[d]) to.offset += start * from.strides[d];
-  }
-  return to;
-}
-
-Layout resolve_broadcast(const Node& view, const Shape& from_shape, const Layout& from,
-                         const Sizes& sizes) {
-  Layout to{from.offset, eval(view.type.shape, sizes), {}};
-  const std::size_t lead = to.shape.size() - from.shape.size();
-  to.strides.assign(lead, 0);
-  for (std::size_t d = 0; d < from.shape.size(); ++d) {
-    const bool repeats = from_shape[d] != view.type.shape[lead + d];
-    to.strides.push_back(repeats ? 0 : from.strides[d]);
-  }
-  return to;
-}
-
-std::optional<Layout> resolve_reshape(const Node& view, const Layout& from, const Sizes& sizes) {
-  Layout to{from.offset, eval(view.type.shape, sizes), {}};
-  std::optional<std::vector<std::int64_t>> strides =
-      reshape_strides(from.shape, from.strides, to.shape);
-  if (!strides) return std::nullopt;
-  to.strides = std::move(*strides);
-  return to;
-}
-
-Layout resolve_lookup(const Node& view, const Layout& from, const Sizes& sizes) {
-  Layout to = from;
-  to.shape[0] = eval({view.type.shape[0]}, sizes).front();
-  return to;
+  return std::nullopt;
 }
 
 // Where all of dim `dim` of the operand is in the view, in order; nowhere if not.
 std::optional<std::size_t> place_of_dim(const Node& view, const Shape& from, std::size_t dim) {
-  const Shape& to = view.type.shape;
-  switch (view.op) {
-    case Op::transpose:
-    case Op::broadcast: return view_unit_dim(view, from, dim);
-    case Op::slice:
-      if (view.ranges[dim] != SliceRange{Dim{}, from[dim], 1}) return std::nullopt;
-      return dim;
-    case Op::reshape:
-      for (const ReshapeGroup& group : reshape_groups(from, to)) {
-        const bool is_own = group.from.size() == 1 && group.to.size() == 1;
-        if (is_own && group.from[0] == dim) return group.to[0];
-      }
-      return std::nullopt;
-    default: return dim > 0 ? std::optional(dim) : std::nullopt;
+  for (const ViewDims& dims : view_dims(view, from, view.type.shape)) {
+    const bool is_own = dims.from.size() == 1 && dims.to.size() == 1;
+    const bool is_all = dims.range == nullptr && !dims.is_looked_up;
+    if (is_own && is_all && dims.from[0] == dim) return dims.to[0];
   }
+  return std::nullopt;
+}
+
+void check_ranges(const Node& slice, const std::vector<std::int64_t>& shape, const Sizes& sizes) {
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t start = slice.ranges[d].start.eval(sizes);
+    const std::int64_t stop = slice.ranges[d].stop.eval(sizes);
+    if (start < 0 || stop < start || stop > shape[d]) {
+      throw ArgumentError(fmt::format("slice '{}' takes {}:{} of dim {}, which has size {}",
+                                      slice.name, start, stop, d, shape[d]));
+    }
+  }
+}
+
+// The layout of a view of size `shape`; `value_of` gives a Dim as one of the layout's numbers.
+template <class N, class ValueOf>
+std::optional<LayoutOf<N>> layout_through(const Node& view, const Shape& operand,
+                                          const LayoutOf<N>& from, std::vector<N> shape,
+                                          const ValueOf& value_of) {
+  const bool reshapes = view.op == Op::reshape;
+  LayoutOf<N> to{from.offset, std::move(shape), {}};
+  to.strides = reshapes ? dense_strides(to.shape) : std::vector<N>(to.shape.size(), N(0));
+  // Numbers can tell more dims of a reshape apart than symbols.
+  for (const ViewDims& dims : reshapes
+                                  ? view_dims(view, Shape(from.shape.begin(), from.shape.end()),
+                                              Shape(to.shape.begin(), to.shape.end()))
+                                  : view_dims(view, operand, view.type.shape)) {
+    // All dims of a group must be walked by one stride, that of its innermost dim.
+    for (std::size_t i = 0; i + 1 < dims.from.size(); ++i) {
+      const std::size_t outer = dims.from[i], inner = dims.from[i + 1];
+      if (from.strides[outer] != from.strides[inner] * from.shape[inner]) return std::nullopt;
+    }
+    N stride = from.strides[dims.from.back()];
+    if (dims.range != nullptr) {
+      // An empty slice may start past the end, and a dim of one element is not stepped along.
+      const N start = value_of(dims.range->start), size = to.shape[dims.to.back()];
+      if (start != from.shape[dims.from.back()]) to.offset = to.offset + start * stride;
+      if (size != N(0) && size != N(1)) stride = stride * N(dims.range->step);
+    }
+    for (std::size_t i = dims.to.size(); i-- > 0;) {
+      to.strides[dims.to[i]] = stride;
+      if (i > 0) stride = stride * to.shape[dims.to[i]];
+    }
+  }
+  // A dim of size 1 is never stepped along; a reshape gives it the stride of a dense layout.
+  for (std::size_t d = to.shape.size(); reshapes && d-- > 1;) {
+    if (to.shape[d - 1] == N(1)) to.strides[d - 1] = to.strides[d] * to.shape[d];
+  }
+  return to;
 }
 
 }  // namespace
@@ -251,18 +208,32 @@ std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& stor
   EPIFUSE_CHECK(layout->shape.size() == graph[storage(graph, id)].type.shape.size() &&
                     layout->strides.size() == layout->shape.size(),
                 "the layout bound to a value has another rank");
-  for (ValueId view_id : view_chain(graph, id)) {
-    const Node& view = graph[view_id];
-    switch (view.op) {
-      case Op::transpose: layout = resolve_transpose(view, *layout); break;
-      case Op::slice: layout = resolve_slice(view, *layout, sizes); break;
-      case Op::take_rows:
-      case Op::repeat_rows: layout = resolve_lookup(view, *layout, sizes); break;
-      case Op::broadcast:
-        layout = resolve_broadcast(view, operand_shape(graph, view), *layout, sizes);
-        break;
-      default: layout = resolve_reshape(view, *layout, sizes); break;
-    }
+  for (ValueId view : view_chain(graph, id)) {
+    layout = through(graph, view, *layout, sizes);
+    if (!layout) return std::nullopt;
+  }
+  return layout;
+}
+
+std::optional<Layout> through(const Graph& graph, ValueId view, const Layout& operand,
+                              const Sizes& sizes) {
+  const Node& node = graph[view];
+  if (node.op == Op::slice) check_ranges(node, operand.shape, sizes);
+  return layout_through(node, operand_shape(graph, node), operand, eval(node.type.shape, sizes),
+                        [&](const Dim& dim) { return dim.eval(sizes); });
+}
+
+std::optional<SymbolicLayout> through(const Node& view, const SymbolicLayout& operand) {
+  return layout_through(view, operand.shape, operand, view.type.shape,
+                        [](const Dim& dim) { return dim; });
+}
+
+std::optional<SymbolicLayout> expected_layout(const Graph& graph, ValueId id) {
+  const TensorType& type = graph[storage(graph, id)].type;
+  std::optional<SymbolicLayout> layout{
+      {0, type.shape, type.strides.empty() ? dense_strides(type.shape) : type.strides}};
+  for (ValueId view : view_chain(graph, id)) {
+    layout = through(graph[view], *layout);
     if (!layout) return std::nullopt;
   }
   return layout;

@@ -43,16 +43,40 @@ enum class Halves : std::uint8_t { none, behind, by_turns };
 // How `first`, then `second`, share out their operand.
 Halves halves(const Graph& graph, ValueId first, ValueId second);
 
-// Where a view starts and steps in its storage, in elements.
-struct Layout {
-  std::int64_t offset = 0;
-  std::vector<std::int64_t> shape, strides;
+// One of such two parts of a dim: it begins `offset` elements behind the whole.
+template <class N>
+struct Piece {
+  N offset, stride;
 };
+// `size`: of each part; `stride`: of the whole dim.
+template <class N>
+Piece<N> piece(Halves how, bool is_second, const N& size, const N& stride) {
+  const bool by_turns = how == Halves::by_turns;
+  const N second = by_turns ? stride : size * stride;
+  return {is_second ? second : N(0), by_turns ? N(2) * stride : stride};
+}
+
+// Where a view starts and steps in its storage, in elements.
+template <class N>
+struct LayoutOf {
+  N offset = 0;
+  std::vector<N> shape, strides;
+};
+using Layout = LayoutOf<std::int64_t>;
+using SymbolicLayout = LayoutOf<Dim>;
+
 // Layout of view `id`, given sizes and the layout of its storage. Along a dim that is looked up the
 // stride is that of the rows looked into. Empty when a reshape on the way cannot be expressed by
 // strides (the caller says so, or copies).
 std::optional<Layout> resolve(const Graph& graph, ValueId id, const Layout& storage,
                               const Sizes& sizes);
+// The same of one view, by the layout of its operand.
+std::optional<Layout> through(const Graph& graph, ValueId view, const Layout& operand,
+                              const Sizes& sizes);
+std::optional<SymbolicLayout> through(const Node& view, const SymbolicLayout& operand);
+// Layout of a value where inputs with strides known only at run time are taken to be dense. Empty
+// when a reshape on the way cannot be a view.
+std::optional<SymbolicLayout> expected_layout(const Graph& graph, ValueId id);
 
 // A shape at these sizes. Throws ArgumentError for a negative size and for more elements than
 // kMaxElements, so that nothing that is made of the result wraps.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "ir/reshape.h"
 #include "ir/views.h"
 
 namespace epifuse::plan {
@@ -14,48 +13,6 @@ using ir::Node;
 using ir::Op;
 using ir::Shape;
 using ir::ValueId;
-
-std::vector<Dim> dense_strides(const Shape& shape) {
-  std::vector<Dim> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
-std::optional<std::vector<Dim>> reshaped(const Shape& from, const std::vector<Dim>& strides,
-                                         const Shape& to) {
-  std::vector<Dim> result = dense_strides(to);
-  for (const ir::ReshapeGroup& group : ir::reshape_groups(from, to)) {
-    for (std::size_t i = 0; i + 1 < group.from.size(); ++i) {
-      const std::size_t outer = group.from[i], inner = group.from[i + 1];
-      if (strides[outer] != strides[inner] * from[inner]) return std::nullopt;
-    }
-    Dim stride = strides[group.from.back()];
-    for (std::size_t i = group.to.size(); i-- > 0;) {
-      result[group.to[i]] = stride;
-      stride = stride * to[group.to[i]];
-    }
-  }
-  return result;
-}
-
-std::optional<std::vector<Dim>> viewed(const Graph& graph, const Node& view,
-                                       const std::vector<Dim>& strides) {
-  const Shape& from = graph[view.args[0]].type.shape;
-  const Shape& to = view.type.shape;
-  if (view.op == Op::reshape) return reshaped(from, strides, to);
-  std::vector<Dim> result(to.size(), 0);
-  const std::size_t lead = to.size() - from.size();
-  for (std::size_t d = 0; d < to.size(); ++d) {
-    if (view.op == Op::transpose) {
-      result[d] = strides[static_cast<std::size_t>(view.permutation[d])];
-    } else if (view.op == Op::slice) {
-      result[d] = strides[d] * view.ranges[d].step;
-    } else if (ir::is_lookup(view.op) || (d >= lead && from[d - lead] == to[d])) {
-      result[d] = strides[d - lead];
-    }
-  }
-  return result;
-}
 
 Access classify(bool varies_m, bool varies_n) {
   if (varies_m) return varies_n ? Access::tile : Access::col;
@@ -108,21 +65,10 @@ Load make_folded_load(const Graph& graph, ValueId id, const Shape& space) {
   return load;
 }
 
-std::optional<std::vector<Dim>> expected_strides(const Graph& graph, ValueId id) {
-  std::vector<ValueId> chain;
-  for (; ir::is_view(graph[id].op); id = graph[id].args[0]) chain.push_back(id);
-  const ir::TensorType& type = graph[id].type;
-  std::optional<std::vector<Dim>> strides =
-      type.strides.empty() ? dense_strides(type.shape) : type.strides;
-  for (std::size_t i = chain.size(); strides && i-- > 0;) {
-    strides = viewed(graph, graph[chain[i]], *strides);
-  }
-  return strides;
-}
-
 bool reshapes_as_view(const Graph& graph, ValueId id, const Shape& to) {
-  const std::optional<std::vector<Dim>> strides = expected_strides(graph, id);
-  return strides && reshaped(graph[id].type.shape, *strides, to);
+  const std::optional<ir::SymbolicLayout> layout = ir::expected_layout(graph, id);
+  const Node reshape{.op = Op::reshape, .type = {graph[id].type.dtype, to, {}}};
+  return layout && ir::through(reshape, *layout);
 }
 
 bool leading_dims_collapse(const Graph& graph, ValueId id, const Shape& space) {
@@ -134,12 +80,12 @@ bool leading_dims_collapse(const Graph& graph, ValueId id, const Shape& space) {
   const auto varies_along = [&](std::size_t d) { return static_cast<bool>(varies[d]); };
   if (std::none_of(dims.begin(), dims.end(), varies_along)) return true;
   if (!std::all_of(dims.begin(), dims.end(), varies_along)) return false;
-  const std::optional<std::vector<Dim>> strides = expected_strides(graph, id);
-  if (!strides) return false;
-  const std::size_t lead = space.size() - strides->size();
+  const std::optional<ir::SymbolicLayout> layout = ir::expected_layout(graph, id);
+  if (!layout) return false;
+  const std::size_t lead = space.size() - layout->strides.size();
   for (std::size_t i = 0; i + 1 < dims.size(); ++i) {
-    const Dim& outer = (*strides)[dims[i] - lead];
-    const Dim& inner = (*strides)[dims[i + 1] - lead];
+    const Dim& outer = layout->strides[dims[i] - lead];
+    const Dim& inner = layout->strides[dims[i + 1] - lead];
     if (outer != inner * space[dims[i + 1]]) return false;
   }
   return true;

@@ -19,11 +19,8 @@ Load make_folded_load(const ir::Graph& graph, ir::ValueId id, const ir::Shape& s
 // Whether `id` varies along each dim of `space`.
 std::vector<bool> varies_in(const ir::Graph& graph, ir::ValueId id, const ir::Shape& space);
 
-// Strides of a value in elements, where inputs with strides known only at run time are taken to be
-// dense. Empty when a reshape on the way cannot be a view.
-std::optional<std::vector<Dim>> expected_strides(const ir::Graph& graph, ir::ValueId id);
-
-// Whether `id` can be seen under another shape without a copy (of inputs as above: very likely).
+// Whether `id` can be seen under another shape without a copy. Inputs with strides known
+// only at run time are taken to be dense.
 bool reshapes_as_view(const ir::Graph& graph, ir::ValueId id, const ir::Shape& to);
 
 // Whether the leading dims of `space`, all but the last, can be walked as one: the value varies

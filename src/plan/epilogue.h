@@ -8,6 +8,7 @@
 
 #include "epifuse/dtype.h"
 #include "ir/graph.h"
+#include "ir/views.h"
 
 namespace epifuse::plan {
 
@@ -56,6 +57,8 @@ bool reduces_columns(StoreKind kind);  // x[m, n] over m
 // make them of 16-bit values.
 enum class Part : std::uint8_t { whole, first_half, second_half, even, odd, pairs };
 std::string_view name(Part part);
+ir::Halves halves(Part part);  // which two parts it is one of
+bool is_second(Part part);
 
 struct Store {
   std::string name;

@@ -197,7 +197,7 @@ std::string Labeller::label() const {
   for (std::string_view word : words()) add(word);
   bool first = true;
   for (const Store& store : epilogue_.stores) {
-    if (store.part == Part::second_half || store.part == Part::odd) continue;
+    if (is_second(store.part)) continue;
     if (store.kind != StoreKind::tile) {
       add(name(store.kind));
     } else if (!first) {

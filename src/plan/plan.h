@@ -55,6 +55,7 @@ struct GemmDesc {
   Dim num_groups;
   bool is_grouped() const { return groups >= 0; }
   bool is_padded() const { return is_grouped() && !batch.empty(); }
+  ir::Halves halves() const;  // how two products of one matmul share out its columns
   std::vector<ir::ValueId> operands() const;  // a, b, and where they are separate the second b
   bool operator==(const GemmDesc&) const = default;
 };

@@ -121,6 +121,13 @@ std::string_view name(Part part) {
   return "";
 }
 
+ir::Halves halves(Part part) {
+  if (part == Part::first_half || part == Part::second_half) return ir::Halves::behind;
+  return part == Part::even || part == Part::odd ? ir::Halves::by_turns : ir::Halves::none;
+}
+
+bool is_second(Part part) { return part == Part::second_half || part == Part::odd; }
+
 std::string slot_name(const Epilogue& epilogue, Slot slot) {
   if (slot < epilogue.first_load()) return epilogue.is_gated() ? slot == 0 ? "gate" : "up" : "acc";
   if (slot >= epilogue.first_compute()) return fmt::format("t{}", slot - epilogue.first_compute());

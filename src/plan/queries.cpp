@@ -16,6 +16,11 @@ bool reduces_columns(StoreKind kind) {
   return kind == StoreKind::col_sum || kind == StoreKind::col_max;
 }
 
+ir::Halves GemmDesc::halves() const {
+  if (gating == Gating::halves) return ir::Halves::behind;
+  return gating == Gating::interleaved ? ir::Halves::by_turns : ir::Halves::none;
+}
+
 std::vector<ValueId> GemmDesc::operands() const {
   if (gating == Gating::separate) return {a.value, b.value, second_b.value};
   return {a.value, b.value};

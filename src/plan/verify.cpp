@@ -86,9 +86,8 @@ void Checker::check_store(const Store& store, const ir::Shape& space) {
 
 // Of a value whose first part was written before.
 bool Checker::is_second_part(const Store& store) const {
-  const bool is_second = store.part == Part::second_half || store.part == Part::odd;
   const Part first = store.part == Part::odd ? Part::even : Part::first_half;
-  return is_second && parts_.count({store.value, first}) != 0;
+  return is_second(store.part) && parts_.count({store.value, first}) != 0;
 }
 
 void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, bool flattened) {
@@ -103,7 +102,7 @@ void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, b
 
 void Checker::check_gating(const GemmDesc& gemm) const {
   const ir::TensorType& type = graph_[gemm.matmul].type;
-  const bool gives_both = gemm.gating == Gating::halves || gemm.gating == Gating::interleaved;
+  const bool gives_both = gemm.halves() != ir::Halves::none;
   check(type.shape.back() == (gives_both ? gemm.n * 2 : gemm.n),
         "its columns are not its product's");
   const bool is_separate = gemm.gating == Gating::separate;

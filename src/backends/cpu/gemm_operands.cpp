@@ -71,22 +71,22 @@ bool has_dense_rows(const GemmProblem& problem, const Operand& b, DType compute)
 std::vector<codegen::BoundTensor> tensors_of_b(const plan::GemmDesc& gemm,
                                                const codegen::Bound& bound) {
   const codegen::BoundTensor b = oriented(bound_tensor(bound, gemm.b.value), !gemm.b.transposed);
-  switch (gemm.gating) {
-    case plan::Gating::none: return {b};
-    case plan::Gating::separate: {
-      const plan::Operand& second = gemm.second_b;
-      return {b, oriented(bound_tensor(bound, second.value), !second.transposed)};
-    }
-    default: break;
+  if (gemm.gating == plan::Gating::none) return {b};
+  if (gemm.gating == plan::Gating::separate) {
+    const plan::Operand& second = gemm.second_b;
+    return {b, oriented(bound_tensor(bound, second.value), !second.transposed)};
   }
   const std::size_t n = b.layout.shape.size() - 2;
-  codegen::BoundTensor first = b;
-  first.layout.shape[n] /= 2;
-  const bool by_turns = gemm.gating == plan::Gating::interleaved;
-  if (by_turns) first.layout.strides[n] *= 2;
-  codegen::BoundTensor second = first;
-  second.layout.offset += b.layout.strides[n] * (by_turns ? 1 : first.layout.shape[n]);
-  return {first, second};
+  const auto half = [&](bool is_second) {
+    codegen::BoundTensor part = b;
+    part.layout.shape[n] /= 2;
+    const auto piece =
+        ir::piece(gemm.halves(), is_second, part.layout.shape[n], b.layout.strides[n]);
+    part.layout.offset += piece.offset;
+    part.layout.strides[n] = piece.stride;
+    return part;
+  };
+  return {half(false), half(true)};
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ void require_view(Evaluation& evaluation, ir::ValueId id, Table& result) {
   if (ir::is_lookup(node.op)) return require_lookup(evaluation, node, result);
   Table& operand = evaluation[evaluation.graph[id].args[0]];
   if (operand.in_memory() || operand.num_cols() == 0) return;
-  const ViewMap map = view_map(evaluation, id);
+  const ir::Layout map = view_map(evaluation, id);
   const std::int64_t step = map.strides.empty() ? 0 : map.strides.back();
   for (std::int64_t row : result.required()) {
     const std::int64_t start = row_start(result.shape(), row, map);
@@ -117,37 +117,17 @@ void require_view(Evaluation& evaluation, ir::ValueId id, Table& result) {
 
 }  // namespace
 
-ViewMap view_map(const Evaluation& evaluation, ir::ValueId view) {
-  const ir::Node& node = evaluation.graph[view];
-  const auto& from = evaluation.tables[static_cast<std::size_t>(node.args[0])].shape();
-  const auto& to = evaluation.tables[static_cast<std::size_t>(view)].shape();
-  const std::vector<std::int64_t> strides = TensorView::dense_strides(from);
-  ViewMap map{0, std::vector<std::int64_t>(to.size(), 0)};
-  switch (node.op) {
-    case ir::Op::transpose:
-      for (std::size_t d = 0; d < to.size(); ++d) {
-        map.strides[d] = strides[static_cast<std::size_t>(node.permutation[d])];
-      }
-      break;
-    case ir::Op::reshape: map.strides = TensorView::dense_strides(to); break;
-    case ir::Op::slice:
-      for (std::size_t d = 0; d < to.size(); ++d) {
-        map.offset += node.ranges[d].start.eval(evaluation.bound.sizes) * strides[d];
-        map.strides[d] = node.ranges[d].step * strides[d];
-      }
-      break;
-    default:
-      EPIFUSE_CHECK(node.op == ir::Op::broadcast, "not a view");
-      for (std::size_t d = 0; d < from.size(); ++d) {
-        const std::size_t at = to.size() - from.size() + d;
-        map.strides[at] = from[d] == to[at] ? strides[d] : 0;
-      }
-  }
-  return map;
+ir::Layout view_map(const Evaluation& evaluation, ir::ValueId view) {
+  const ir::Graph& graph = evaluation.graph;
+  const auto& from = evaluation.tables[static_cast<std::size_t>(graph[view].args[0])].shape();
+  auto map =
+      ir::through(graph, view, {0, from, TensorView::dense_strides(from)}, evaluation.bound.sizes);
+  EPIFUSE_CHECK(map.has_value(), "dense rows have any shape");
+  return *std::move(map);
 }
 
 std::int64_t row_start(const std::vector<std::int64_t>& shape, std::int64_t row,
-                       const ViewMap& map) {
+                       const ir::Layout& map) {
   std::int64_t start = map.offset;
   for (std::size_t d = shape.size(); d-- > 1;) {
     start += row % shape[d - 1] * map.strides[d - 1];

@@ -170,7 +170,7 @@ void evaluate_view(Evaluation& evaluation, ir::ValueId id) {
   Table& result = evaluation[id];
   const Table& operand = evaluation[evaluation.graph[id].args[0]];
   if (operand.num_cols() == 0 || result.num_cols() == 0) return;
-  const ViewMap map = view_map(evaluation, id);
+  const ir::Layout map = view_map(evaluation, id);
   const std::int64_t step = map.strides.empty() ? 0 : map.strides.back();
   for (std::int64_t row : result.required()) {
     const std::int64_t start = row_start(result.shape(), row, map);

@@ -22,16 +22,11 @@ struct Evaluation {
   Table& operator[](ir::ValueId id) { return tables[static_cast<std::size_t>(id)]; }
 };
 
-// Where the elements of a view are in its operand: an affine map of the index, in elements of the
-// operand in row-major order.
-struct ViewMap {
-  std::int64_t offset = 0;
-  std::vector<std::int64_t> strides;
-};
-ViewMap view_map(const Evaluation& evaluation, ir::ValueId view);
+// Where the elements of a view are in its operand, which is in row-major order.
+ir::Layout view_map(const Evaluation& evaluation, ir::ValueId view);
 // Where a row of a view of this shape starts in the operand.
 std::int64_t row_start(const std::vector<std::int64_t>& shape, std::int64_t row,
-                       const ViewMap& map);
+                       const ir::Layout& map);
 
 // The batch of a matmul operand that batch `batch` of the result reads.
 std::int64_t broadcast_batch(const std::vector<std::int64_t>& result, std::int64_t batch,
