@@ -192,6 +192,19 @@ TEST_F(StepChoices, ACandidateThatTakesTooMuchGetsFewerColumnsAtOnce) {
   EXPECT_TRUE(compiled.report.why_not.empty());
 }
 
+TEST_F(StepChoices, ALateCandidateIsTheLeanestOneThatIsNeeded) {
+  StepKernels step = prepared_.steps.front();
+  step.kernels.clear();
+  step.candidates = {config(kGreedy), config(kBroken)};
+  const auto late = [&](int kind) {
+    return late_.candidate(prepared_, 0, step, candidate_name(step, config(kind)));
+  };
+  ASSERT_NE(late(kGreedy), nullptr);
+  EXPECT_TRUE(late(kGreedy)->config.as<MadeUpConfig>().is_lean);
+  EXPECT_EQ(late(kGreedy), late(kGreedy));  // compiled once
+  EXPECT_EQ(late(kBroken), nullptr);
+}
+
 TEST_F(StepChoices, TheLeastExpectedTimeAmongTheCompiledOnesRuns) {
   Prepared& all = prepared_;
   for (int each : {kFewRows, kManyRows}) {

@@ -73,13 +73,18 @@ const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
       [&](const codegen::GemmConfig& each) { return candidate_name(kernels, each) == name; });
   if (config == kernels.candidates.end()) return nullptr;
   const std::scoped_lock lock(mutex_);
-  Kernel& kernel = candidates_[{&kernels, name}];
-  for (std::vector tries{*config}; kernel.binary == nullptr;) {
-    kernel = {tries.front(), source(prepared, step, kernels, tries.front()), nullptr};
-    const auto binary = jit_->get(std::span(&kernel.source, 1)).front();
-    if (binary->problems.empty() || !retire(tries, kernel)) kernel.binary = binary;
+  auto known = candidates_.find({&kernels, name});
+  if (known == candidates_.end()) {
+    std::vector tries{*config};
+    std::vector<Kernel> compiled;
+    const auto only = [&] { return std::vector<std::size_t>(tries.size(), 0); };
+    const auto source_of = [&](const codegen::GemmConfig& each) {
+      return source(prepared, step, kernels, each);
+    };
+    compile_candidates({{{tries, compiled, only, source_of}}}, {}, {}, *jit_);
+    known = candidates_.emplace(std::pair(&kernels, name), std::move(compiled)).first;
   }
-  return kernel.binary->problems.empty() ? &kernel : nullptr;
+  return known->second.empty() ? nullptr : &known->second.front();
 }
 
 void LateKernels::compile_all(const Prepared& prepared, std::size_t step,

@@ -61,7 +61,8 @@ class LateKernels {
   std::map<std::pair<DType, DType>, Prepared> row_copies_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
   std::map<std::size_t, std::vector<std::unique_ptr<const StepKernels>>> variants_;
-  std::map<std::pair<const StepKernels*, std::string>, Kernel> candidates_;
+  std::map<std::pair<const StepKernels*, std::string>, std::vector<Kernel>>
+      candidates_;  // one or none
 };
 
 // A product of rows that lie in order, as a plan of one step.

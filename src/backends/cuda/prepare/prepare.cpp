@@ -170,37 +170,24 @@ class Preparer {
 
   // Until every shortlist is compiled: a candidate that is dropped makes room for another one.
   void compile() {
-    while (true) {
-      for (std::size_t i = 0; i < result_.kernels.size(); ++i) complete_shortlist(i);
-      std::vector<Kernel*> missing;
-      std::vector<codegen::KernelSource> sources;
-      const auto add_missing = [&](Kernel& kernel) {
-        if (kernel.binary != nullptr) return;
-        missing.push_back(&kernel);
-        sources.push_back(kernel.source);
-      };
-      for (StepKernels& step : result_.kernels) {
-        for (Kernel& kernel : step.kernels) add_missing(kernel);
-        if (step.finish) add_missing(step.finish->kernel);
-      }
-      if (missing.empty()) break;
-      if (!ahead_) add_tails_ahead(sources);
-      const auto binaries = jit_.get(sources);
-      for (std::size_t i = 0; i < missing.size(); ++i) missing[i]->binary = binaries[i];
-      for (StepKernels& step : result_.kernels) {
-        if (step.kind == StepKind::family) drop_bad_candidates(step);
-        const bool is_alone = step.kind == StepKind::tail || step.kind == StepKind::grouped;
-        if (is_alone) check_alone(step.kernels.front());
-        if (step.finish) check_alone(step.finish->kernel);
-      }
+    std::vector<CandidateList> lists;
+    std::vector<Kernel*> alone;
+    for (std::size_t i = 0; i < result_.kernels.size(); ++i) {
+      StepKernels& step = result_.kernels[i];
+      if (step.kind == StepKind::family) lists.push_back(list_of(i));
+      const bool is_alone = step.kind == StepKind::tail || step.kind == StepKind::grouped;
+      if (is_alone) alone.push_back(&step.kernels.front());
+      if (step.finish) alone.push_back(&step.finish->kernel);
     }
+    compile_candidates(lists, alone, tails_ahead(), jit_);
     for (StepKernels& step : result_.kernels) describe(step);
   }
 
   // Tails of steps that the models would split at typical sizes: they are compiled beside the
   // kernels, and found in memory when such tensors come.
-  void add_tails_ahead(std::vector<codegen::KernelSource>& sources) {
-    ahead_ = true;
+  std::vector<codegen::KernelSource> tails_ahead() {
+    std::vector<codegen::KernelSource> sources;
+    if (std::exchange(ahead_, true)) return sources;
     std::map<std::size_t, bool> splits;  // by class of steps
     for (std::size_t i = 0; i < result_.kernels.size(); ++i) {
       const StepKernels& step = result_.kernels[i];
@@ -216,54 +203,42 @@ class Preparer {
       const plan::Split parts = plan::split(plan_, gemm);
       if (parts.tail) sources.push_back(codegen::tail_source(plan_, *parts.tail, target_));
     }
+    return sources;
   }
 
-  static bool would_split(const StepKernels& step, const FusedGemm& gemm,
-                          const codegen::GemmSizes& sizes) {
+  bool would_split(const StepKernels& step, const FusedGemm& gemm,
+                   const codegen::GemmSizes& sizes) {
     const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes);
     if (!unfused_us) return false;
-    return std::all_of(step.kernels.begin(), step.kernels.end(), [&](const Kernel& kernel) {
+    const auto is_slower = [&](const codegen::GemmConfig& config) {
       return tune::is_clearly_slower(
-          step.family->expected_us(gemm, kernel.config, sizes, targets::DeviceLimits{}),
-          *unfused_us);
-    });
+          step.family->expected_us(gemm, config, sizes, targets::DeviceLimits{}), *unfused_us);
+    };
+    return std::ranges::all_of(shortlist(step, gemm),
+                               [&](std::size_t i) { return is_slower(step.candidates[i]); }) &&
+           std::ranges::all_of(step.kernels,
+                               [&](const Kernel& kernel) { return is_slower(kernel.config); });
   }
 
-  // Adds what the model chooses of the candidates and is not there yet.
-  void complete_shortlist(std::size_t index) {
+  // What the model chooses of the candidates.
+  std::vector<std::size_t> shortlist(const StepKernels& step, const FusedGemm& gemm) {
+    return times_.shortlist(*step.family, gemm, step.candidates, step.sizes, step.most_kernels);
+  }
+
+  CandidateList list_of(std::size_t index) {
     StepKernels& step = result_.kernels[index];
-    if (step.kind != StepKind::family) return;
     const auto& gemm = std::get<FusedGemm>(result_.steps[index]);
-    for (std::size_t i :
-         times_.shortlist(*step.family, gemm, step.candidates, step.sizes, step.most_kernels)) {
-      const codegen::GemmConfig& config = step.candidates[i];
-      const bool there = std::any_of(step.kernels.begin(), step.kernels.end(),
-                                     [&](const Kernel& kernel) { return kernel.config == config; });
-      if (there) continue;
-      step.kernels.push_back(
-          {config, step.family->source(plan_, gemm, config, step.variant, target_), nullptr});
-    }
-  }
-
-  static void drop_bad_candidates(StepKernels& step) {
-    for (const Kernel& kernel : step.kernels) {
-      const std::vector<std::string>& problems = kernel.binary->problems;
-      if (problems.empty() || retire(step.candidates, kernel)) continue;
+    const auto source = [&](const codegen::GemmConfig& config) {
+      return step.family->source(plan_, gemm, config, step.variant, target_);
+    };
+    const auto on_drop = [&](const Kernel& kernel) {
       step.report.why_not.push_back(
           {"candidate_dropped",
            fmt::format("{}, {}: {}.", step.family->name, codegen::print(kernel.config),
-                       fmt::join(problems, "; "))});
-    }
-    std::erase_if(step.kernels,
-                  [](const Kernel& kernel) { return !kernel.binary->problems.empty(); });
-  }
-
-  // A tail or a grouped kernel that spills is slow but right; one that was refused is our bug.
-  static void check_alone(const Kernel& kernel) {
-    if (!kernel.binary->cubin.empty()) return;
-    throw CompileError(fmt::format("a generated kernel does not compile: {}",
-                                   fmt::join(kernel.binary->problems, "; ")),
-                       kernel.source.text, kernel.binary->log);
+                       fmt::join(kernel.binary->problems, "; "))});
+    };
+    const auto choose = [&, this] { return shortlist(step, gemm); };
+    return {step.candidates, step.kernels, choose, source, on_drop};
   }
 
   static void describe(StepKernels& step) {
@@ -283,7 +258,7 @@ class Preparer {
   const Plan& plan_;  // of which these are steps
   PreparedSteps result_;
   TimeMemo times_;
-  bool ahead_ = false;  // add_tails_ahead is done
+  bool ahead_ = false;  // tails_ahead was asked
 };
 
 }  // namespace
@@ -291,16 +266,6 @@ class Preparer {
 Prepared as_plan(const Plan& plan, PreparedSteps parts) {
   return {{plan.graph, plan.numerics, plan.allow_tf32, std::move(parts.steps), plan.left_out},
           std::move(parts.kernels)};
-}
-
-bool retire(std::vector<codegen::GemmConfig>& candidates, const Kernel& kernel) {
-  const auto leaner = codegen::leaner(kernel.config);
-  if (leaner) {
-    std::replace(candidates.begin(), candidates.end(), kernel.config, *leaner);
-  } else {
-    std::erase(candidates, kernel.config);
-  }
-  return leaner.has_value();
 }
 
 std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config) {

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "codegen/family.h"
-#include "jit/jit.h"
+#include "backends/cuda/prepare/candidate_compiler.h"
 #include "plan/plan.h"
 
 namespace epifuse::cuda {
@@ -17,12 +16,6 @@ enum class StepKind : std::uint8_t {
   vendor,   // a bare product by cuBLASLt
   grouped,  // a bare product of groups on CUDA cores
   tail,     // a tail kernel
-};
-
-struct Kernel {
-  codegen::GemmConfig config;  // of a family's kernel
-  codegen::KernelSource source;
-  std::shared_ptr<const jit::Binary> binary;
 };
 
 // The tail that combines the partial results of a step's reductions.
@@ -54,10 +47,6 @@ struct PreparedSteps {
 
 // "FAMILY, ping-pong 128x192, 4 stages": names a candidate in reports and in measured choices.
 std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config);
-
-// Takes the config of a kernel with problems (spills, mostly) out of `candidates`. One of fewer
-// registers gets its place; false where there is none.
-bool retire(std::vector<codegen::GemmConfig>& candidates, const Kernel& kernel);
 
 struct Prepared {
   plan::Plan plan;  // as it runs: steps that no family takes are split

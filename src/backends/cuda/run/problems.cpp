@@ -152,47 +152,47 @@ std::vector<std::pair<std::string, std::string>> ProblemRunner::sources() const 
           {name + "_problems_by_hand.cu", kernels.by_hand.source.text}};
 }
 
+// Of the config that `choose` gives of those that compile well.
 std::shared_ptr<const ProblemRunner::Kernels> ProblemRunner::compiled(
-    Context& context, const codegen::GemmConfig& config) const {
-  auto out = std::make_shared<Kernels>(kernels_of(config));
-  const std::array sources{out->product.source, out->describe.source, out->by_hand.source};
-  const auto binaries = jit_->get(sources);
-  out->product.binary = binaries[0];
-  out->describe.binary = binaries[1];
-  out->by_hand.binary = binaries[2];
-  for (const Kernel* kernel : {&out->describe, &out->by_hand}) {
-    if (!kernel->binary->cubin.empty()) continue;
-    throw CompileError("a generated kernel of problems does not compile", kernel->source.text,
-                       kernel->binary->log);
-  }
-  codegen::Launch launch = prepared_.steps.front().family->launch(prepared_.plan, step(), config,
-                                                                  {}, typical_, context.limits());
+    Context& context, const std::function<std::vector<std::size_t>()>& choose) const {
+  const auto source = [&](const codegen::GemmConfig& config) {
+    return kernels_of(config).product.source;
+  };
+  std::vector<Kernel> product;
+  const Kernels first = kernels_of(configs_[choose().front()]);
+  compile_candidates({{{configs_, product, choose, source}}}, {},
+                     {first.describe.source, first.by_hand.source}, *jit_);
+  if (product.empty()) throw UnavailableError("no kernel of these problems compiles well");
+  auto out = std::make_shared<Kernels>(kernels_of(product.front().config));
+  out->product = std::move(product.front());
+  compile_candidates({}, std::array{&out->describe, &out->by_hand}, {}, *jit_);
+  codegen::Launch launch = prepared_.steps.front().family->launch(
+      prepared_.plan, step(), out->product.config, {}, typical_, context.limits());
   out->usual = launch;
   out->usual.params = prepare_call(context.device(), nullptr, std::move(launch)).params;
   out->usual.maps.clear();
   return out;
 }
 
-// Those of the config that the model expects to take least; one that compiles with problems makes
-// room for another.
+// Those of the config that the model expects to take least.
 std::shared_ptr<const ProblemRunner::Kernels> ProblemRunner::kernels_for(
     Context& context, const codegen::GemmSizes& sizes) const {
   const std::scoped_lock lock(mutex_);
-  while (true) {
-    if (configs_.empty()) throw UnavailableError("no kernel of these problems compiles well");
-    const std::size_t best =
-        codegen::choose(*prepared_.steps.front().family, step(), configs_, sizes, context.limits());
-    const codegen::GemmConfig config = configs_[best];
-    for (const auto& kernels : kernels_) {
-      if (kernels->product.config == config) return kernels;
-    }
-    auto fresh = compiled(context, config);
-    if (fresh->product.binary->problems.empty()) {
-      kernels_.push_back(fresh);
-      return fresh;
-    }
-    retire(configs_, fresh->product);
-  }
+  const auto best = [&]() -> std::vector<std::size_t> {
+    if (configs_.empty()) return {};
+    return {codegen::choose(*prepared_.steps.front().family, step(), configs_, sizes,
+                            context.limits())};
+  };
+  const auto known = [&](const codegen::GemmConfig& config) {
+    return std::ranges::find(kernels_, config,
+                             [](const auto& kernels) { return kernels->product.config; });
+  };
+  const std::vector<std::size_t> chosen = best();
+  if (chosen.empty()) throw UnavailableError("no kernel of these problems compiles well");
+  if (const auto found = known(configs_[chosen.front()]); found != kernels_.end()) return *found;
+  auto fresh = compiled(context, best);
+  const auto found = known(fresh->product.config);
+  return found != kernels_.end() ? *found : kernels_.emplace_back(std::move(fresh));
 }
 
 void ProblemRunner::run(Context& context, const codegen::ProblemArrays& problems,

@@ -2,6 +2,7 @@
 // product, between one that describes the problems and one for those that it cannot take.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,8 +56,8 @@ class ProblemRunner {
   std::shared_ptr<const Kernels> kernels_for(Context& context,
                                              const codegen::GemmSizes& sizes) const;
   Kernels kernels_of(const codegen::GemmConfig& config) const;
-  std::shared_ptr<const Kernels> compiled(Context& context,
-                                          const codegen::GemmConfig& config) const;
+  std::shared_ptr<const Kernels> compiled(
+      Context& context, const std::function<std::vector<std::size_t>()>& choose) const;
 
   const Prepared& prepared_;
   const targets::TargetInfo& target_;
