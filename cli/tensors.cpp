@@ -65,28 +65,40 @@ std::map<ir::ValueId, Dim> weights(const ir::Graph& graph) {
   return out;
 }
 
-// Bytes of memory that a tensor needs; empty strides are dense ones. Cannot wrap: ir::eval and
-// ir::eval_strides throw ArgumentError above kMaxElements. Throws it for negative strides.
-std::int64_t span_bytes(const ir::TensorType& type, const Sizes& sizes) {
-  const std::vector<std::int64_t> shape = ir::eval(type.shape, sizes);
-  if (std::ranges::find(shape, 0) != shape.end()) return 0;
-  const std::vector<std::int64_t> strides = type.strides.empty()
-                                                ? TensorView::dense_strides(shape)
-                                                : ir::eval_strides(type.strides, type.shape, sizes);
+// A tensor at these sizes, which has no memory yet.
+struct Sized {
+  TensorView view;
+  std::int64_t bytes = 0;
+};
+
+// Empty strides are dense ones. Cannot wrap: ir::eval and ir::eval_strides throw ArgumentError
+// above kMaxElements. Throws it for negative strides.
+Sized sized(const ir::TensorType& type, const Sizes& sizes) {
+  Sized tensor;
+  tensor.view.dtype = type.dtype;
+  const std::vector<std::int64_t>& shape = tensor.view.shape = ir::eval(type.shape, sizes);
+  const std::vector<std::int64_t>& strides = tensor.view.strides =
+      type.strides.empty() ? TensorView::dense_strides(shape)
+                           : ir::eval_strides(type.strides, type.shape, sizes);
+  if (std::ranges::find(shape, 0) != shape.end()) return tensor;
   const Reach reach = checked_reach(shape, strides).value();
   if (reach.first < 0) {
     throw ArgumentError(
         fmt::format("expected strides of at least 0, got [{}]", fmt::join(strides, ", ")));
   }
-  return (reach.last + 1) * static_cast<std::int64_t>(size_bytes(type.dtype));
+  tensor.bytes = (reach.last + 1) * static_cast<std::int64_t>(size_bytes(type.dtype));
+  return tensor;
 }
 
-// Refuses what this machine cannot hold: Linux would grant the memory, and kill the process later.
-void check_memory(const ir::Graph& graph, const Sizes& sizes) {
+// Inputs in the order of their nodes, then outputs. Refuses what this machine cannot hold: Linux
+// would grant the memory, and kill the process later.
+std::vector<Sized> sized_tensors(const ir::Graph& graph, const Sizes& sizes) {
+  std::vector<Sized> tensors;
   std::int64_t bytes = 0;
   bool overflows = false;
   const auto add = [&](const ir::TensorType& type) {
-    overflows |= __builtin_add_overflow(bytes, span_bytes(type, sizes), &bytes);
+    tensors.push_back(sized(type, sizes));
+    overflows |= __builtin_add_overflow(bytes, tensors.back().bytes, &bytes);
   };
   for (const ir::Node& node : graph.nodes) {
     if (node.op == ir::Op::input) add(node.type);
@@ -96,7 +108,7 @@ void check_memory(const ir::Graph& graph, const Sizes& sizes) {
     add({type.dtype, type.shape, {}});  // outputs are dense
   }
   const std::int64_t available = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
-  if (!overflows && bytes <= available) return;
+  if (!overflows && bytes <= available) return tensors;
   throw ArgumentError(
       fmt::format("graph {}: tensors of these sizes need {} bytes, this machine has {}", graph.name,
                   overflows ? "over 2^63" : fmt::format("{}", bytes), available));
@@ -114,19 +126,12 @@ void check_input_names(const ir::Graph& graph, const InputOptions& options) {
   }
 }
 
-TensorView dense_view(DType dtype, std::vector<std::int64_t> shape, void* data) {
-  TensorView view;
-  view.data = data;
-  view.dtype = dtype;
-  view.shape = std::move(shape);
-  return view;
-}
-
 }  // namespace
 
 HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const InputOptions& options) {
   check_input_names(graph, options);
-  check_memory(graph, sizes);
+  std::vector<Sized> tensors = sized_tensors(graph, sizes);
+  auto next = tensors.begin();
   const auto right = weights(graph);
   for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
     const ir::Node& node = graph.nodes[id];
@@ -140,7 +145,9 @@ HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const Input
     if (node.op != ir::Op::input) continue;
     const auto weight = right.find(static_cast<ir::ValueId>(id));
     const double k = weight == right.end() ? 1.0 : static_cast<double>(weight->second.eval(sizes));
-    add_input(node, sizes, options, 1.0 / std::sqrt(std::max(k, 1.0)));
+    add(node.name, std::move(next->view), next->bytes);
+    ++next;
+    fill_input(node, options, 1.0 / std::sqrt(std::max(k, 1.0)));
     if (is_integer(node.type.dtype) && file == options.files.end()) {
       fill_integers(bindings_.back().view, ir::use_of_integers(graph, static_cast<ir::ValueId>(id)),
                     sizes, options.seed + buffers_.size());
@@ -148,33 +155,27 @@ HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const Input
   }
   first_output_ = bindings_.size();
   for (const ir::Output& output : graph.outputs) {
-    const ir::TensorType& type = graph[output.value].type;
-    TensorView view = dense_view(type.dtype, ir::eval(type.shape, sizes), nullptr);
-    buffers_.emplace_back(static_cast<std::size_t>(view.num_elements()) * size_bytes(type.dtype));
-    view.data = buffers_.back().data();
-    bindings_.emplace_back(output.name, std::move(view));
+    add(output.name, std::move(next->view), next->bytes);
+    ++next;
   }
   poison_outputs();
 }
 
-void HostTensors::add_input(const ir::Node& node, const Sizes& sizes, const InputOptions& options,
-                            double scale) {
-  const auto bytes = static_cast<std::size_t>(span_bytes(node.type, sizes));
-  buffers_.emplace_back(bytes);
-  TensorView view =
-      dense_view(node.type.dtype, ir::eval(node.type.shape, sizes), buffers_.back().data());
-  view.strides = node.type.strides.empty()
-                     ? TensorView::dense_strides(view.shape)
-                     : ir::eval_strides(node.type.strides, node.type.shape, sizes);
+void HostTensors::add(const std::string& name, TensorView view, std::int64_t bytes) {
+  buffers_.emplace_back(static_cast<std::size_t>(bytes));
+  view.data = buffers_.back().data();
+  bindings_.emplace_back(name, std::move(view));
+}
+
+// The one that was added last.
+void HostTensors::fill_input(const ir::Node& node, const InputOptions& options, double scale) {
+  TensorView view = bindings_.back().view;
+  const std::size_t bytes = buffers_.back().size();
   const auto file = options.files.find(node.name);
-  if (file != options.files.end()) {
-    read_tensor(file->second, node.name, view, bytes);
-  } else {
-    const auto count = static_cast<std::int64_t>(bytes / size_bytes(node.type.dtype));
-    fill_normal(dense_view(node.type.dtype, {count}, view.data), scale,
-                options.seed + buffers_.size());
-  }
-  bindings_.emplace_back(node.name, std::move(view));
+  if (file != options.files.end()) return read_tensor(file->second, node.name, view, bytes);
+  view.shape = {static_cast<std::int64_t>(bytes / size_bytes(node.type.dtype))};
+  view.strides.clear();
+  fill_normal(view, scale, options.seed + buffers_.size());
 }
 
 void HostTensors::poison_outputs() {

@@ -35,8 +35,8 @@ class HostTensors {
   const TensorView& view(const std::string& name) const;
 
  private:
-  void add_input(const ir::Node& node, const Sizes& sizes, const InputOptions& options,
-                 double scale);
+  void add(const std::string& name, TensorView view, std::int64_t bytes);
+  void fill_input(const ir::Node& node, const InputOptions& options, double scale);
   std::vector<Binding> bindings_;
   std::vector<std::vector<unsigned char>> buffers_;  // beside bindings_; empty for scalars
   std::size_t first_output_ = 0;
