@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 #include "backends/target.h"
@@ -79,25 +78,24 @@ ir::Graph with_strides_of(const ir::Graph& cut, const ir::Graph& kernel) {
   return ir::parse(ir::print(ir::with_strides(kernel, strides)));
 }
 
-// The same "no" in the host's words. Nodes of `nameless` are those of `cut`, in order.
-plan::WhyNot with_host_names(const plan::WhyNot& why, const ir::Graph& nameless,
-                             const ir::Graph& cut) {
-  Ids ids;
+// The plan of a graph without names, under the host's: nodes of `nameless` are those of `cut`.
+plan::Plan with_host_names(plan::Plan plan, const ir::Graph& nameless, const ir::Graph& cut) {
+  std::map<std::string_view, std::string_view> host_names;
   for (std::size_t i = 0; i < nameless.nodes.size(); ++i) {
-    ids.emplace(nameless.nodes[i].name, static_cast<ValueId>(i));
+    host_names.emplace(nameless.nodes[i].name, cut.nodes[i].name);
   }
-  const auto is_part = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  const auto rename = [&](std::string& name) {
+    const auto found = host_names.find(name);
+    if (found != host_names.end()) name = found->second;
   };
-  plan::WhyNot host{why.code, ""};
-  for (auto at = why.sentence.begin(); at != why.sentence.end();) {
-    auto end = std::find_if_not(at, why.sentence.end(), is_part);
-    if (end == at) ++end;
-    const auto found = ids.find(std::string_view(at, end));
-    host.sentence += found == ids.end() ? std::string(at, end) : cut[found->second].name;
-    at = end;
+  for (ir::Node& node : plan.graph.nodes) rename(node.name);
+  for (plan::Step& step : plan.steps) {
+    plan::Epilogue& epilogue =
+        std::visit([](auto& any) -> plan::Epilogue& { return any.epilogue; }, step);
+    for (plan::Load& load : epilogue.loads) rename(load.name);
+    for (plan::Store& store : epilogue.stores) rename(store.name);
   }
-  return host;
+  return plan;
 }
 
 class Finder {
@@ -151,9 +149,8 @@ class Finder {
                                                         product)};
     }
     if (plan::is_bare(*step)) return nothing_to_fuse(product);
-    if (auto no = why_not_fused(*plan, *step)) {
-      return with_host_names(*no, nameless, cut.kernel.graph);
-    }
+    const plan::Plan named = with_host_names(*plan, nameless, cut.kernel.graph);
+    if (auto no = why_not_fused(named, std::get<plan::FusedGemm>(named.steps[0]))) return no;
     if (auto no = why_slower(*step, gemm)) return no;
     FusedKernel kernel{.name = "matmul_" + plan::identifier(step->epilogue),
                        .epilogue = plan::label(step->epilogue),

@@ -198,6 +198,15 @@ TEST(Fusion, SaysWhyATargetHasNoKernel) {
             "matmul_bias(x, w, b) -> y[M, N]: h y\n");
 }
 
+TEST(Fusion, CallsOperandsOfAnEpilogueByTheHostsNames) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N], keep: bool[N], c: bf16[N]) {\n  h = matmul x, w\n"
+      "  y = select keep, h, c\n  return y\n}\n";
+  const Fusions fusions = find_fusions(Graph::parse(text), kHopper);
+  ASSERT_EQ(fusions.left_out.size(), 2U);
+  EXPECT_EQ(fusions.left_out[0].why, "keep is bool; the epilogue reads floats.");
+}
+
 // As src/tune/host_gemm.def says of products of 128 and of 16 rows.
 TEST(Fusion, LeavesToAHostWhatItRunsFaster) {
   const std::string layer =
