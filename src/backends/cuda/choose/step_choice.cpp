@@ -155,8 +155,7 @@ InOrder* product_in_order(const Prepared& prepared, std::size_t step, LateKernel
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]).gemm;
   if (prepared.plan.graph[gemm.a.value].op != ir::Op::take_rows) return nullptr;
   try {
-    InOrder& product = late.in_order(prepared.plan, step);
-    return product.prepared.steps.front().kind == StepKind::family ? &product : nullptr;
+    return late.in_order(prepared.plan, step);
   } catch (const UnavailableError&) {
     return nullptr;
   }

@@ -31,15 +31,24 @@ const Prepared& LateKernels::row_copy(DType dtype, DType index) {
   return row_copies_.emplace(key, prepare_row_copy(dtype, index, target_, *jit_)).first->second;
 }
 
-InOrder& LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
+InOrder* LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
   const std::scoped_lock lock(mutex_);
-  std::unique_ptr<InOrder>& known = in_order_[step];
-  if (known == nullptr) {
-    const auto& gemm = std::get<plan::FusedGemm>(plan.steps[step]);
-    known.reset(new InOrder{prepare_in_order(plan, gemm, target_, *jit_),
-                            LateKernels(target_, jit_, for_sizes_)});
+  if (in_order_ == nullptr) {
+    in_order_.reset(new InOrder{{plan, {}}, LateKernels(target_, jit_, for_sizes_)});
+    in_order_->prepared.steps.resize(plan.steps.size());
+    for (plan::Step& each : in_order_->prepared.plan.steps) {
+      if (auto* gemm = std::get_if<plan::FusedGemm>(&each)) gemm->gemm.a.lookup = -1;
+    }
   }
-  return *known;
+  Prepared& prepared = in_order_->prepared;
+  const auto found = is_one_in_order_.find(step);
+  if (found != is_one_in_order_.end()) return found->second ? in_order_.get() : nullptr;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  auto kernels = prepare_one(prepared.plan, gemm, target_, *jit_);
+  is_one_in_order_[step] = kernels.has_value();
+  if (!kernels) return nullptr;
+  prepared.steps[step] = *std::move(kernels);
+  return in_order_.get();
 }
 
 const StepKernels& LateKernels::variant(const Prepared& prepared, std::size_t step,

@@ -34,9 +34,9 @@ class LateKernels {
   const PreparedSteps& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);
   // Of a grouped product whose rows are looked up: copies of rows by such an index, and the product
-  // of rows that lie in order.
+  // of rows that lie in order, under the number of its step; null where that is not one kernel.
   const Prepared& row_copy(DType dtype, DType index);
-  InOrder& in_order(const plan::Plan& plan, std::size_t step);
+  InOrder* in_order(const plan::Plan& plan, std::size_t step);
   // Compiled for tensors of `sizes`; later tensors of other sizes choose among what is there.
   const StepKernels& variant(const Prepared& prepared, std::size_t step,
                              const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes);
@@ -57,7 +57,8 @@ class LateKernels {
   TimeMemo times_;
   std::mutex mutex_;
   std::map<std::size_t, PreparedSteps> splits_;
-  std::map<std::size_t, std::unique_ptr<InOrder>> in_order_;
+  std::unique_ptr<InOrder> in_order_;
+  std::map<std::size_t, bool> is_one_in_order_;  // of the steps that were asked for
   std::map<std::pair<DType, DType>, Prepared> row_copies_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
   std::map<std::size_t, std::vector<std::unique_ptr<const StepKernels>>> variants_;
@@ -65,7 +66,7 @@ class LateKernels {
       candidates_;  // one or none
 };
 
-// A product of rows that lie in order, as a plan of one step.
+// A plan whose products find their rows in order. Only steps that were asked for have kernels.
 struct InOrder {
   Prepared prepared;
   LateKernels late;

@@ -339,12 +339,13 @@ Prepared prepare_row_copy(DType dtype, DType index, const TargetInfo& target, ji
   return prepare_steps(plan::make_plan(ir::parse(text), {}), target, jit);
 }
 
-Prepared prepare_in_order(const Plan& plan, FusedGemm step, const TargetInfo& target,
-                          jit::Jit& jit) {
-  step.gemm.a.lookup = -1;
+std::optional<StepKernels> prepare_one(const Plan& plan, const FusedGemm& step,
+                                       const TargetInfo& target, jit::Jit& jit) {
   Preparer preparer(plan, target, jit);
   preparer.add(step);
-  return as_plan(plan, preparer.finish());
+  PreparedSteps parts = preparer.finish();
+  const bool is_one = parts.steps.size() == 1 && parts.kernels[0].kind == StepKind::family;
+  return is_one ? std::optional(std::move(parts.kernels[0])) : std::nullopt;
 }
 
 }  // namespace epifuse::cuda

@@ -75,10 +75,10 @@ StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
 PreparedSteps prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
                             const targets::TargetInfo& target, jit::Jit& jit);
 
-// The step, whose rows of A are looked up, on rows that lie in order, as a plan of its own: its
-// value of A is in memory. And the tail that puts them there, of graph (x[S, K], i[T]) -> y[T, K].
-Prepared prepare_in_order(const plan::Plan& plan, plan::FusedGemm step,
-                          const targets::TargetInfo& target, jit::Jit& jit);
+// Kernels of one step as it is, empty where that is not one kernel of a family. And the tail that
+// puts rows in order, of graph (x[S, K], i[T]) -> y[T, K].
+std::optional<StepKernels> prepare_one(const plan::Plan& plan, const plan::FusedGemm& step,
+                                       const targets::TargetInfo& target, jit::Jit& jit);
 Prepared prepare_row_copy(DType dtype, DType index, const targets::TargetInfo& target,
                           jit::Jit& jit);
 

@@ -99,10 +99,8 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
       if (is_bare) plan_.grounds.back() = grounds(choice);
       return;
     }
-    if (choice.in_order != nullptr &&
-        add_in_order(prepared.plan, std::get<plan::FusedGemm>(step), *choice.in_order)) {
-      return;
-    }
+    const bool in_order = choice.in_order != nullptr;
+    if (in_order && add_in_order(prepared.plan, index, *choice.in_order)) return;
     how = print(choice);
   }
   plan_.plan.steps.push_back(step);

@@ -11,23 +11,23 @@ using codegen::BoundTensor;
 
 // A copy of the rows of A that are looked up, then the product of the copy. False where that is not
 // one kernel on these tensors.
-bool RunBuilder::add_in_order(const plan::Plan& plan, const plan::FusedGemm& step,
-                              InOrder& product) {
-  const ir::ValueId rows = step.gemm.a.value;
+bool RunBuilder::add_in_order(const plan::Plan& plan, std::size_t index, InOrder& product) {
+  const ir::ValueId rows = std::get<plan::FusedGemm>(plan.steps[index]).gemm.a.value;
   const ir::TensorType& type = plan.graph[rows].type;
   const std::vector<std::int64_t> shape = ir::eval(type.shape, bound_.sizes);
   const BoundTensor looked_up = bound_.tensors[static_cast<std::size_t>(rows)];
   const BoundTensor copy =
       dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
   bound_.tensors[static_cast<std::size_t>(rows)] = copy;
-  const StepChoice choice = choose_step(product.prepared, 0, product.late, bound_, {rules_.limits});
+  const StepChoice choice =
+      choose_step(product.prepared, index, product.late, bound_, {rules_.limits});
   if (!choice.why_split) {
-    plan_.plan.steps.push_back(product.prepared.plan.steps.front());
+    plan_.plan.steps.push_back(product.prepared.plan.steps[index]);
     plan_.how.push_back(
         fmt::format("{}, behind a copy of the rows of {}", print(choice), plan.graph[rows].name));
     plan_.grounds.push_back(grounds(choice));
     add_row_copy(plan, rows, copy);
-    add_family(product.prepared, 0, choice);
+    add_family(product.prepared, index, choice);
   }
   bound_.tensors[static_cast<std::size_t>(rows)] = looked_up;
   return !choice.why_split;

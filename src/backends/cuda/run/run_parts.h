@@ -56,7 +56,7 @@ class RunBuilder {
   void add_step(const Prepared& prepared, std::size_t step);
   void add_alone(const plan::Plan& plan, const plan::Step& step, const StepKernels& kernels);
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
-  bool add_in_order(const plan::Plan& plan, const plan::FusedGemm& step, InOrder& product);
+  bool add_in_order(const plan::Plan& plan, std::size_t index, InOrder& product);
   void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const codegen::BoundTensor& to);
   std::vector<codegen::BoundTensor> place_partials(const plan::FusedGemm& step,
                                                    const codegen::Partials& partials);
