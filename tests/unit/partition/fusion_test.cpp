@@ -200,11 +200,12 @@ TEST(Fusion, SaysWhyATargetHasNoKernel) {
 
 TEST(Fusion, CallsOperandsOfAnEpilogueByTheHostsNames) {
   const std::string text =
-      "graph g(x: bf16[M, K], w: bf16[K, N], keep: bool[N], c: bf16[N]) {\n  h = matmul x, w\n"
-      "  y = select keep, h, c\n  return y\n}\n";
+      "graph g(x: bf16[M, K], w: bf16[K, N], table: bf16[R, N], i: i32[M]) {\n"
+      "  h = matmul x, w\n  looked = take_rows table, i\n  y = add h, looked\n  return y\n}\n";
   const Fusions fusions = find_fusions(Graph::parse(text), kHopper);
   ASSERT_EQ(fusions.left_out.size(), 2U);
-  EXPECT_EQ(fusions.left_out[0].why, "keep is bool; the epilogue reads floats.");
+  EXPECT_EQ(fusions.left_out[0].code, "looked_up_rows");
+  EXPECT_EQ(fusions.left_out[0].why.substr(0, 16), "looked has rows ");
 }
 
 // As src/tune/host_gemm.def says of products of 128 and of 16 rows.
