@@ -118,7 +118,7 @@ std::function<int()> define_bench(CLI::App& app) {
          "--grid,--suite", options->suite,
          "dense (layers of transformers), square, small (fused against the bare product), "
          "gated (two products and a gate against both bare), bare (nothing fused; with "
-         "--sweep: what src/tune/bare_gemm.def is made from), random (products that nobody chose), "
+         "--sweep: the bare_ratios of src/targets/devices), random (products that nobody chose), "
          "host (compile, start, launch)")
       ->capture_default_str();
   app.add_option("--filter", options->filter,

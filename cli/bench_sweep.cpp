@@ -171,7 +171,7 @@ CandidateTimes Sweep::check(const SweepPoint& point, const Candidate& candidate,
                             const std::function<void()>& run, SweepCheck& check) const {
   CandidateTimes out{codegen::print(candidate.config)};
   out.expected_us =
-      point.family->expected_us(point.step(), candidate.config, point.sizes, context_.limits());
+      point.family->expected_us(point.step(), candidate.config, point.sizes, context_.profile());
   const std::string name = fmt::format("{}, {}", text(point.point), out.config);
   const Progress progress(name);
   try {
@@ -220,7 +220,7 @@ PointTimes Sweep::measure(const SweepPoint& point) {
     configs.push_back(candidate.config);
   }
   const std::size_t choice =
-      codegen::choose(*point.family, point.step(), configs, point.sizes, context_.limits());
+      codegen::choose(*point.family, point.step(), configs, point.sizes, context_.profile());
   out.candidates[choice].chosen = true;
   out.rel_error = check.rel_error();
   std::vector<RunTimes*> times{&out.cublas, &out.split};

@@ -36,6 +36,9 @@ struct RunPlan {
   std::vector<std::string> how;
   // Why it is that one: "35.2 us expected, 61.0 us as product and tail"; empty without a choice.
   std::vector<std::string> grounds;
+  // Whose measurements the expected times follow, or that the device was not measured: a sentence.
+  // Empty where there is no choice.
+  std::string profile;
 };
 
 // A plan made ready for one target.

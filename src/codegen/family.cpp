@@ -22,9 +22,9 @@ std::span<const KernelFamily> all_families() {
 
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
                    std::span<const GemmConfig> configs, const GemmSizes& sizes,
-                   const targets::DeviceLimits& limits) {
+                   const targets::DeviceProfile& device) {
   const auto expected_us = [&](std::size_t i) {
-    return family.expected_us(step, configs[i], sizes, limits);
+    return family.expected_us(step, configs[i], sizes, device);
   };
   std::size_t best = 0;
   double best_us = expected_us(0);

@@ -14,7 +14,7 @@
 #include "codegen/gemm_sizes.h"
 #include "codegen/launch.h"
 #include "plan/plan.h"
-#include "targets/targets.h"
+#include "targets/device_profile.h"
 
 namespace epifuse::codegen {
 
@@ -45,9 +45,10 @@ struct KernelFamily {
                                          const targets::TargetInfo&);
   // All configs worth compiling, best general choice first.
   std::vector<GemmConfig> (*configs)(const plan::FusedGemm&, const targets::TargetInfo&);
-  // The time the family's model expects of a config, without launch, in microseconds.
+  // The time the family's model expects of a config, without launch, in microseconds. The model's
+  // constants are the family's own, by device; a device without a row has generic ones.
   double (*expected_us)(const plan::FusedGemm&, const GemmConfig&, const GemmSizes&,
-                        const targets::DeviceLimits&);
+                        const targets::DeviceProfile&);
   KernelSource (*source)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&,
                          const GemmVariant&, const targets::TargetInfo&);
   // Whether the bound tensors can be addressed; the backend falls back if not.
@@ -74,6 +75,6 @@ std::span<const KernelFamily> all_families();
 // The config of least expected time.
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
                    std::span<const GemmConfig> configs, const GemmSizes& sizes,
-                   const targets::DeviceLimits& limits);
+                   const targets::DeviceProfile& device);
 
 }  // namespace epifuse::codegen

@@ -31,7 +31,8 @@ template <class F>
 KernelFamily family_row(std::string_view name, std::string_view summary) {
   using Config = typename F::Config;
   using Variant = typename F::Variant;
-  using plan::FusedGemm, plan::Plan, targets::DeviceLimits, targets::TargetInfo;
+  using plan::FusedGemm, plan::Plan, targets::DeviceLimits, targets::DeviceProfile,
+      targets::TargetInfo;
   KernelFamily out{};
   out.name = name;
   out.summary = summary;
@@ -40,8 +41,8 @@ KernelFamily family_row(std::string_view name, std::string_view summary) {
     return opaque(F::configs(step, target));
   };
   out.expected_us = [](const FusedGemm& step, const GemmConfig& config, const GemmSizes& sizes,
-                       const DeviceLimits& limits) {
-    return F::expected_us(step, config.as<Config>(), sizes, limits);
+                       const DeviceProfile& device) {
+    return F::expected_us(step, config.as<Config>(), sizes, device);
   };
   out.source = [](const Plan& plan, const FusedGemm& step, const GemmConfig& config,
                   const GemmVariant& variant, const TargetInfo& target) {

@@ -117,7 +117,7 @@ std::string Program::explain(const Sizes& sizes, std::string_view machine) const
     text += fmt::format("At these sizes {} runs by {}: {}.\n", product_name(run.plan, i),
                         run.how[i], run.grounds[i]);
   }
-  return text;
+  return run.profile.empty() ? text : text + run.profile + "\n";
 }
 
 std::string Program::explain_json(const Sizes& sizes, std::string_view machine) const {
@@ -133,6 +133,7 @@ std::string Program::explain_json(const Sizes& sizes, std::string_view machine) 
   for (std::size_t i = 0; i < run.how.size(); ++i) {
     all["runs"].push_back({{"how", run.how[i]}, {"grounds", run.grounds[i]}});
   }
+  all["profile"] = run.profile;
   return all.dump(2);
 }
 

@@ -1,4 +1,4 @@
-// What code can be generated for, and what is known of the devices it runs on.
+// What code can be generated for, and the limits of a device that runs it.
 #pragma once
 
 #include <compare>
@@ -16,17 +16,19 @@ struct TargetInfo {
   int major, minor;          // compute capability
   int smem_per_block_bytes;  // opt-in limit
   bool has_wgmma, has_tma;
+  std::string_view reference_device;  // a row of devices.def: what it stands for without a device
 };
 std::span<const TargetInfo> all_targets();
 const TargetInfo* find_target(std::string_view name);  // null when there is none
 // What is compiled for where no device says otherwise: the first row of the kind.
 const TargetInfo& usual_target(DeviceKind kind);
 
+// Of a device at hand; nothing without one (reference_profile of device_profile.h).
 struct DeviceLimits {
-  int num_sms = 132;
-  // Clusters of 2, 3, 4 and 8 CTAs that run at once, each CTA with an SM of its own (of an H200;
-  // the count differs from card to card).
-  int clusters_of_2 = 66, clusters_of_3 = 39, clusters_of_4 = 30, clusters_of_8 = 15;
+  int num_sms = 0;
+  // Clusters of 2, 3, 4 and 8 CTAs that run at once, each CTA with an SM of its own: the count
+  // differs from card to card.
+  int clusters_of_2 = 0, clusters_of_3 = 0, clusters_of_4 = 0, clusters_of_8 = 0;
   auto operator<=>(const DeviceLimits&) const = default;
 };
 

@@ -35,15 +35,15 @@ std::optional<double> host_ratio(const plan::FusedGemm& step, const codegen::Gem
   if (sizes.batch != 1 || std::min({sizes.m, sizes.n, sizes.k}) < 1) return std::nullopt;
   if (step.gemm.a.dtype != step.gemm.b.dtype) return std::nullopt;
   const bool only_bias = has_only_bias(step);
-  std::vector<Measured> rows;
+  std::vector<targets::MeasuredProduct> rows;
   for (const Row& row : kRows) {
     if (row.dtype == step.gemm.a.dtype) {
-      rows.push_back({row.sizes, only_bias ? row.bias : row.more});
+      rows.push_back({row.sizes.m, row.sizes.n, row.sizes.k, only_bias ? row.bias : row.more});
     }
   }
   if (rows.empty()) return std::nullopt;
   const auto ratio = interpolate(rows, sizes, std::numeric_limits<double>::infinity(),
-                                 [](const Measured& row) { return row.value; });
+                                 [](const targets::MeasuredProduct& row) { return row.value; });
   const auto work = static_cast<double>(std::max(sizes.m, kRowsOfWeights)) *
                     static_cast<double>(sizes.n) * static_cast<double>(sizes.k);
   return *ratio + kCall / work;

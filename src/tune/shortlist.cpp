@@ -29,13 +29,13 @@ class Losses {
  public:
   Losses(const codegen::KernelFamily& family, const plan::FusedGemm& step,
          std::span<const codegen::GemmConfig> configs, std::span<const codegen::GemmSizes> sizes,
-         const targets::DeviceLimits& limits) {
+         const targets::DeviceProfile& device) {
     for (const codegen::GemmSizes& size : sizes) {
       std::vector<double> us;
       for (const codegen::GemmConfig& config : configs) {
-        us.push_back(family.expected_us(step, config, size, limits));
+        us.push_back(family.expected_us(step, config, size, device));
       }
-      const std::size_t choice = codegen::choose(family, step, configs, size, limits);
+      const std::size_t choice = codegen::choose(family, step, configs, size, device);
       for (double& each : us) each = us[choice] > 0 ? each / us[choice] : 1.0;
       choices_.insert(choice);
       relative_.push_back(std::move(us));
@@ -105,9 +105,9 @@ std::vector<codegen::GemmSizes> typical_sizes(const plan::GemmDesc& gemm) {
 std::vector<std::size_t> shortlist(const codegen::KernelFamily& family, const plan::FusedGemm& step,
                                    std::span<const codegen::GemmConfig> configs,
                                    std::span<const codegen::GemmSizes> sizes,
-                                   const targets::DeviceLimits& limits, std::size_t most) {
+                                   const targets::DeviceProfile& device, std::size_t most) {
   if (configs.empty()) return {};
-  const Losses losses(family, step, configs, sizes, limits);
+  const Losses losses(family, step, configs, sizes, device);
   std::set<std::size_t> left = losses.choices();
   std::vector<std::size_t> picked;
   while (picked.size() < most && !left.empty()) {

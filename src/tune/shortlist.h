@@ -21,6 +21,6 @@ std::vector<codegen::GemmSizes> typical_sizes(const plan::GemmDesc& gemm);
 std::vector<std::size_t> shortlist(const codegen::KernelFamily& family, const plan::FusedGemm& step,
                                    std::span<const codegen::GemmConfig> configs,
                                    std::span<const codegen::GemmSizes> sizes,
-                                   const targets::DeviceLimits& limits, std::size_t most);
+                                   const targets::DeviceProfile& device, std::size_t most);
 
 }  // namespace epifuse::tune

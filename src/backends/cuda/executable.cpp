@@ -70,20 +70,30 @@ class RecentRuns {
   std::size_t count_ = 0;
 };
 
+// What kernels are chosen by ahead of all tensors: the device at hand, where it runs the target.
+targets::DeviceProfile profile_ahead(const targets::TargetInfo& target) {
+  try {
+    const std::optional<DeviceInfo> device = device_at_hand();
+    if (device && runs(*device, target)) return profile_of(*device, target);
+  } catch (const DeviceError&) {
+    // A driver that fails here is no device to choose for.
+  }
+  return targets::reference_profile(target);
+}
+
 class CudaExecutable : public backends::Executable {
  public:
   CudaExecutable(const plan::Plan& plan, const targets::TargetInfo& target,
                  const CompileOptions& options)
       : target_(target),
+        ahead_(profile_ahead(target)),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
-        prepared_(prepare_steps(plan, target, *jit_, options.fuse)),
+        prepared_(prepare_steps(plan, target, *jit_, options.fuse, ahead_)),
         problems_(prepared_, target, jit_),
-        late_(target, jit_, options.compile_late) {}
+        late_(target, jit_, options.compile_late, ahead_) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
-  backends::RunPlan plan_for(const codegen::Bound& bound) const override {
-    return plan_of_run(prepared_, late_, rules(), bound);
-  }
+  backends::RunPlan plan_for(const codegen::Bound& bound) const override;
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
   void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;
@@ -99,7 +109,7 @@ class CudaExecutable : public backends::Executable {
  private:
   jit::CuContext current_context() const;
   std::shared_ptr<Context> context() const;
-  ChoiceRules rules() const;
+  std::shared_ptr<Context> context_here() const;
   // False when it must be tried again, as choices have changed meanwhile.
   bool try_run(const std::shared_ptr<const codegen::Bound>& bound, jit::CuStream stream) const;
   // Null when choices have changed meanwhile, as is a placed run.
@@ -110,6 +120,7 @@ class CudaExecutable : public backends::Executable {
                                                 char* workspace) const;
 
   const targets::TargetInfo& target_;
+  const targets::DeviceProfile ahead_;
   std::shared_ptr<jit::Jit> jit_;
   const Prepared prepared_;
   const ProblemRunner problems_;
@@ -126,6 +137,21 @@ std::vector<backends::StepReport> CudaExecutable::report() const {
   std::vector<backends::StepReport> reports;
   for (const StepKernels& step : prepared_.steps) reports.push_back(step.report);
   return reports;
+}
+
+backends::RunPlan CudaExecutable::plan_for(const codegen::Bound& bound) const {
+  const std::shared_ptr<Context> here = context_here();
+  const ChoiceRules rules =
+      here == nullptr ? ChoiceRules{targets::reference_profile(target_)} : here->rules();
+  backends::RunPlan run = plan_of_run(prepared_, late_, rules, bound);
+  const bool has_product = std::ranges::any_of(run.plan.steps, [](const plan::Step& step) {
+    return std::holds_alternative<plan::FusedGemm>(step);
+  });
+  if (has_product) {
+    run.profile =
+        targets::describe(rules.device, here == nullptr ? "" : here->device().info().name);
+  }
+  return run;
 }
 
 // A config as a part of a file's name: "ping_pong_128x192_4_stages".
@@ -188,14 +214,14 @@ std::shared_ptr<Context> CudaExecutable::context() const {
   return contexts_.back();
 }
 
-// Of the device here; where there is none that runs this target, the usual ones of it.
-ChoiceRules CudaExecutable::rules() const {
+// Null where there is no device that runs this target.
+std::shared_ptr<Context> CudaExecutable::context_here() const {
   try {
-    if (Device::current() != nullptr) return context()->rules();
+    if (Device::current() != nullptr) return context();
   } catch (const UnavailableError&) {
   } catch (const DeviceError&) {
   }
-  return {};
+  return nullptr;
 }
 
 // What is known without a workspace; complete when the run needs none.

@@ -13,7 +13,7 @@ std::optional<plan::WhyNot> why_not(const plan::Plan& plan, const plan::FusedGem
                                     const targets::TargetInfo& target);
 std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetInfo& target);
 double expected_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,
-                   const targets::DeviceLimits& limits);
+                   const targets::DeviceProfile& device);
 KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
                     const Variant& variant, const targets::TargetInfo& target);
 std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::FusedGemm& step,

@@ -21,57 +21,17 @@
 //
 // Memory takes bytes / bandwidth beside it, where bytes are what is read and written and what other
 // kernels left in L2 to be written. The two overlap, but not fully: time = (clocks^p +
-// memory^p)^(1/p). The constants are a least-squares fit to the times of all candidates over the
-// grids (H200, 2026-11-22; `epifuse bench --sweep`), then moved to where the choice loses least.
+// memory^p)^(1/p). The constants are the device's (model_constants.h).
 #include <algorithm>
 #include <cmath>
 
 #include "codegen/sm90/dense.h"
+#include "codegen/sm90/model_constants.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
 
 constexpr int kStepDepth = 64;  // of K, which is counted in 16-bit elements
-
-// Fitted, in clocks of kClocksPerUs.
-constexpr double kClocksPerUs = 1600;
-constexpr double kMultipliesPerClock = 2048 / 1.013;
-constexpr double kFeedClocks = 0.67, kFeedOverlap = 6;  // a row of 128 bytes
-constexpr double kStepClocks = 32;
-constexpr double kCooperativeStepClocks = 22;
-constexpr double kRowClocks = 0.143;     // of moving a row or column of a step
-constexpr double kLatencyClocks = 1470;  // from asking for a stage to having it
-// Of a row that is looked up: beside the products, and where nothing else takes longer (14 configs
-// at one point, 2026-11-23).
-constexpr double kGatherClocks = 0.5, kGatherFloor = 9.2;
-constexpr double kChunkClocks = 532, kOperationClocks = 87;
-constexpr double kLoadClocks = 581, kStoreClocks = 50;  // of a full operand, a further result
-constexpr double kRingLoadClocks = 150;                 // estimated: of one through the stages
-constexpr double kNarrowClocks = 1200;                  // of narrow tiles among wider ones
-constexpr double kNarrowLoadClocks = 576;               // of a full operand beside them
-constexpr double kClusterClocks = 2900;                 // a tile
-constexpr double kClusterFillClocks = 300;              // once
-constexpr double kHandOverClocks = 2400;                // of half of the last tile
-constexpr double kExchangeClocks = 2300;                // of partial sums, each CTA
-constexpr double kSplitSlows = 1.06;                    // its steps, which read K in two places
-constexpr double kSingleClocks = 2000;                  // of partial sums where tiles are small,
-constexpr double kSingleShareClocks = 170;              // each CTA that has some,
-constexpr double kSingleRestartClocks = 3000;           // and a wave of clusters after another
-// Gated, with b along N: beside tiles of 128 x 128 (two points, 2026-11-22).
-constexpr double kTallGateSlows = 1.055, kCooperativeGateSlows = 1.03;
-constexpr double kWideByTurnsSlows = 1.02;  // 192 columns, gates by turns (4 points, 2026-11-24)
-// Gates with few stages, which a place for results by turns may mend, and what taking turns adds to
-// the last tile (32 points, 2026-11-23; most for expensive gates).
-constexpr double kShortOfStagesSlows = 1.01, kTurnsSlow = 1.1;
-constexpr double kFillClocks = 300;
-// Of a short last wave: once, and of each tile before it (10 points, 2026-11-24).
-constexpr double kShortClocks = 1500, kShortTileClocks = 80;
-constexpr double kLaunchUs = 4.2, kBytesPerUs = 4.6e6, kOverlap = 5;
-constexpr double kDirtyBytes = 50e6;  // of L2, written to memory as others take their place
-constexpr double kReadAgain = 0.1;    // of memory's time, where two tiles of 64 rows are apart
-
-// Estimates: of a reduction in a chunk, and of the tail that combines what the chunks give.
-constexpr double kReductionClocks = 120, kFinishUs = 2.5;
 
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
@@ -115,44 +75,46 @@ double columns_of_busiest(const Config& config, const GemmSizes& sizes, std::int
   return mean + (result_columns(config) - mean) / waves;
 }
 
-double main_clocks(const Config& config, double columns, std::int64_t m, std::int64_t k) {
+double main_clocks(const ModelConstants& c, const Config& config, double columns, std::int64_t m,
+                   std::int64_t k) {
   const std::int64_t steps =
       round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
-  const double multiply = config.tile_m * columns * kStepDepth / kMultipliesPerClock;
+  const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
   const double rows = 2 * config.tile_m + columns * (1 + config.tile_m / 64.0);
-  const double feed = kFeedClocks * rows;
-  const double busy =
-      std::pow(std::pow(multiply, kFeedOverlap) + std::pow(feed, kFeedOverlap), 1 / kFeedOverlap);
+  const double feed = c.feed_clocks * rows;
+  const double busy = std::pow(std::pow(multiply, c.feed_overlap) + std::pow(feed, c.feed_overlap),
+                               1 / c.feed_overlap);
   const auto rows_of_a = static_cast<double>(std::min<std::int64_t>(config.tile_m, m));
-  const double move = kRowClocks * (rows_of_a / config.cluster_n + columns / config.cluster_m);
+  const double move = c.row_clocks * (rows_of_a / config.cluster_n + columns / config.cluster_m);
   const double beside =
-      is_single(config) ? 0 : kStepClocks + (config.cooperative ? kCooperativeStepClocks : 0);
-  const double gather = config.gathers ? kGatherClocks * config.tile_m : 0;
+      is_single(config) ? 0 : c.step_clocks + (config.cooperative ? c.cooperative_step_clocks : 0);
+  const double gather = config.gathers ? c.gather_clocks * config.tile_m : 0;
   const double step = std::max(
-      {busy + move + beside + gather, kLatencyClocks / config.stages, kGatherFloor * gather});
+      {busy + move + beside + gather, c.latency_clocks / config.stages, c.gather_floor * gather});
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   const bool is_slowed = config.split_k > 1 && !is_single(config);
-  return static_cast<double>(steps) * step * (is_slowed ? kSplitSlows : 1) +
-         (is_cluster ? kClusterClocks : 0);
+  return static_cast<double>(steps) * step * (is_slowed ? c.split_slows : 1) +
+         (is_cluster ? c.cluster_clocks : 0);
 }
 
 int blocks_of_tile(const Config& config) { return config.tile_m / kBlockRows; }
 
-double gate_slows(const plan::GemmDesc& gemm, const Config& config) {
+double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Config& config) {
   constexpr int kTall = 192, kWide = 192;
-  const double few = is_short_of_stages(config) ? kShortOfStagesSlows : 1;
+  const double few = is_short_of_stages(config) ? c.short_of_stages_slows : 1;
   if (gemm.gating == plan::Gating::none || gemm.b.major == plan::Major::k) return few;
-  if (config.cooperative) return few * kCooperativeGateSlows;
-  if (config.tile_m == kTall) return few * kTallGateSlows;
-  return few * (config.tile_n == kWide && has_adjacent_gates(gemm) ? kWideByTurnsSlows : 1);
+  if (config.cooperative) return few * c.cooperative_gate_slows;
+  if (config.tile_m == kTall) return few * c.tall_gate_slows;
+  return few * (config.tile_n == kWide && has_adjacent_gates(gemm) ? c.wide_by_turns_slows : 1);
 }
 
-double epilogue_clocks(const Pressure& load, bool in_ring, const Config& config, double columns) {
+double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ring,
+                       const Config& config, double columns) {
   constexpr double kChunk = 64 * 64;
-  const double chunk = kChunkClocks + kOperationClocks * load.cost +
-                       (in_ring ? kRingLoadClocks : kLoadClocks) * load.load_slots +
-                       kStoreClocks * std::max(load.store_slots - 1, 0) +
-                       kReductionClocks * load.reductions;
+  const double chunk = c.chunk_clocks + c.operation_clocks * load.cost +
+                       (in_ring ? c.ring_load_clocks : c.load_clocks) * load.load_slots +
+                       c.store_clocks * std::max(load.store_slots - 1, 0) +
+                       c.reduction_clocks * load.reductions;
   double chunks = config.tile_m * columns / kChunk;
   if (is_single(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
     const int all = chunks_of_tile(config);
@@ -160,18 +122,20 @@ double epilogue_clocks(const Pressure& load, bool in_ring, const Config& config,
   } else if (config.split_k > 1) {
     chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
   }
-  const double narrow = config.two_widths ? kNarrowClocks + kNarrowLoadClocks * load.load_slots : 0;
+  const double narrow =
+      config.two_widths ? c.narrow_clocks + c.narrow_load_clocks * load.load_slots : 0;
   return chunks * chunk / (config.cooperative ? 2 : 1) + narrow;
 }
 
 // Of the last tile's epilogue, where both ping-pong consumers share it.
-double shared_clocks(const Config& config, double epilogue) {
+double shared_clocks(const ModelConstants& c, const Config& config, double epilogue) {
   const int chunks = chunks_of_tile(config);
   const double share = (chunks + 1) / 2 / static_cast<double>(chunks);
-  return std::min(epilogue, epilogue * share + kHandOverClocks);
+  return std::min(epilogue, epilogue * share + c.hand_over_clocks);
 }
 
-double memory_us(const Pressure& load, const Config& config, const GemmSizes& sizes) {
+double memory_us(const ModelConstants& c, const Pressure& load, const Config& config,
+                 const GemmSizes& sizes) {
   constexpr double kBytes = 2;  // of an element of K as it is counted, and of a slot's results
   constexpr int kSmallestTile = 64;
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
@@ -180,7 +144,8 @@ double memory_us(const Pressure& load, const Config& config, const GemmSizes& si
   const double bytes =
       static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
   const bool is_apart = config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
-  return (bytes + std::min(bytes, kDirtyBytes)) / kBytesPerUs * (is_apart ? 1 + kReadAgain : 1);
+  return (bytes + std::min(bytes, c.dirty_bytes)) / c.bytes_per_us *
+         (is_apart ? 1 + c.read_again : 1);
 }
 
 // Groups as products of equal sizes, which is what can be expected of them.
@@ -222,7 +187,9 @@ Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceL
 }
 
 double expected_us(const plan::FusedGemm& unpaired, const Config& config, const GemmSizes& given,
-                   const targets::DeviceLimits& limits) {
+                   const targets::DeviceProfile& device) {
+  const targets::DeviceLimits& limits = device.limits;
+  const ModelConstants c = constants_of(device);
   const plan::FusedGemm step = as_compiled(unpaired, {});
   GemmSizes sizes = even_groups(given);
   sizes.k = depth_in_16_bits(step.gemm.a.dtype, sizes.k);
@@ -231,38 +198,38 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
   const Pressure load = pressure(step.epilogue);
-  const double main = main_clocks(config, columns * config.products, sizes.m, sizes.k) *
-                      gate_slows(step.gemm, config);
+  const double main = main_clocks(c, config, columns * config.products, sizes.m, sizes.k) *
+                      gate_slows(c, step.gemm, config);
   Config block = config;
   block.tile_m = kBlockRows;
-  const double short_main = main_clocks(block, columns * config.products, sizes.m, sizes.k);
+  const double short_main = main_clocks(c, block, columns * config.products, sizes.m, sizes.k);
   const double epilogue = epilogue_clocks(
-      load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, columns);
+      c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
-  double clocks = kFillClocks + (is_cluster ? kClusterFillClocks : 0);
+  double clocks = c.fill_clocks + (is_cluster ? c.cluster_fill_clocks : 0);
   if (is_single(config)) {
-    const double share = kSingleShareClocks * config.split_k;
+    const double share = c.single_share_clocks * config.split_k;
     clocks +=
-        kSingleClocks + waves * (main + epilogue + share) + (waves - 1) * kSingleRestartClocks;
+        c.single_clocks + waves * (main + epilogue + share) + (waves - 1) * c.single_restart_clocks;
   } else if (config.cooperative) {
-    const double exchange = config.split_k > 1 ? kExchangeClocks * config.split_k : 0;
+    const double exchange = config.split_k > 1 ? c.exchange_clocks * config.split_k : 0;
     clocks += waves * (main + epilogue + exchange);
   } else {
     const double epilogues = config.shares_staging ? epilogue : (main + epilogue) / 2;
-    const double last = config.shares_last ? shared_clocks(config, epilogue) : epilogue;
-    const double turns = config.shares_staging ? kTurnsSlow : 1;
+    const double last = config.shares_last ? shared_clocks(c, config, epilogue) : epilogue;
+    const double turns = config.shares_staging ? c.turns_slow : 1;
     if (tiling.whole == tiling.tiles) {
       clocks += waves * std::max(main, epilogues) + last * turns;
     } else {
       const double blocks = blocks_of_tile(config);
-      clocks += (waves - 1) * (std::max(main, epilogues) + kShortTileClocks) + kShortClocks +
+      clocks += (waves - 1) * (std::max(main, epilogues) + c.short_tile_clocks) + c.short_clocks +
                 std::max(short_main + epilogue / blocks * turns, epilogue * turns);
     }
   }
-  const double memory = memory_us(load, config, sizes);
-  return std::pow(std::pow(clocks / kClocksPerUs, kOverlap) + std::pow(memory, kOverlap),
-                  1 / kOverlap) +
-         kLaunchUs + (load.reductions > 0 ? kFinishUs : 0);
+  const double memory = memory_us(c, load, config, sizes);
+  return std::pow(std::pow(clocks / c.clocks_per_us, c.overlap) + std::pow(memory, c.overlap),
+                  1 / c.overlap) +
+         c.launch_us + (load.reductions > 0 ? c.finish_us : 0);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -44,7 +44,7 @@ int kind(const GemmConfig& config) { return config.as<MadeUpConfig>().kind; }
 
 // The broken one promises most.
 double expected_us(const plan::FusedGemm&, const GemmConfig& config, const GemmSizes& sizes,
-                   const targets::DeviceLimits&) {
+                   const targets::DeviceProfile&) {
   switch (kind(config)) {
     case kFewRows: return 2 + 0.01 * static_cast<double>(sizes.m);
     case kManyRows: return 6;
@@ -109,10 +109,13 @@ class StepChoices : public ::testing::Test {
   }
 
   static const targets::TargetInfo& sm90() { return *targets::find_target("sm_90a"); }
+  static ChoiceRules reference() { return {targets::reference_profile(sm90())}; }
   const plan::FusedGemm& gemm() const {
     return std::get<plan::FusedGemm>(prepared_.plan.steps.front());
   }
-  StepChoice choose(std::int64_t rows, const ChoiceRules& rules = {}) {
+  // On the reference device unless the rules name another.
+  StepChoice choose(std::int64_t rows, ChoiceRules rules = {}) {
+    if (rules.device.limits.num_sms == 0) rules.device = reference().device;
     codegen::Bound bound;
     bound.sizes["M"] = rows;
     return choose_step(prepared_, 0, late_, bound, rules);
@@ -233,7 +236,7 @@ TEST_F(StepChoices, NothingIsCompiledForSizesWhereThatIsNotWanted) {
   for (const std::int64_t rows : {16, 4096}) {
     codegen::Bound bound;
     bound.sizes["M"] = rows;
-    EXPECT_EQ(choose_step(prepared_, 0, late, bound, {}).kernel, compiled);
+    EXPECT_EQ(choose_step(prepared_, 0, late, bound, reference()).kernel, compiled);
   }
 }
 
@@ -246,14 +249,14 @@ TEST_F(StepChoices, WithoutACompilerWhatIsThereRuns) {
   for (const std::int64_t rows : {16, 4096}) {
     codegen::Bound bound;
     bound.sizes["M"] = rows;
-    EXPECT_EQ(choose_step(prepared_, 0, late, bound, {}).kernel, compiled);
+    EXPECT_EQ(choose_step(prepared_, 0, late, bound, reference()).kernel, compiled);
   }
 }
 
 TEST_F(StepChoices, SizesThatCameBeforeAreNotWeighedAgain) {
   static int num_weighed = 0;
   family_.expected_us = [](const plan::FusedGemm&, const GemmConfig& config, const GemmSizes&,
-                           const targets::DeviceLimits&) {
+                           const targets::DeviceProfile&) {
     ++num_weighed;
     return static_cast<double>(kind(config));
   };
@@ -264,8 +267,8 @@ TEST_F(StepChoices, SizesThatCameBeforeAreNotWeighedAgain) {
   EXPECT_EQ(second.kernel, first.kernel);
   EXPECT_EQ(second.expected_us, first.expected_us);
   EXPECT_EQ(num_weighed, before);
-  ChoiceRules smaller;
-  smaller.limits.num_sms = 1;
+  ChoiceRules smaller = reference();
+  smaller.device.limits.num_sms = 1;
   choose(16, smaller);
   EXPECT_GT(num_weighed, before);  // another device
 }
@@ -297,17 +300,40 @@ TEST_F(StepChoices, NoRowsAreNoWork) {
 
 TEST_F(StepChoices, AStepThatFusionWouldSlowDownIsSplitWithBothTimes) {
   family_.expected_us = [](const plan::FusedGemm&, const GemmConfig&, const GemmSizes&,
-                           const targets::DeviceLimits&) { return 1000.0; };
+                           const targets::DeviceProfile&) { return 1000.0; };
   const StepChoice slow = choose(16);
   ASSERT_TRUE(slow.why_split);
   EXPECT_EQ(slow.why_split->code, "slower_than_unfused");
   EXPECT_NE(slow.why_split->sentence.find("1000.0 us"), std::string::npos);
-  const double unfused_us = tune::unfused_us(gemm(), {1, 16, 4096, 4096}).value();
+  const double unfused_us =
+      tune::unfused_us(gemm(), {1, 16, 4096, 4096}, reference().device).value();
   EXPECT_NE(slow.why_split->sentence.find(fmt::format("product and a tail {:.1f} us", unfused_us)),
             std::string::npos)
       << slow.why_split->sentence;
   // Where nothing is known of the vendor's time, the step stays fused.
   EXPECT_FALSE(choose(1 << 20).why_split);
+}
+
+TEST_F(StepChoices, OnAnUnknownDeviceNoTimesOfAnotherOneSplitAStep) {
+  family_.expected_us = [](const plan::FusedGemm&, const GemmConfig&, const GemmSizes&,
+                           const targets::DeviceProfile&) { return 1000.0; };
+  ChoiceRules unknown = reference();
+  unknown.device.known = nullptr;
+  EXPECT_TRUE(choose(16).why_split);
+  const StepChoice choice = choose(16, unknown);
+  EXPECT_FALSE(choice.why_split);
+  EXPECT_EQ(grounds(choice), "1000.0 us expected");
+}
+
+TEST_F(BareChoices, OnAnUnknownDeviceTheVendorsRunAsNothingWasMeasured) {
+  ChoiceRules unknown = reference();
+  unknown.device.known = nullptr;
+  const StepChoice choice = choose(4096, unknown);
+  ASSERT_TRUE(choice.why_split);
+  EXPECT_EQ(choice.why_split->sentence,
+            "nothing is fused into the product, and no measurement on this device says that ours "
+            "is faster than the vendor's GEMM.");
+  EXPECT_EQ(grounds(choice), "nothing is fused into it");
 }
 
 TEST_F(StepChoices, AForcedChoiceRunsWhateverTheModelSays) {
@@ -372,10 +398,12 @@ TEST(RowsInOrder, AreCopiedBeforeLargeProductsOrWhereForced) {
   const Sizes few{{"S", 64}, {"T", 64}, {"N", 64}, {"G", 4}};
   const Sizes large{{"S", 64}, {"T", 65536}, {"N", 8192}, {"G", 4}};
   constexpr std::string_view kCopies = ", behind a copy of the rows of r";
-  EXPECT_EQ(run_of(few, {}).how.front().find(kCopies), std::string::npos);
-  EXPECT_TRUE(run_of(large, {}).how.front().ends_with(kCopies)) << run_of(large, {}).how.front();
+  const targets::DeviceProfile device = targets::reference_profile(target);
+  EXPECT_EQ(run_of(few, {device}).how.front().find(kCopies), std::string::npos);
+  const backends::RunPlan run = run_of(large, {device});
+  EXPECT_TRUE(run.how.front().ends_with(kCopies)) << run.how.front();
   const ForcedChoice first{0, std::string(tune::kRowsFirst)};
-  const backends::RunPlan forced = run_of(few, {.forced = &first});
+  const backends::RunPlan forced = run_of(few, {.device = device, .forced = &first});
   EXPECT_TRUE(forced.how.front().ends_with(kCopies)) << forced.how.front();
   EXPECT_EQ(std::get<plan::FusedGemm>(forced.plan.steps.front()).gemm.a.lookup, -1);
 }

@@ -59,7 +59,8 @@ class Growth : public ::testing::Test {
     bind(prepared.plan.graph.outputs.front().value);
     LateKernels late(sm90(), jit_);
     const double start = seconds();
-    const backends::RunPlan run = plan_of_run(prepared, late, {}, bound);
+    const backends::RunPlan run =
+        plan_of_run(prepared, late, {targets::reference_profile(sm90())}, bound);
     return {seconds() - start, run.plan.steps.size(), late.times().num_weighed()};
   }
 
@@ -120,23 +121,24 @@ TEST(TimeMemo, AnswersAsTheModelDoes) {
   const plan::FusedGemm& alike = std::get<plan::FusedGemm>(plan.steps.back());
   const std::vector<codegen::GemmConfig> configs = family.configs(step, sm90());
   const std::vector<codegen::GemmSizes> typical = tune::typical_sizes(step.gemm);
+  const targets::DeviceProfile device = targets::reference_profile(sm90());
   TimeMemo memo;
   for (const codegen::GemmSizes& sizes : typical) {
-    const std::size_t index = codegen::choose(family, step, configs, sizes, {});
+    const std::size_t index = codegen::choose(family, step, configs, sizes, device);
     for (const plan::FusedGemm* each : {&step, &alike}) {
-      const TimeMemo::Best best = memo.best(family, *each, configs, sizes, {});
+      const TimeMemo::Best best = memo.best(family, *each, configs, sizes, device);
       EXPECT_EQ(best.index, index);
-      EXPECT_EQ(best.us, family.expected_us(step, configs[index], sizes, {}));
+      EXPECT_EQ(best.us, family.expected_us(step, configs[index], sizes, device));
     }
   }
   EXPECT_EQ(memo.num_weighed(), typical.size());
   // Fewer configs are another question.
   const std::span<const codegen::GemmConfig> fewer(configs.data() + 1, configs.size() - 1);
-  EXPECT_EQ(memo.best(family, step, fewer, typical[0], {}).index,
-            codegen::choose(family, step, fewer, typical[0], {}));
+  EXPECT_EQ(memo.best(family, step, fewer, typical[0], device).index,
+            codegen::choose(family, step, fewer, typical[0], device));
   for (const std::size_t most : {2u, 6u, 6u}) {
-    EXPECT_EQ(memo.shortlist(family, alike, configs, typical, most),
-              tune::shortlist(family, step, configs, typical, {}, most));
+    EXPECT_EQ(memo.shortlist(family, alike, configs, typical, device, most),
+              tune::shortlist(family, step, configs, typical, device, most));
   }
   EXPECT_EQ(memo.num_weighed(), typical.size() + 3);
 }

@@ -83,6 +83,11 @@ TEST_F(CudaPrepare, ABareProductIsOursWhereThatWasMeasuredToBeFaster) {
   ASSERT_EQ(fused.steps.size(), 1u);
   EXPECT_EQ(fused.steps[0].kind, StepKind::family);
   EXPECT_EQ(fused.steps[0].kernels.size(), 1u);
+  targets::DeviceProfile unknown = targets::reference_profile(sm90());
+  unknown.known = nullptr;
+  const Prepared elsewhere = prepare_steps(plan, sm90(), jit_, true, unknown);
+  ASSERT_EQ(elsewhere.steps.size(), 1u);
+  EXPECT_EQ(elsewhere.steps[0].kind, StepKind::vendor);
   const Prepared unfused = prepare_steps(plan, sm90(), jit_, false);
   ASSERT_EQ(unfused.steps.size(), 1u);
   EXPECT_EQ(unfused.steps[0].kind, StepKind::vendor);

@@ -10,6 +10,7 @@
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "plan/plan.h"
+#include "tests/unit/targets/reference_device.h"
 
 namespace epifuse {
 namespace {
@@ -71,7 +72,8 @@ class Case {
 
   void launch(const plan::Tail& tail, Counts& counts) const {
     const codegen::KernelSource source = codegen::tail_source(plan_, tail, target_);
-    const codegen::Launch launch = codegen::tail_launch(plan_, tail, bound_, {});
+    const codegen::Launch launch =
+        codegen::tail_launch(plan_, tail, bound_, targets::reference_gpu().limits);
     EXPECT_NE(source.text.find(source.entry), std::string::npos);
     EXPECT_FALSE(launch.params.empty());
     ++counts.tails;
@@ -88,7 +90,9 @@ class Case {
       if (gemm.epilogue.reduces()) bind_partials(family, gemm, *config, variant, bound);
       const auto source = family.source(plan_, gemm, *config, variant, target_);
       EXPECT_NE(source.text.find(source.entry), std::string::npos);
-      EXPECT_FALSE(family.launch(plan_, gemm, *config, variant, bound, {}).params.empty());
+      EXPECT_FALSE(
+          family.launch(plan_, gemm, *config, variant, bound, targets::reference_gpu().limits)
+              .params.empty());
       ++counts.gemms;
     }
   }
@@ -96,7 +100,8 @@ class Case {
   void bind_partials(const codegen::KernelFamily& family, const plan::FusedGemm& gemm,
                      const codegen::GemmConfig& config, const codegen::GemmVariant& variant,
                      codegen::Bound& bound) const {
-    const auto partials = family.partials(gemm, config, variant, bound.sizes, {});
+    const auto partials =
+        family.partials(gemm, config, variant, bound.sizes, targets::reference_gpu().limits);
     for (const plan::Store& store : gemm.epilogue.stores) {
       const auto id = static_cast<std::size_t>(store.value);
       if (store.kind != plan::StoreKind::tile) bound.tensors[id].layout = partials.layout;

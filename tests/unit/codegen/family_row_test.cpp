@@ -36,7 +36,7 @@ struct Functions {
     return {{3}, {1}, {2}};
   }
   static double expected_us(const plan::FusedGemm&, const Config& config, const GemmSizes& sizes,
-                            const targets::DeviceLimits&) {
+                            const targets::DeviceProfile&) {
     return static_cast<double>(config.size * sizes.m);
   }
   static KernelSource source(const plan::Plan&, const plan::FusedGemm&, const Config& config,

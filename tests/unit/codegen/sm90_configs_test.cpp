@@ -8,6 +8,7 @@
 
 #include "codegen/sm90/dense.h"
 #include "ir/text.h"
+#include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
@@ -27,7 +28,7 @@ struct Case {
   Config chosen(const GemmSizes& sizes) const {
     const KernelFamily& family = all_families().front();
     const auto all = family.configs(step(), *targets::find_target("sm_90a"));
-    return all[choose(family, step(), all, sizes, {})].as<Config>();
+    return all[choose(family, step(), all, sizes, targets::reference_gpu())].as<Config>();
   }
   int bytes(const Config& config, const Variant& variant = {}) const {
     return smem_bytes(EpilogueLayout(step().epilogue, variant.swapped), config, variant);
@@ -149,12 +150,33 @@ TEST(Sm90Configs, AShortLastWaveIsChosenWhereItIsCut) {
     EXPECT_NE(std::find(all.begin(), all.end(), twin), all.end());
     EXPECT_EQ(silu.bytes(config), silu.bytes(twin));
     const GemmSizes whole{1, 1024, 1024, 4096};  // one wave
-    EXPECT_EQ(expected_us(silu.step(), config, whole, {}),
-              expected_us(silu.step(), twin, whole, {}));
+    EXPECT_EQ(expected_us(silu.step(), config, whole, targets::reference_gpu()),
+              expected_us(silu.step(), twin, whole, targets::reference_gpu()));
   }
   EXPECT_TRUE(
       silu.chosen({1, 512, 14336, 4096}).short_last);  // 328 tiles of 176 columns, of which 64
   EXPECT_FALSE(silu.chosen({1, 4096, 4096, 4096}).short_last);
+}
+
+TEST(Sm90Model, OfADeviceWithoutARowUsesTheRatesOfItsDriver) {
+  const Case silu("  y = silu h\n  return y\n");
+  const Config config = silu.configs().front();
+  const GemmSizes large{1, 8192, 8192, 8192}, thin{1, 64, 8192, 8192};
+  const targets::DeviceProfile reference = targets::reference_gpu();
+  const auto us = [&](const GemmSizes& sizes, const targets::DeviceProfile& device) {
+    return expected_us(silu.step(), config, sizes, device);
+  };
+  targets::DeviceProfile unknown = reference;
+  unknown.known = nullptr;
+  EXPECT_EQ(us(large, unknown), us(large, reference)) << "no rates: the kernels' constants";
+  unknown.driver = {990, 4.9e6, 6e7};  // half the clock
+  EXPECT_NEAR(us(large, unknown) / us(large, reference), 2, 0.05);
+  unknown.driver = {1980, 0.49e6, 6e7};  // a tenth of the memory's rate
+  EXPECT_GT(us(thin, unknown), 5 * us(thin, reference));
+  // A device with a row keeps its constants, whatever its driver says.
+  targets::DeviceProfile known = reference;
+  known.driver = {990, 0.49e6, 6e7};
+  EXPECT_EQ(us(thin, known), us(thin, reference));
 }
 
 TEST(Sm90Configs, KeysTellVariantsApartThatPrintAlike) {
@@ -183,7 +205,7 @@ TEST(Sm90Configs, FewRowsAreSpreadOverMostOfTheMultiprocessors) {
       const GemmSizes sizes{1, m, n, k};
       const Config chosen = residual.chosen(sizes);
       EXPECT_EQ(chosen.tile_m, 64) << print(chosen);
-      const Tiling tiling = tile(chosen, sizes, {});
+      const Tiling tiling = tile(chosen, sizes, targets::reference_gpu().limits);
       EXPECT_TRUE(tiling.is_one_wave) << print(chosen);
       EXPECT_GE(tiling.num_ctas, 90) << print(chosen);
     }

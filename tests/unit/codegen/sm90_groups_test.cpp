@@ -13,6 +13,7 @@
 #include "codegen/sm90/dense.h"
 #include "cuda_on_host.h"
 #include "kernels/sm90/sequence.cuh"
+#include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::sm90 {
 namespace {
@@ -53,7 +54,8 @@ abi::GemmParams params_of(const Routing& routing, int n, int* num_ctas) {
   const codegen::GemmSizes sizes = routing.is_padded
                                        ? codegen::GemmSizes{groups, routing.num_rows, n, 64}
                                        : codegen::GemmSizes{1, routing.num_rows, n, 64, groups};
-  const codegen::sm90::Tiling tiling = codegen::sm90::tile(config, sizes, {});
+  const codegen::sm90::Tiling tiling =
+      codegen::sm90::tile(config, sizes, targets::reference_gpu().limits);
   abi::GemmParams p{};
   p.m = routing.num_rows;
   p.n = n;

@@ -14,6 +14,7 @@
 #include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen {
 namespace {
@@ -46,7 +47,8 @@ struct Case {
   // The columns of the boxes of each map, by its place in the parameters.
   std::map<std::size_t, int> boxes(const sm90::Config& config) const {
     std::map<std::size_t, int> out;
-    for (const TensorMapRequest& map : sm90::launch(plan, step(), config, {}, bound, {}).maps) {
+    for (const TensorMapRequest& map :
+         sm90::launch(plan, step(), config, {}, bound, targets::reference_gpu().limits).maps) {
       EXPECT_TRUE(out.emplace(map.offset, map.box_cols).second) << "two maps at " << map.offset;
       EXPECT_EQ(map.box_cols * static_cast<int>(size_bytes(map.dtype)) % 16, 0);
     }
@@ -69,7 +71,8 @@ TEST(Sm90Launch, RefusesAnEpilogueThatTheBlockHasNoRoomFor) {
   const plan::Store store = step.epilogue.stores.front();
   step.epilogue.stores.resize(abi::kMaxStores + 1, store);
   const sm90::Config config = sm90::configs(all.step(), *targets::find_target("sm_90a")).front();
-  EXPECT_THROW(sm90::launch(all.plan, step, config, {}, all.bound, {}), InternalError);
+  EXPECT_THROW(sm90::launch(all.plan, step, config, {}, all.bound, targets::reference_gpu().limits),
+               InternalError);
 }
 
 // The block counts K in 32 bits.
@@ -103,7 +106,8 @@ TEST(Sm90Launch, TheParametersEndBehindTheLastThatIsUsed) {
     for (const unsigned plain : {0u, 1u}) {
       SCOPED_TRACE(fmt::format("{}, {}", print(config), plain));
       const sm90::Variant variant{.plain_stores = plain};
-      const Launch launch = sm90::launch(all.plan, all.step(), config, variant, all.bound, {});
+      const Launch launch = sm90::launch(all.plan, all.step(), config, variant, all.bound,
+                                         targets::reference_gpu().limits);
       const std::string text =
           sm90::source(all.plan, all.step(), config, variant, *targets::find_target("sm_90a")).text;
       EXPECT_NE(text.find(fmt::format("LeadingParams<{}>", launch.params.size())),
@@ -150,7 +154,8 @@ TEST(Sm90Launch, ABoxHoldsNoMoreRowsThanThereAre) {
     const Case all(rows);
     for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
       SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
-      const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, {});
+      const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound,
+                                         targets::reference_gpu().limits);
       const auto a = std::find_if(launch.maps.begin(), launch.maps.end(), [](const auto& map) {
         return map.offset == offsetof(abi::GemmParams, a);
       });
@@ -180,7 +185,8 @@ TEST(Sm90Launch, AShortLastWaveStartsBehindWholeOnes) {
     if (config.two_widths || sm90::cluster_size(config) > 1) continue;
     SCOPED_TRACE(print(config));
     constexpr int kNumSms = 22;
-    const targets::DeviceLimits limits{.num_sms = kNumSms};
+    targets::DeviceLimits limits = targets::reference_gpu().limits;
+    limits.num_sms = kNumSms;
     const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, limits);
     int whole = 0;
     std::memcpy(&whole, launch.params.data() + offsetof(abi::GemmParams, whole_tiles),
@@ -202,7 +208,8 @@ TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
     const Case all(rows, kGroups);
     for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
       SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
-      const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, {});
+      const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound,
+                                         targets::reference_gpu().limits);
       const bool has_short =
           !config.cooperative && config.tile_m > 64 && config.cluster_m * config.cluster_n == 1;
       EXPECT_EQ(box_rows(launch, offsetof(abi::GemmParams, fewer_rows)),

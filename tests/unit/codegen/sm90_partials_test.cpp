@@ -7,6 +7,7 @@
 #include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen {
 namespace {
@@ -26,7 +27,7 @@ struct Case {
 
 // All parts of whole tiles, in this order of one direction: what the kernel's chunks may write.
 std::int64_t parts_of_tiles(const sm90::Config& config, bool rows, const GemmSizes& sizes) {
-  const targets::DeviceLimits limits;
+  const targets::DeviceLimits limits = targets::reference_gpu().limits;
   const std::int64_t columns = sm90::tile(config, sizes, limits).columns;
   if (rows) return columns * config.cluster_n * ((config.tile_n + 63) / 64);
   const std::int64_t height = config.tile_m * config.cluster_m;
@@ -42,7 +43,8 @@ void expect_room(const Case& reduced, bool rows, const Sizes& sizes) {
       GemmSizes gemm{sizes.at("B"), sizes.at("M"), sizes.at("N"), sizes.at("K")};
       if (swapped) std::swap(gemm.m, gemm.n);
       const bool along_n = rows != swapped;
-      const Partials partials = sm90::partials(reduced.step(), config, variant, sizes, {});
+      const Partials partials =
+          sm90::partials(reduced.step(), config, variant, sizes, targets::reference_gpu().limits);
       const std::int64_t parts = parts_of_tiles(config, along_n, gemm);
       const std::int64_t length = along_n ? gemm.m : gemm.n;
       EXPECT_EQ(partials.layout.shape, (std::vector<std::int64_t>{gemm.batch, parts, length}));
@@ -86,7 +88,8 @@ TEST(Sm90Partials, AreBoundInTheOrderOfTheReductions) {
   for (const bool swapped : {false, true}) {
     sm90::Variant variant;
     variant.swapped = swapped;
-    const Partials partials = sm90::partials(step, config, variant, bound.sizes, {});
+    const Partials partials =
+        sm90::partials(step, config, variant, bound.sizes, targets::reference_gpu().limits);
     Bound placed = bound;
     std::vector<const void*> expected;
     for (const plan::Store& store : step.epilogue.stores) {
@@ -95,7 +98,8 @@ TEST(Sm90Partials, AreBoundInTheOrderOfTheReductions) {
       tensor.layout = partials.layout;
       expected.push_back(tensor.data);
     }
-    const Launch launch = sm90::launch(reduced.plan, step, config, variant, placed, {});
+    const Launch launch =
+        sm90::launch(reduced.plan, step, config, variant, placed, targets::reference_gpu().limits);
     abi::GemmParams params{};
     ASSERT_LE(launch.params.size(), sizeof params);
     std::memcpy(&params, launch.params.data(), launch.params.size());

@@ -10,6 +10,7 @@
 #include "cuda_on_host.h"
 #include "ir/text.h"
 #include "kernels/common/row_classes.cuh"
+#include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen {
 namespace {
@@ -155,7 +156,7 @@ class Operands {
     config.tile_n = kTileN;
     config.stages = 3;
     const sm90::Variant which = variant();
-    launch_ = sm90::launch(plan_, step(), config, which, bound_, {});
+    launch_ = sm90::launch(plan_, step(), config, which, bound_, targets::reference_gpu().limits);
     for (const TensorMapRequest& map : launch_.maps) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(map.data) % 16, 0u);
       EXPECT_EQ(map.row_stride * 2 % 16, 0);

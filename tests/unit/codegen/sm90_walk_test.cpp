@@ -9,6 +9,7 @@
 #include "codegen/sm90/dense.h"
 #include "cuda_on_host.h"
 #include "kernels/sm90/walk.cuh"
+#include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::sm90 {
 namespace {
@@ -32,7 +33,8 @@ abi::GemmParams params_of(int m, int n, int* num_ctas) {
   config.tile_n = Config::kTileN;
   config.two_widths = Config::kTwoWidths;
   config.cluster_m = Config::kClusterM;
-  const codegen::sm90::Tiling tiling = codegen::sm90::tile(config, {1, m, n, 64}, {});
+  const codegen::sm90::Tiling tiling =
+      codegen::sm90::tile(config, {1, m, n, 64}, targets::reference_gpu().limits);
   abi::GemmParams p{};
   p.m = m;
   p.n = n;
@@ -144,7 +146,8 @@ void expect_blocks_covered(int m, int n, bool has_short) {
   config.tile_m = kM;
   config.tile_n = Config::kTileN;
   config.short_last = true;
-  const codegen::sm90::Tiling tiling = codegen::sm90::tile(config, {1, m, n, 64}, {});
+  const codegen::sm90::Tiling tiling =
+      codegen::sm90::tile(config, {1, m, n, 64}, targets::reference_gpu().limits);
   abi::GemmParams p{};
   p.m = m;
   p.n = n;

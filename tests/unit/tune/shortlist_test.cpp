@@ -11,7 +11,7 @@ namespace {
 
 using codegen::GemmConfig;
 using codegen::GemmSizes;
-using targets::DeviceLimits;
+using targets::DeviceProfile;
 
 plan::GemmDesc gemm_of(const std::string& text) {
   const plan::Plan plan = plan::make_plan(ir::parse(text), {});
@@ -74,7 +74,7 @@ std::optional<Powers> leaner(const Powers&) { return std::nullopt; }
 
 // A family whose config i is best from rows 10^i on: the time is the distance in powers of 10.
 double distance_us(const plan::FusedGemm&, const GemmConfig& config, const GemmSizes& sizes,
-                   const DeviceLimits&) {
+                   const DeviceProfile&) {
   double rows = 1;
   for (int i = 0; i < config.as<Powers>().rows; ++i) rows *= 10;
   const double m = static_cast<double>(sizes.m);

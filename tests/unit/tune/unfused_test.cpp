@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/targets/reference_device.h"
+
 namespace epifuse::tune {
 namespace {
 
 using codegen::GemmSizes;
+using targets::Rows;
 
 plan::FusedGemm step_of(DType dtype = DType::bf16) {
   plan::FusedGemm step;
@@ -19,29 +22,34 @@ plan::FusedGemm step_of(DType dtype = DType::bf16) {
   return step;
 }
 
+const targets::DeviceProfile kDevice = targets::reference_gpu();
+const targets::Measurements& measured() { return *kDevice.known->measured; }
+GemmSizes sizes_of(const targets::MeasuredProduct& row) { return {1, row.m, row.n, row.k}; }
+
+std::optional<double> vendor_gemm_us(const plan::GemmDesc& gemm, const GemmSizes& sizes) {
+  return tune::vendor_gemm_us(gemm, sizes, kDevice);
+}
 double vendor_us(const GemmSizes& sizes) {
   return vendor_gemm_us(step_of().gemm, sizes).value_or(-1);
 }
-
-struct Row {
-  GemmSizes sizes;
-  double value;
-};
-constexpr Row kVendorRows[] = {
-#define EPIFUSE_VENDOR_GEMM(m, n, k, us) {{1, m, n, k}, us},
-#include "tune/vendor_gemm.def"
-#undef EPIFUSE_VENDOR_GEMM
-};
-constexpr Row kBareRows[] = {
-#define EPIFUSE_BARE_GEMM(m, n, k, ratio) {{1, m, n, k}, ratio},
-#include "tune/bare_gemm.def"
-#undef EPIFUSE_BARE_GEMM
-};
+std::optional<double> bare_ratio(const plan::GemmDesc& gemm, const GemmSizes& sizes) {
+  return tune::bare_ratio(gemm, sizes, kDevice);
+}
+double tail_us(const plan::FusedGemm& step, const GemmSizes& sizes) {
+  return tune::tail_us(step, sizes, measured().rates);
+}
+double slowed_down(double us, double slowdown) {
+  return tune::slowed_down(us, slowdown, measured().rates);
+}
+bool wants_rows_first(const plan::FusedGemm& step, const GemmSizes& sizes) {
+  return tune::wants_rows_first(step, sizes, kDevice);
+}
 
 TEST(VendorGemm, MeasuredSizesKeepTheirTimes) {
-  for (const Row& row : kVendorRows) {
-    EXPECT_NEAR(vendor_us(row.sizes), row.value, 0.01 * row.value)
-        << row.sizes.m << " " << row.sizes.n << " " << row.sizes.k;
+  EXPECT_FALSE(measured().vendor_us.empty());
+  for (const targets::MeasuredProduct& row : measured().vendor_us) {
+    EXPECT_NEAR(vendor_us(sizes_of(row)), row.value, 0.01 * row.value)
+        << row.m << " " << row.n << " " << row.k;
   }
 }
 
@@ -62,8 +70,9 @@ TEST(VendorGemm, FarFromAllMeasuredSizesNothingIsKnown) {
 }
 
 TEST(BareProduct, MeasuredSizesKeepTheirRatiosAndDecideByThem) {
-  for (const Row& row : kBareRows) {
-    const auto ratio = bare_ratio(step_of().gemm, row.sizes);
+  EXPECT_FALSE(measured().bare_ratios.empty());
+  for (const targets::MeasuredProduct& row : measured().bare_ratios) {
+    const auto ratio = bare_ratio(step_of().gemm, sizes_of(row));
     ASSERT_TRUE(ratio);
     EXPECT_NEAR(*ratio, row.value, 1e-6);
     EXPECT_EQ(beats_vendor(ratio), row.value < 0.99);
@@ -96,18 +105,19 @@ TEST(TailTime, AStepThatOnlyStoresTheProductHasNoTail) {
 }
 
 TEST(Unaligned, TheVendorMindsOddRowsMoreThanEvenOnes) {
-  const auto even = slowdown(Rows::k_major, Rows::k_major, 8);
-  const auto odd = slowdown(Rows::k_major, Rows::k_major, 2);
+  const auto even = slowdown(Rows::k_major, Rows::k_major, 8, kDevice);
+  const auto odd = slowdown(Rows::k_major, Rows::k_major, 2, kDevice);
   ASSERT_TRUE(even && odd);
   EXPECT_EQ(even->fused, odd->fused);
   EXPECT_TRUE(is_clearly_slower(slowed_down(190, even->fused), slowed_down(200, even->vendor)));
   EXPECT_FALSE(is_clearly_slower(slowed_down(190, odd->fused), slowed_down(200, odd->vendor)));
-  EXPECT_FALSE(slowdown(Rows::mn_major, Rows::mn_major, 2));
+  EXPECT_FALSE(slowdown(Rows::mn_major, Rows::mn_major, 2, kDevice));
 }
 
 TEST(Unaligned, OnlyTheProductTakesLonger) {
   const GemmSizes sizes{1, 4096, 4096, 4096};
-  const double once = *unfused_us(step_of(), sizes), twice = *unfused_us(step_of(), sizes, 2);
+  const double once = *unfused_us(step_of(), sizes, kDevice),
+               twice = *unfused_us(step_of(), sizes, kDevice, 2);
   const double product = vendor_us(sizes), start = 4.2;
   EXPECT_NEAR(twice - once, product - start, 1e-9);
   EXPECT_EQ(slowed_down(3, 2), 3);
@@ -129,6 +139,46 @@ TEST(RowsFirst, LargeProductsWantTheirRowsInOrder) {
   EXPECT_FALSE(wants_rows_first(step, {1, 1024, 2048, 0, 2})) << "there are no products";
   step.gemm.a.lookup = -1;
   EXPECT_FALSE(wants_rows_first(step, {1, 8192, 2048, 2048, 8})) << "nothing is looked up";
+}
+
+TEST(UnknownDevice, NothingFollowsFromTheTimesOfAnotherOne) {
+  targets::DeviceProfile unknown = kDevice;
+  unknown.known = nullptr;
+  plan::FusedGemm step = step_of();
+  const GemmSizes sizes{1, 8192, 2048, 2048, 8};
+  EXPECT_FALSE(tune::vendor_gemm_us(step.gemm, {1, 4096, 4096, 4096}, unknown));
+  EXPECT_FALSE(unfused_us(step, {1, 4096, 4096, 4096}, unknown));
+  EXPECT_FALSE(tune::bare_ratio(step.gemm, {1, 8192, 8192, 8192}, unknown));
+  EXPECT_FALSE(slowdown(Rows::k_major, Rows::k_major, 8, unknown));
+  step.gemm.a.lookup = 1;
+  step.gemm.gating = plan::Gating::interleaved;
+  EXPECT_TRUE(wants_rows_first(step, sizes));
+  EXPECT_FALSE(tune::wants_rows_first(step, sizes, unknown));
+}
+
+// What docs/adding-a-device.md adds: a row and its measurements.
+TEST(AddedDevice, ItsOwnMeasurementsDecide) {
+  constexpr targets::MeasuredProduct kVendor[] = {{4096, 4096, 4096, 1000}};
+  constexpr targets::MeasuredProduct kBare[] = {{4096, 4096, 4096, 0.5}};
+  constexpr targets::MisalignedProducts kOdd[] = {{Rows::k_major, Rows::k_major, 2, 3, 4}};
+  const targets::Measurements numbers{.device = "Added",
+                                      .limits = {.num_sms = 10},
+                                      .rates = {1e6, 1e6, 1, 2},
+                                      .vendor_us = kVendor,
+                                      .bare_ratios = kBare,
+                                      .misaligned = kOdd,
+                                      .rows_first = {}};
+  const targets::KnownDevice row{"Added", &numbers};
+  const targets::DeviceProfile added{numbers.limits, {}, &row};
+  const plan::FusedGemm step = step_of();
+  const GemmSizes sizes{1, 4096, 4096, 4096};
+  EXPECT_NEAR(*tune::vendor_gemm_us(step.gemm, sizes, added), 1000, 1e-6);
+  const double tail = 2 * 2 * 4096.0 * 4096.0 / 1e6 + 2;
+  EXPECT_NEAR(*unfused_us(step, sizes, added), 1000 + tail, 1e-6);
+  EXPECT_NEAR(*unfused_us(step, sizes, added, 2), 1000 + 999 + tail, 1e-6);
+  EXPECT_NEAR(*tune::bare_ratio(step.gemm, sizes, added), 0.5, 1e-9);
+  EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 2, added)->vendor, 4);
+  EXPECT_FALSE(tune::wants_rows_first(step, sizes, added));
 }
 
 }  // namespace

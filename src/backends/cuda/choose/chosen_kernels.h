@@ -22,27 +22,27 @@ struct ChosenKernel {
 class ChosenKernels {
  public:
   std::optional<ChosenKernel> find(const StepKernels& kernels, const codegen::GemmSizes& sizes,
-                                   const targets::DeviceLimits& limits) const {
+                                   const targets::DeviceProfile& device) const {
     const std::shared_lock lock(mutex_);
-    const auto found = chosen_.find(key(kernels, sizes, limits));
+    const auto found = chosen_.find(key(kernels, sizes, device));
     if (found == chosen_.end()) return std::nullopt;
     return found->second;
   }
 
   void add(const StepKernels& kernels, const codegen::GemmSizes& sizes,
-           const targets::DeviceLimits& limits, const ChosenKernel& chosen) {
+           const targets::DeviceProfile& device, const ChosenKernel& chosen) {
     constexpr std::size_t kMost = 1 << 14;  // numbers of rows that a server may see
     const std::unique_lock lock(mutex_);
     if (chosen_.size() >= kMost) chosen_.clear();
-    chosen_[key(kernels, sizes, limits)] = chosen;
+    chosen_[key(kernels, sizes, device)] = chosen;
   }
 
  private:
   using Key = std::tuple<const StepKernels*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         std::int64_t, targets::DeviceLimits>;
+                         std::int64_t, targets::DeviceProfile>;
   static Key key(const StepKernels& kernels, const codegen::GemmSizes& sizes,
-                 const targets::DeviceLimits& limits) {
-    return {&kernels, sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups, limits};
+                 const targets::DeviceProfile& device) {
+    return {&kernels, sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups, device};
   }
 
   mutable std::shared_mutex mutex_;

@@ -24,11 +24,11 @@ plan::WhyNot no_kernel(const StepKernels& kernels) {
 
 // The kernel of least expected time.
 void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes, LateKernels& late,
-                   const targets::DeviceLimits& limits, StepChoice& choice) {
+                   const targets::DeviceProfile& device, StepChoice& choice) {
   std::vector<codegen::GemmConfig> configs;
   for (const Kernel& kernel : choice.kernels->kernels) configs.push_back(kernel.config);
   const TimeMemo::Best best =
-      late.times().best(*choice.kernels->family, gemm, configs, sizes, limits);
+      late.times().best(*choice.kernels->family, gemm, configs, sizes, device);
   choice.kernel = &choice.kernels->kernels[best.index];
   choice.expected_us = best.us;
 }
@@ -36,13 +36,13 @@ void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes,
 // At sizes unlike all typical ones a candidate that was not compiled ahead may promise clearly more
 // than those that were: it is compiled now, once.
 void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
-                  const targets::DeviceLimits& limits, StepChoice& choice) {
+                  const targets::DeviceProfile& device, StepChoice& choice) {
   if (!late.compiles_for_sizes()) return;
   constexpr double kWorthCompiling = 0.985;  // of the time expected so far
   const StepKernels& kernels = *choice.kernels;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const TimeMemo::Best best =
-      late.times().best(*kernels.family, gemm, kernels.candidates, choice.sizes, limits);
+      late.times().best(*kernels.family, gemm, kernels.candidates, choice.sizes, device);
   if (best.us > kWorthCompiling * choice.expected_us) return;
   const std::string name = candidate_name(kernels, kernels.candidates[best.index]);
   try {
@@ -56,16 +56,16 @@ void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
 
 // The kernel that runs where nothing was measured or forced.
 void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& late,
-                     const targets::DeviceLimits& limits, StepChoice& choice) {
-  if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, limits)) {
+                     const targets::DeviceProfile& device, StepChoice& choice) {
+  if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, device)) {
     choice.kernel = known->kernel;
     choice.expected_us = known->expected_us;
     return;
   }
-  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, late, limits,
+  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, late, device,
                 choice);
-  look_further(prepared, step, late, limits, choice);
-  late.chosen().add(*choice.kernels, choice.sizes, limits, {choice.kernel, choice.expected_us});
+  look_further(prepared, step, late, device, choice);
+  late.chosen().add(*choice.kernels, choice.sizes, device, {choice.kernel, choice.expected_us});
 }
 
 // The largest power of 2 up to 16 at whose multiples all rows of a tensor start, in bytes.
@@ -82,22 +82,23 @@ int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
 // Both ways take longer on rows off 16-byte boundaries, the vendor's in other cases than ours.
 void weigh_unaligned(const plan::FusedGemm& step, const codegen::Bound& bound,
                      const codegen::OperandRoles& roles, const codegen::GemmSizes& sizes,
-                     StepChoice& choice) {
+                     const targets::DeviceProfile& device, StepChoice& choice) {
   const plan::Operand& a = roles.are_exchanged ? step.gemm.b : step.gemm.a;
   const plan::Operand& b = roles.are_exchanged ? step.gemm.a : step.gemm.b;
   int boundary = 16;
   const auto rows_of = [&](const plan::Operand& operand, bool is_misaligned) {
-    if (!is_misaligned) return tune::Rows::aligned;
+    if (!is_misaligned) return targets::Rows::aligned;
     const auto& tensor = bound.tensors[static_cast<std::size_t>(operand.value)];
     boundary = std::min(boundary, boundary_bytes(tensor, operand.dtype));
-    return operand.major == plan::Major::k ? tune::Rows::k_major : tune::Rows::mn_major;
+    return operand.major == plan::Major::k ? targets::Rows::k_major : targets::Rows::mn_major;
   };
-  const tune::Rows rows_a = rows_of(a, roles.is_misaligned_a),
-                   rows_b = rows_of(b, roles.is_misaligned_b);
-  const auto slower = tune::slowdown(rows_a, rows_b, boundary);
+  const targets::Rows rows_a = rows_of(a, roles.is_misaligned_a),
+                      rows_b = rows_of(b, roles.is_misaligned_b);
+  const auto slower = tune::slowdown(rows_a, rows_b, boundary, device);
   if (!slower) return;
-  choice.expected_us = tune::slowed_down(choice.expected_us, slower->fused);
-  choice.unfused_us = tune::unfused_us(step, sizes, slower->vendor);
+  choice.expected_us =
+      tune::slowed_down(choice.expected_us, slower->fused, device.known->measured->rates);
+  choice.unfused_us = tune::unfused_us(step, sizes, device, slower->vendor);
 }
 
 // Never slower than what fusion replaces.
@@ -112,29 +113,32 @@ std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
                   codegen::print(choice.kernel->config), choice.expected_us, *choice.unfused_us)};
 }
 
-void leave_to_vendor(StepChoice& choice) {
+void leave_to_vendor(const targets::DeviceProfile& device, StepChoice& choice) {
   choice.why_split =
-      plan::WhyNot{"bare_product",
-                   "nothing is fused into the product, and on such tensors the vendor's GEMM is "
-                   "about as fast or faster."};
+      plan::WhyNot{"bare_product", fmt::format("nothing is fused into the product, and {}.",
+                                               device.known == nullptr
+                                                   ? "no measurement on this device says that ours "
+                                                     "is faster than the vendor's GEMM"
+                                                   : "on such tensors the vendor's GEMM is about "
+                                                     "as fast or faster")};
 }
 
 // Where nothing is fused, ours must have been measured to be faster at sizes like these.
 void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
-                 const targets::DeviceLimits& limits, StepChoice& choice) {
+                 const targets::DeviceProfile& device, StepChoice& choice) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   choice.measured = "nothing is fused into it";
-  const std::optional<double> ratio = tune::bare_ratio(gemm.gemm, choice.sizes);
+  const std::optional<double> ratio = tune::bare_ratio(gemm.gemm, choice.sizes, device);
   if (ratio) {
     choice.measured += fmt::format(
         ", and by measurements at such sizes ours takes {:.2f} of the vendor's time", *ratio);
   }
   if (tune::beats_vendor(ratio)) {
-    choose_by_model(prepared, step, late, limits, choice);
+    choose_by_model(prepared, step, late, device, choice);
   } else {
-    choose_kernel(gemm, choice.sizes, late, limits,
+    choose_kernel(gemm, choice.sizes, late, device,
                   choice);  // tuning may come to another conclusion
-    leave_to_vendor(choice);
+    leave_to_vendor(device, choice);
   }
 }
 
@@ -197,11 +201,11 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
   const codegen::OperandRoles roles = family.roles(variant);
   const codegen::GemmSizes vendor_sizes = sizes;
-  if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes);
+  if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes, rules.device);
   const bool is_usual = variant == usual.variant,
              is_bare = plan::is_bare(gemm) && !gemm.gemm.is_grouped();
   if (is_bare && !is_usual) {
-    leave_to_vendor(choice);
+    leave_to_vendor(rules.device, choice);
     return choice;
   }
   if (roles.are_exchanged) std::swap(sizes.m, sizes.n);
@@ -214,13 +218,14 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     if (follow(*tuned, prepared, step, late, choice)) return choice;
   }
   if (is_bare) {
-    choose_bare(prepared, step, late, rules.limits, choice);
+    choose_bare(prepared, step, late, rules.device, choice);
     return choice;
   }
-  choose_by_model(prepared, step, late, rules.limits, choice);
-  if (roles.are_misaligned()) weigh_unaligned(gemm, bound, roles, vendor_sizes, choice);
+  choose_by_model(prepared, step, late, rules.device, choice);
+  if (roles.are_misaligned())
+    weigh_unaligned(gemm, bound, roles, vendor_sizes, rules.device, choice);
   choice.why_split = why_unfused(choice);
-  if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes)) {
+  if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes, rules.device)) {
     choice.in_order = product_in_order(prepared, step, late);
   }
   return choice;

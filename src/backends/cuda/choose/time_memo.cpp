@@ -97,16 +97,16 @@ std::size_t StepClasses::of(const FusedGemm& step) {
 
 TimeMemo::Best TimeMemo::best(const codegen::KernelFamily& family, const FusedGemm& step,
                               std::span<const GemmConfig> configs, const codegen::GemmSizes& sizes,
-                              const targets::DeviceLimits& limits) {
+                              const targets::DeviceProfile& device) {
   constexpr std::size_t kMost = 1 << 14;  // numbers of rows that a server may see
   const std::lock_guard lock(mutex_);
   if (best_.size() >= kMost) best_.clear();
   std::vector<Known<Best>>& known = best_[{&family, classes_.of(step), sizes.batch, sizes.m,
-                                           sizes.n, sizes.k, sizes.groups, limits}];
+                                           sizes.n, sizes.k, sizes.groups, device}];
   if (const Known<Best>* found = find(known, configs)) return found->answer;
   ++num_weighed_;
-  const std::size_t index = codegen::choose(family, step, configs, sizes, limits);
-  const Best best{index, family.expected_us(step, configs[index], sizes, limits)};
+  const std::size_t index = codegen::choose(family, step, configs, sizes, device);
+  const Best best{index, family.expected_us(step, configs[index], sizes, device)};
   known.push_back({{configs.begin(), configs.end()}, best});
   return best;
 }
@@ -115,12 +115,13 @@ std::vector<std::size_t> TimeMemo::shortlist(const codegen::KernelFamily& family
                                              const FusedGemm& step,
                                              std::span<const GemmConfig> configs,
                                              std::span<const codegen::GemmSizes> sizes,
+                                             const targets::DeviceProfile& device,
                                              std::size_t most) {
   const std::lock_guard lock(mutex_);
-  auto& known = shortlists_[{&family, classes_.of(step), most}];
+  auto& known = shortlists_[{&family, classes_.of(step), device, most}];
   if (const auto* found = find(known, configs)) return found->answer;
   ++num_weighed_;
-  std::vector<std::size_t> picked = tune::shortlist(family, step, configs, sizes, {}, most);
+  std::vector<std::size_t> picked = tune::shortlist(family, step, configs, sizes, device, most);
   known.push_back({{configs.begin(), configs.end()}, picked});
   return picked;
 }

@@ -36,12 +36,13 @@ class TimeMemo {
   // The config of least expected time: codegen::choose.
   Best best(const codegen::KernelFamily& family, const plan::FusedGemm& step,
             std::span<const codegen::GemmConfig> configs, const codegen::GemmSizes& sizes,
-            const targets::DeviceLimits& limits);
+            const targets::DeviceProfile& device);
   // Configs worth compiling: tune::shortlist. `sizes` must follow from the step.
   std::vector<std::size_t> shortlist(const codegen::KernelFamily& family,
                                      const plan::FusedGemm& step,
                                      std::span<const codegen::GemmConfig> configs,
-                                     std::span<const codegen::GemmSizes> sizes, std::size_t most);
+                                     std::span<const codegen::GemmSizes> sizes,
+                                     const targets::DeviceProfile& device, std::size_t most);
   std::size_t step_class(const plan::FusedGemm& step);
   // Calls of the two above that were not answered from memory.
   std::size_t num_weighed() const;
@@ -53,14 +54,15 @@ class TimeMemo {
     Answer answer;
   };
   using At = std::tuple<const codegen::KernelFamily*, std::size_t, std::int64_t, std::int64_t,
-                        std::int64_t, std::int64_t, std::int64_t, targets::DeviceLimits>;
+                        std::int64_t, std::int64_t, std::int64_t, targets::DeviceProfile>;
 
   mutable std::mutex mutex_;
   StepClasses classes_;
   std::map<At, std::vector<Known<Best>>> best_;
-  std::map<std::tuple<const codegen::KernelFamily*, std::size_t, std::size_t>,
-           std::vector<Known<std::vector<std::size_t>>>>
-      shortlists_;  // by family, class and `most`
+  std::map<
+      std::tuple<const codegen::KernelFamily*, std::size_t, targets::DeviceProfile, std::size_t>,
+      std::vector<Known<std::vector<std::size_t>>>>
+      shortlists_;  // by family, class, device and `most`
   std::size_t num_weighed_ = 0;
 };
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "targets/targets.h"
+#include "targets/device_profile.h"
 #include "tune/store.h"
 
 namespace epifuse::cuda {
@@ -41,7 +41,7 @@ struct ForcedChoice {
 
 // What choices go by beside the tensors.
 struct ChoiceRules {
-  targets::DeviceLimits limits;
+  targets::DeviceProfile device;
   TunedChoices* tuned = nullptr;         // null: nothing was measured
   const ForcedChoice* forced = nullptr;  // of one step
 };

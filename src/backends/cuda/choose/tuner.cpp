@@ -49,7 +49,7 @@ class Tuner {
   // None for a step that has no choice on these tensors.
   void find_ways(std::size_t step) {
     if (prepared_.steps[step].kind != StepKind::family) return;
-    Ways ways{step, choose_step(prepared_, step, late_, bound_, {context_.limits()}), {}};
+    Ways ways{step, choose_step(prepared_, step, late_, bound_, {context_.profile()}), {}};
     if (ways.usual.expected_us == 0) return;
     const StepKernels& kernels = *ways.usual.kernels;
     late_.compile_all(prepared_, step, kernels);

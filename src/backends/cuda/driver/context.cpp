@@ -23,21 +23,11 @@ jit::CuMemoryPool make_pool(const Device& device) {
   return pool;
 }
 
-// Code for an architecture runs on exactly that compute capability.
 void check_target(const DeviceInfo& device, const targets::TargetInfo& target) {
-  if (device.major == target.major && device.minor == target.minor) return;
+  if (runs(device, target)) return;
   throw UnavailableError(fmt::format(
       "the program is compiled for {} (compute capability {}.{}), and {} has {}.{}", target.name,
       target.major, target.minor, device.name, device.major, device.minor));
-}
-
-// What a device of so many multiprocessors has at least: the clusters of those of an H200, in its
-// proportion, since a cluster never spans two groups of multiprocessors.
-targets::DeviceLimits usual_limits(int num_sms) {
-  const targets::DeviceLimits usual;
-  const auto scaled = [&](int clusters) { return clusters * num_sms / usual.num_sms; };
-  return {num_sms, scaled(usual.clusters_of_2), scaled(usual.clusters_of_3),
-          scaled(usual.clusters_of_4), scaled(usual.clusters_of_8)};
 }
 
 }  // namespace
@@ -49,12 +39,13 @@ Context::Context(std::shared_ptr<const Device> device, const targets::TargetInfo
       tuned_({device_->info().name, device_->info().driver_version}, std::move(store)),
       modules_(device_) {
   check_target(device_->info(), target);
-  limits_ = usual_limits(device_->info().num_sms);
+  profile_ = profile_of(device_->info(), target);
   pool_ = make_pool(*device_);
 }
 
 void Context::count_clusters(const std::shared_ptr<const jit::Binary>& binary,
                              const std::string& entry) {
+  targets::DeviceLimits& limits = profile_.limits;
   const auto smem_bytes = static_cast<unsigned>(smem_per_block_bytes_);
   const jit::CuFunction function = modules_.get(binary, entry, smem_bytes);
   int threads = 0;
@@ -66,7 +57,7 @@ void Context::count_clusters(const std::shared_ptr<const jit::Binary>& binary,
     jit::CuLaunchAttribute cluster{};
     cluster.id = jit::CuLaunchAttributeId::cluster_dimension;
     cluster.value.cluster = {size, 1, 1};
-    const auto grid = size * static_cast<unsigned>(limits_.num_sms);
+    const auto grid = size * static_cast<unsigned>(limits.num_sms);
     const jit::CuLaunchConfig config{
         grid, 1, 1, static_cast<unsigned>(threads), 1, 1, smem_bytes, nullptr, &cluster, 1};
     int at_once = 0;
@@ -74,10 +65,10 @@ void Context::count_clusters(const std::shared_ptr<const jit::Binary>& binary,
         device_->api().occupancy_max_active_clusters(&at_once, function, &config);
     if (result == jit::kCudaSuccess && at_once > 0) clusters = at_once;
   };
-  count(2, limits_.clusters_of_2);
-  count(3, limits_.clusters_of_3);
-  count(4, limits_.clusters_of_4);
-  count(8, limits_.clusters_of_8);
+  count(2, limits.clusters_of_2);
+  count(3, limits.clusters_of_3);
+  count(4, limits.clusters_of_4);
+  count(8, limits.clusters_of_8);
 }
 
 Context::~Context() {

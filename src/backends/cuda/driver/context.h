@@ -11,7 +11,7 @@
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/vendor/vendor_gemm.h"
-#include "targets/targets.h"
+#include "targets/device_profile.h"
 
 namespace epifuse::cuda {
 
@@ -46,12 +46,13 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const Device& device() const { return *device_; }
-  const targets::DeviceLimits& limits() const { return limits_; }
+  const targets::DeviceProfile& profile() const { return profile_; }
+  const targets::DeviceLimits& limits() const { return profile_.limits; }
   // Asks the driver how many clusters run at once, of a kernel that fills a multiprocessor's shared
   // memory; before any launch is prepared. Where the driver cannot say, the limits stay as they
   // are.
   void count_clusters(const std::shared_ptr<const jit::Binary>& binary, const std::string& entry);
-  ChoiceRules rules() { return {limits_, &tuned_}; }
+  ChoiceRules rules() { return {profile_, &tuned_}; }
   TunedChoices& tuned() { return tuned_; }
   Modules& modules() { return modules_; }
   // Opened when first asked for. Throws UnavailableError when there is no cuBLASLt.
@@ -62,7 +63,7 @@ class Context {
   jit::CuDevicePtr stream_buffer(std::size_t bytes, jit::CuStream stream) const;
   std::shared_ptr<const Device> device_;
   const int smem_per_block_bytes_;
-  targets::DeviceLimits limits_;
+  targets::DeviceProfile profile_;
   TunedChoices tuned_;
   Modules modules_;
   // A pool of our own keeps its memory between runs; the device's would return it at every

@@ -18,6 +18,10 @@ DeviceInfo describe(const jit::Driver& driver, CuDevice device) {
     driver.check(api.device_get_attribute(&value, which, device), "cuDeviceGetAttribute");
     return value;
   };
+  const auto optional_attribute = [&](CuDeviceAttribute which) {
+    int value = 0;
+    return api.device_get_attribute(&value, which, device) == jit::kCudaSuccess ? value : 0;
+  };
   DeviceInfo info;
   char name[256] = {};
   driver.check(api.device_get_name(name, sizeof(name) - 1, device), "cuDeviceGetName");
@@ -26,6 +30,10 @@ DeviceInfo describe(const jit::Driver& driver, CuDevice device) {
   info.major = attribute(CuDeviceAttribute::compute_capability_major);
   info.minor = attribute(CuDeviceAttribute::compute_capability_minor);
   info.num_sms = attribute(CuDeviceAttribute::multiprocessor_count);
+  info.clocks_per_us = optional_attribute(CuDeviceAttribute::clock_rate_khz) / 1e3;
+  // Twice a clock, of as many bits.
+  info.memory_bytes_per_us = 2 * optional_attribute(CuDeviceAttribute::memory_clock_rate_khz) /
+                             1e3 * optional_attribute(CuDeviceAttribute::memory_bus_width_bits) / 8;
   info.l2_bytes = static_cast<std::size_t>(attribute(CuDeviceAttribute::l2_cache_bytes));
   info.has_memory_pools = attribute(CuDeviceAttribute::memory_pools_supported) != 0;
   driver.check(api.device_total_mem(&info.memory_bytes, device), "cuDeviceTotalMem");
@@ -51,6 +59,31 @@ std::vector<DeviceInfo> all_devices(std::string* why) {
     devices.push_back(describe(*driver, device));
   }
   return devices;
+}
+
+std::optional<DeviceInfo> device_at_hand() {
+  const auto driver = jit::Driver::open();
+  if (driver == nullptr) return std::nullopt;
+  const jit::DriverApi& api = driver->api();
+  jit::CuContext context = nullptr;
+  CuDevice device = 0;
+  driver->check(api.ctx_get_current(&context), "cuCtxGetCurrent");
+  if (context != nullptr) {
+    driver->check(api.ctx_get_device(&device), "cuCtxGetDevice");
+  } else {
+    driver->check(api.device_get(&device, 0), "cuDeviceGet");
+  }
+  return describe(*driver, device);
+}
+
+targets::DeviceProfile profile_of(const DeviceInfo& device, const targets::TargetInfo& target) {
+  return targets::make_profile(
+      target, device.name, device.num_sms,
+      {device.clocks_per_us, device.memory_bytes_per_us, static_cast<double>(device.l2_bytes)});
+}
+
+bool runs(const DeviceInfo& device, const targets::TargetInfo& target) {
+  return device.major == target.major && device.minor == target.minor;
 }
 
 std::shared_ptr<const Device> Device::current(std::string* why) {

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "jit/driver_api.h"
+#include "targets/device_profile.h"
 
 namespace epifuse::cuda {
 
@@ -15,6 +17,7 @@ struct DeviceInfo {
   int ordinal = 0;
   int major = 0, minor = 0;  // compute capability
   int num_sms = 0;
+  double clocks_per_us = 0, memory_bytes_per_us = 0;  // at most; 0 where the driver does not say
   std::size_t memory_bytes = 0, l2_bytes = 0;
   int driver_version = 0;  // 12080 is CUDA 12.8
   bool has_memory_pools = false;
@@ -24,6 +27,15 @@ std::string version_text(int driver_version);
 
 // Every device the driver shows. Empty when there is none; `why` then says what is missing.
 std::vector<DeviceInfo> all_devices(std::string* why = nullptr);
+
+// The device of the context that is current in this thread, else device 0. Makes no context. Empty
+// where there is no driver or device; throws DeviceError when the driver fails.
+std::optional<DeviceInfo> device_at_hand();
+
+// What choices on the device go by, before any kernel is loaded.
+targets::DeviceProfile profile_of(const DeviceInfo& device, const targets::TargetInfo& target);
+// Whether code of the target runs on the device: an architecture is one compute capability.
+bool runs(const DeviceInfo& device, const targets::TargetInfo& target);
 
 // A context and its device.
 class Device {

@@ -34,7 +34,7 @@ const Prepared& LateKernels::row_copy(DType dtype, DType index) {
 InOrder* LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
   const std::scoped_lock lock(mutex_);
   if (in_order_ == nullptr) {
-    in_order_.reset(new InOrder{{plan, {}}, LateKernels(target_, jit_, for_sizes_)});
+    in_order_.reset(new InOrder{{plan, {}}, LateKernels(target_, jit_, for_sizes_, device_)});
     in_order_->prepared.steps.resize(plan.steps.size());
     for (plan::Step& each : in_order_->prepared.plan.steps) {
       if (auto* gemm = std::get_if<plan::FusedGemm>(&each)) gemm->gemm.a.lookup = -1;
@@ -44,7 +44,7 @@ InOrder* LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
   const auto found = is_one_in_order_.find(step);
   if (found != is_one_in_order_.end()) return found->second ? in_order_.get() : nullptr;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  auto kernels = prepare_one(prepared.plan, gemm, target_, *jit_);
+  auto kernels = prepare_one(prepared.plan, gemm, target_, *jit_, device_);
   is_one_in_order_[step] = kernels.has_value();
   if (!kernels) return nullptr;
   prepared.steps[step] = *std::move(kernels);
@@ -60,8 +60,8 @@ const StepKernels& LateKernels::variant(const Prepared& prepared, std::size_t st
     if (kernels->variant == variant) return *kernels;
   }
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  variants.push_back(std::make_unique<const StepKernels>(
-      prepare_variant(prepared.plan, gemm, prepared.steps[step], variant, sizes, target_, *jit_)));
+  variants.push_back(std::make_unique<const StepKernels>(prepare_variant(
+      prepared.plan, gemm, prepared.steps[step], variant, sizes, target_, *jit_, device_)));
   return *variants.back();
 }
 

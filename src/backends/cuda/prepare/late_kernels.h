@@ -22,9 +22,11 @@ struct InOrder;
 class LateKernels {
  public:
   // `for_sizes`: whether sizes alone are a reason to compile (CompileOptions::compile_late).
+  // `device`: as prepare_steps has it.
   LateKernels(const targets::TargetInfo& target, std::shared_ptr<jit::Jit> jit,
-              bool for_sizes = true)
-      : target_(target), jit_(std::move(jit)), for_sizes_(for_sizes) {}
+              bool for_sizes = true,
+              const std::optional<targets::DeviceProfile>& device = std::nullopt)
+      : target_(target), device_(device), jit_(std::move(jit)), for_sizes_(for_sizes) {}
   ~LateKernels();
 
   bool compiles_for_sizes() const { return for_sizes_; }
@@ -51,6 +53,7 @@ class LateKernels {
   codegen::KernelSource source(const Prepared& prepared, std::size_t step,
                                const StepKernels& kernels, const codegen::GemmConfig& config) const;
   const targets::TargetInfo& target_;
+  const std::optional<targets::DeviceProfile> device_;
   std::shared_ptr<jit::Jit> jit_;
   const bool for_sizes_;
   ChosenKernels chosen_;

@@ -22,6 +22,7 @@ using plan::is_bare;
 using plan::Plan;
 using plan::Tail;
 using plan::WhyNot;
+using targets::DeviceProfile;
 using targets::TargetInfo;
 
 // Kernels compiled for one step: ahead of all tensors, and beside the best while tensors wait.
@@ -62,7 +63,7 @@ Finish finish_kernel(const FusedGemm& gemm, const TargetInfo& target) {
 
 // The first family that takes the step; without any, the refusals in a report.
 StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
-                           bool fuses) {
+                           const DeviceProfile& device, bool fuses) {
   StepKernels step = vendor_kernels({});
   const auto bare = [](std::string_view vendor_does_it) {
     return WhyNot{"bare_product",
@@ -84,10 +85,14 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.sizes = tune::typical_sizes(gemm.gemm);
     if (has_vendor) {
       std::erase_if(step.sizes, [&](const auto& sizes) {
-        return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes));
+        return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes, device));
       });
     }
-    if (step.sizes.empty()) return vendor_kernels({bare("and the vendor's GEMM is about as fast")});
+    if (step.sizes.empty()) {
+      return vendor_kernels(
+          {bare(device.known == nullptr ? "and ours was not measured on this device"
+                                        : "and the vendor's GEMM is about as fast")});
+    }
     step.most_kernels = kMostKernels;
     if (gemm.epilogue.reduces()) step.finish = finish_kernel(gemm, target);
     break;
@@ -97,8 +102,13 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
 
 class Preparer {
  public:
-  Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true)
-      : target_(target), jit_(jit), fuses_(fuses), plan_(plan) {}
+  Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true,
+           const std::optional<DeviceProfile>& device = std::nullopt)
+      : target_(target),
+        device_(device.value_or(targets::reference_profile(target))),
+        jit_(jit),
+        fuses_(fuses),
+        plan_(plan) {}
 
   void add(const plan::Step& step) {
     if (const auto* tail = std::get_if<Tail>(&step)) {
@@ -106,7 +116,7 @@ class Preparer {
       return;
     }
     const auto& gemm = std::get<FusedGemm>(step);
-    StepKernels kernels = family_kernels(plan_, gemm, target_, fuses_);
+    StepKernels kernels = family_kernels(plan_, gemm, target_, device_, fuses_);
     if (kernels.kind == StepKind::family) {
       push(step, std::move(kernels));
     } else {
@@ -124,7 +134,7 @@ class Preparer {
     for (FusedGemm& bare : parts.gemms) {
       StepKernels kernels = bare_kernels(plan_, bare, target_, std::exchange(refusals, {}));
       if (asks_families && bare.gemm.is_grouped()) {
-        StepKernels family = family_kernels(plan_, bare, target_, fuses_);
+        StepKernels family = family_kernels(plan_, bare, target_, device_, fuses_);
         if (family.kind == StepKind::family) kernels = std::move(family);
       }
       push(std::move(bare), std::move(kernels));
@@ -208,11 +218,11 @@ class Preparer {
 
   bool would_split(const StepKernels& step, const FusedGemm& gemm,
                    const codegen::GemmSizes& sizes) {
-    const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes);
+    const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes, device_);
     if (!unfused_us) return false;
     const auto is_slower = [&](const codegen::GemmConfig& config) {
-      return tune::is_clearly_slower(
-          step.family->expected_us(gemm, config, sizes, targets::DeviceLimits{}), *unfused_us);
+      return tune::is_clearly_slower(step.family->expected_us(gemm, config, sizes, device_),
+                                     *unfused_us);
     };
     return std::ranges::all_of(shortlist(step, gemm),
                                [&](std::size_t i) { return is_slower(step.candidates[i]); }) &&
@@ -222,7 +232,8 @@ class Preparer {
 
   // What the model chooses of the candidates.
   std::vector<std::size_t> shortlist(const StepKernels& step, const FusedGemm& gemm) {
-    return times_.shortlist(*step.family, gemm, step.candidates, step.sizes, step.most_kernels);
+    return times_.shortlist(*step.family, gemm, step.candidates, step.sizes, device_,
+                            step.most_kernels);
   }
 
   CandidateList list_of(std::size_t index) {
@@ -253,6 +264,7 @@ class Preparer {
   }
 
   const TargetInfo& target_;
+  const DeviceProfile device_;
   jit::Jit& jit_;
   bool fuses_;
   const Plan& plan_;  // of which these are steps
@@ -272,15 +284,17 @@ std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& c
   return fmt::format("{}, {}", step.family->name, codegen::print(config));
 }
 
-Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses) {
-  Preparer preparer(plan, target, jit, fuses);
+Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses,
+                       const std::optional<DeviceProfile>& device) {
+  Preparer preparer(plan, target, jit, fuses, device);
   for (const plan::Step& step : plan.steps) preparer.add(step);
   return as_plan(plan, preparer.finish());
 }
 
 StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepKernels& usual,
                             const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes,
-                            const TargetInfo& target, jit::Jit& jit) {
+                            const TargetInfo& target, jit::Jit& jit,
+                            const std::optional<DeviceProfile>& device) {
   StepKernels kernels;
   kernels.kind = StepKind::family;
   kernels.family = usual.family;
@@ -292,11 +306,12 @@ StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepK
   if (kernels.candidates.empty()) return kernels;
   kernels.sizes = usual.sizes;
   kernels.most_kernels = kMostMoreLate;
-  const codegen::GemmConfig best = kernels.candidates[codegen::choose(
-      *usual.family, step, kernels.candidates, sizes, targets::DeviceLimits{})];
+  const codegen::GemmConfig best =
+      kernels.candidates[codegen::choose(*usual.family, step, kernels.candidates, sizes,
+                                         device.value_or(targets::reference_profile(target)))];
   kernels.kernels.push_back(
       {best, usual.family->source(plan, step, best, variant, target), nullptr});
-  Preparer preparer(plan, target, jit);
+  Preparer preparer(plan, target, jit, true, device);
   preparer.push(step, std::move(kernels));
   return preparer.finish_one();
 }
@@ -340,8 +355,9 @@ Prepared prepare_row_copy(DType dtype, DType index, const TargetInfo& target, ji
 }
 
 std::optional<StepKernels> prepare_one(const Plan& plan, const FusedGemm& step,
-                                       const TargetInfo& target, jit::Jit& jit) {
-  Preparer preparer(plan, target, jit);
+                                       const TargetInfo& target, jit::Jit& jit,
+                                       const std::optional<DeviceProfile>& device) {
+  Preparer preparer(plan, target, jit, true, device);
   preparer.add(step);
   PreparedSteps parts = preparer.finish();
   const bool is_one = parts.steps.size() == 1 && parts.kernels[0].kind == StepKind::family;

@@ -60,15 +60,18 @@ Prepared as_plan(const plan::Plan& plan, PreparedSteps parts);
 // drops candidates with problems, the next best taking their place. Throws CompileError for a tail
 // that does not compile, UnavailableError when something must be compiled and there is no NVRTC.
 // Bare products are the vendor's, unless `fuses` and ours were measured to be faster at such sizes.
+// `device` is the one that is chosen for; without one, the target's reference device.
 Prepared prepare_steps(const plan::Plan& plan, const targets::TargetInfo& target, jit::Jit& jit,
-                       bool fuses = true);
+                       bool fuses = true,
+                       const std::optional<targets::DeviceProfile>& device = std::nullopt);
 
 // Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
 // typical ones. None when no candidate compiles well: `report` then says why.
 StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
                             const StepKernels& usual, const codegen::GemmVariant& variant,
                             const codegen::GemmSizes& sizes, const targets::TargetInfo& target,
-                            jit::Jit& jit);
+                            jit::Jit& jit,
+                            const std::optional<targets::DeviceProfile>& device = std::nullopt);
 
 // The vendor GEMM, or a kernel of groups, and the tail that do the work of one fused step of
 // `plan`.
@@ -77,8 +80,9 @@ PreparedSteps prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
 
 // Kernels of one step as it is, empty where that is not one kernel of a family. And the tail that
 // puts rows in order, of graph (x[S, K], i[T]) -> y[T, K].
-std::optional<StepKernels> prepare_one(const plan::Plan& plan, const plan::FusedGemm& step,
-                                       const targets::TargetInfo& target, jit::Jit& jit);
+std::optional<StepKernels> prepare_one(
+    const plan::Plan& plan, const plan::FusedGemm& step, const targets::TargetInfo& target,
+    jit::Jit& jit, const std::optional<targets::DeviceProfile>& device = std::nullopt);
 Prepared prepare_row_copy(DType dtype, DType index, const targets::TargetInfo& target,
                           jit::Jit& jit);
 

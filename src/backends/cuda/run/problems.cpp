@@ -181,7 +181,7 @@ std::shared_ptr<const ProblemRunner::Kernels> ProblemRunner::kernels_for(
   const auto best = [&]() -> std::vector<std::size_t> {
     if (configs_.empty()) return {};
     return {codegen::choose(*prepared_.steps.front().family, step(), configs_, sizes,
-                            context.limits())};
+                            context.profile())};
   };
   const auto known = [&](const codegen::GemmConfig& config) {
     return std::ranges::find(kernels_, config,

@@ -134,13 +134,14 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
   const codegen::GemmConfig& config = choice.kernel->config;
   codegen::Partials partials;
   if (step.epilogue.reduces()) {
-    partials = kernels.family->partials(step, config, kernels.variant, bound_.sizes, rules_.limits);
+    partials =
+        kernels.family->partials(step, config, kernels.variant, bound_.sizes, rules_.device.limits);
   }
   std::vector<BoundTensor> placed = place_partials(step, partials);
   swap_reductions(step, placed);  // with their results, which `placed` then holds
   if (context_ != nullptr) {
     add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, config, kernels.variant,
-                                                      bound_, rules_.limits));
+                                                      bound_, rules_.device.limits));
   }
   swap_reductions(step, placed);
   if (context_ == nullptr || placed.empty()) return;
@@ -202,19 +203,21 @@ void RunBuilder::add_finish(const plan::FusedGemm& step, const Finish& finish,
         finished(step, store, bound_.tensors[static_cast<std::size_t>(store.value)]));
   }
   bound.scalars.assign(bound.tensors.size(), 0.0);
-  add_launch(finish.kernel, codegen::tail_launch(finish.plan, finish.tail(), bound, rules_.limits));
+  add_launch(finish.kernel,
+             codegen::tail_launch(finish.plan, finish.tail(), bound, rules_.device.limits));
 }
 
 void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,
                           const StepKernels& kernels, const Bound& bound) {
   if (context_ == nullptr) return;
-  add_launch(kernels.kernels.front(), codegen::tail_launch(plan, tail, bound, rules_.limits));
+  add_launch(kernels.kernels.front(),
+             codegen::tail_launch(plan, tail, bound, rules_.device.limits));
 }
 
 void RunBuilder::add_grouped(const plan::Plan& plan, const plan::FusedGemm& step,
                              const Kernel& kernel) {
   if (context_ == nullptr) return;
-  add_launch(kernel, codegen::grouped_launch(plan, step, bound_, rules_.limits));
+  add_launch(kernel, codegen::grouped_launch(plan, step, bound_, rules_.device.limits));
 }
 
 void RunBuilder::add_launch(const Kernel& kernel, codegen::Launch launch) {

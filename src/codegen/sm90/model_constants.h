@@ -1,0 +1,49 @@
+// The constants of the Hopper GEMM's model of time (dense_model.cpp), by device.
+#pragma once
+
+#include "targets/device_profile.h"
+
+namespace epifuse::codegen::sm90 {
+
+// In clocks where a name says no other unit.
+struct ModelConstants {
+  double clocks_per_us;
+  double multiplies_per_clock;
+  double feed_clocks, feed_overlap;  // a row of 128 bytes
+  double step_clocks, cooperative_step_clocks;
+  double row_clocks;      // of moving a row or column of a step
+  double latency_clocks;  // from asking for a stage to having it
+  // Of a row that is looked up: beside the products, and where nothing else takes longer.
+  double gather_clocks, gather_floor;
+  double chunk_clocks, operation_clocks;
+  double load_clocks, store_clocks;  // of a full operand, a further result
+  double ring_load_clocks;           // of a full operand through the stages
+  double narrow_clocks;              // of narrow tiles among wider ones
+  double narrow_load_clocks;         // of a full operand beside them
+  double cluster_clocks;             // a tile
+  double cluster_fill_clocks;        // once
+  double hand_over_clocks;           // of half of the last tile
+  double exchange_clocks;            // of partial sums, each CTA
+  double split_slows;                // the steps, which read K in two places
+  double single_clocks;              // of partial sums where tiles are small,
+  double single_share_clocks;        // each CTA that has some,
+  double single_restart_clocks;      // and a wave of clusters after another
+  // Gated, with b along N: beside tiles of 128 x 128.
+  double tall_gate_slows, cooperative_gate_slows;
+  double wide_by_turns_slows;  // 192 columns, gates by turns
+  // Gates with few stages, which a place for results by turns may mend, and what taking turns adds
+  // to the last tile.
+  double short_of_stages_slows, turns_slow;
+  double fill_clocks;
+  double short_clocks, short_tile_clocks;  // of a short last wave: once, and each tile before it
+  double launch_us, bytes_per_us, overlap;
+  double dirty_bytes;                  // of L2, written to memory as others take their place
+  double read_again;                   // of memory's time, where two tiles of 64 rows are apart
+  double reduction_clocks, finish_us;  // of a reduction in a chunk, of the tail behind it
+};
+
+// The row of the device that the profile's measurements were taken on. Without one, constants of
+// the kernels with the rates that the driver gives.
+ModelConstants constants_of(const targets::DeviceProfile& device);
+
+}  // namespace epifuse::codegen::sm90

@@ -1,0 +1,76 @@
+// The table of known devices, and what follows from a row.
+#include "targets/device_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace epifuse::targets {
+
+// The file of each device's measurements has them.
+namespace devices {
+#define EPIFUSE_DEVICE(name, measurements) extern const Measurements measurements;
+#include "targets/devices.def"
+#undef EPIFUSE_DEVICE
+}  // namespace devices
+
+namespace {
+
+constexpr KnownDevice kDevices[] = {
+#define EPIFUSE_DEVICE(name, measurements) {name, &devices::measurements},
+#include "targets/devices.def"
+#undef EPIFUSE_DEVICE
+};
+
+const KnownDevice* reference_of(const TargetInfo& target) {
+  return find_device(target.reference_device);
+}
+
+// A cluster never spans two groups of multiprocessors, so a device that has fewer of them has fewer
+// clusters.
+DeviceLimits scaled(const DeviceLimits& of, int num_sms) {
+  const auto in_proportion = [&](int clusters) { return clusters * num_sms / of.num_sms; };
+  return {num_sms, in_proportion(of.clusters_of_2), in_proportion(of.clusters_of_3),
+          in_proportion(of.clusters_of_4), in_proportion(of.clusters_of_8)};
+}
+
+}  // namespace
+
+std::span<const KnownDevice> all_known_devices() { return kDevices; }
+
+const KnownDevice* find_device(std::string_view name) {
+  const auto* const found = std::ranges::find(kDevices, name, &KnownDevice::name);
+  return found == std::end(kDevices) ? nullptr : found;
+}
+
+DeviceProfile make_profile(const TargetInfo& target, std::string_view name, int num_sms,
+                           const DriverRates& driver) {
+  const KnownDevice* known = find_device(name);
+  const KnownDevice* like = known != nullptr ? known : reference_of(target);
+  EPIFUSE_CHECK(like != nullptr, "a target of GPUs names a reference device that has a row");
+  return {scaled(like->measured->limits, num_sms), driver, known};
+}
+
+DeviceProfile reference_profile(const TargetInfo& target) {
+  const KnownDevice* known = reference_of(target);
+  return known == nullptr ? DeviceProfile{} : DeviceProfile{known->measured->limits, {}, known};
+}
+
+std::string describe(const DeviceProfile& profile, std::string_view name) {
+  if (profile.known == nullptr) {
+    return fmt::format(
+        "There is no profile of {}: times are expected by constants of the kernels and rates that "
+        "the driver gives, and the vendor's times are not known.",
+        name);
+  }
+  if (profile.known->measured->device != profile.known->name) {
+    return fmt::format("Times are expected by the measurements of {}, as {} was not measured yet.",
+                       profile.known->measured->device, profile.known->name);
+  }
+  return fmt::format("Times are expected by the measurements of {}.", profile.known->name);
+}
+
+}  // namespace epifuse::targets

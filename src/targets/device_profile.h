@@ -1,0 +1,91 @@
+// What is known of the device that kernels run on: its limits, its rates, what was measured on it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "targets/targets.h"
+
+namespace epifuse::targets {
+
+// Rates that programs reach, and the time that a kernel costs beside its work.
+struct DeviceRates {
+  double flops_per_us, bytes_per_us;  // of large products, of elementwise kernels
+  double start_us, launch_us;         // of a kernel alone, of one behind another
+};
+
+// A product of 16-bit matrices, both K-major, and what was measured of it.
+struct MeasuredProduct {
+  std::int64_t m, n, k;
+  double value;
+};
+
+// How an operand of a kernel lies in memory: on 16-byte boundaries, or off them.
+enum class Rows { aligned, k_major, mn_major };
+
+// How many times as long products take whose operands lie so, as aligned ones: our kernel, and the
+// vendor's where rows start at multiples of 4 bytes (`even`) or not (`odd`).
+struct MisalignedProducts {
+  Rows a, b;
+  double fused, vendor_even, vendor_odd;
+};
+
+// Where rows of A that a product looks up are better copied in order before it.
+struct RowsFirst {
+  double gather_slows;       // the product, by this part of its time, when it copies them itself
+  std::int64_t fewest_rows;  // of a group; with fewer, weights are what takes the time
+};
+
+// What was measured on one device. Lists may be empty: nothing follows from what is not there.
+struct Measurements {
+  std::string_view device;  // that they were taken on; families key their constants by it
+  DeviceLimits limits;
+  DeviceRates rates;
+  std::span<const MeasuredProduct> vendor_us;    // microseconds of the vendor's product
+  std::span<const MeasuredProduct> bare_ratios;  // our time over the vendor's, nothing being fused
+  std::span<const MisalignedProducts> misaligned;
+  std::optional<RowsFirst> rows_first;
+};
+
+// A row of devices.def.
+struct KnownDevice {
+  std::string_view name;  // as the driver reports it
+  const Measurements* measured;
+};
+std::span<const KnownDevice> all_known_devices();
+const KnownDevice* find_device(std::string_view name);  // null when there is no row
+
+// What the driver says of a device; 0 where it does not.
+struct DriverRates {
+  double clocks_per_us = 0;  // at most
+  double bytes_per_us = 0;   // the pins of its memory
+  double l2_bytes = 0;
+  auto operator<=>(const DriverRates&) const = default;
+};
+
+// What choices go by. Limits and rates are the device's own. `known` is null for a device without a
+// row: then no measurement of another one counts.
+struct DeviceProfile {
+  DeviceLimits limits;
+  DriverRates driver;
+  const KnownDevice* known = nullptr;
+  auto operator<=>(const DeviceProfile&) const = default;
+};
+
+// Of a device of that name. Until the driver has counted clusters, they are those of its row, or of
+// the target's reference device, in proportion to the multiprocessors.
+DeviceProfile make_profile(const TargetInfo& target, std::string_view name, int num_sms,
+                           const DriverRates& driver);
+
+// The device that a target stands for where there is none: ahead of time, or without a GPU.
+DeviceProfile reference_profile(const TargetInfo& target);
+
+// Whose constants the times are that the profile makes one expect; one sentence. `name` is the
+// device's.
+std::string describe(const DeviceProfile& profile, std::string_view name);
+
+}  // namespace epifuse::targets
