@@ -30,6 +30,18 @@ TEST(ProgramExplain, NamesTheKernelThatTheseSizesAskFor) {
   EXPECT_EQ(explain({{"M", 17}, {"N", 128}, {"K", 72}}, hopper).find(kOff), std::string::npos);
 }
 
+// On a machine without a GPU that is the target's reference device.
+TEST(ProgramExplain, EndsWithWhoseTimesTheyAre) {
+  const Program program = compile(Graph::parse(kText), Target::parse("sm_90a"));
+  const std::string text = program.explain({}), json = program.explain_json({});
+  const std::size_t line = text.rfind('\n', text.size() - 2) + 1;
+  const std::string last = text.substr(line, text.size() - line - 1);
+  EXPECT_TRUE(last.starts_with("Times are expected by") || last.starts_with("There is no profile"))
+      << text;
+  EXPECT_NE(json.find("\"profile\": \"" + last + "\""), std::string::npos) << json;
+  EXPECT_EQ(explain({}, Target::cpu()).find("Times are expected by"), std::string::npos);
+}
+
 TEST(ProgramExplain, SizesAreInBounds) {
   const Program program = compile(Graph::parse(kText), Target::cpu());
   for (const std::int64_t size : {std::int64_t{-1}, kMaxElements + 1}) {
