@@ -62,15 +62,15 @@ DeviceProfile reference_profile(const TargetInfo& target) {
 std::string describe(const DeviceProfile& profile, std::string_view name) {
   if (profile.known == nullptr) {
     return fmt::format(
-        "There is no profile of {}: times are expected by constants of the kernels and rates that "
+        "There is no profile of {}: expected times follow constants of the kernels and rates that "
         "the driver gives, and the vendor's times are not known.",
         name);
   }
   if (profile.known->measured->device != profile.known->name) {
-    return fmt::format("Times are expected by the measurements of {}, as {} was not measured yet.",
+    return fmt::format("Expected times follow the measurements of {}, as {} was not measured yet.",
                        profile.known->measured->device, profile.known->name);
   }
-  return fmt::format("Times are expected by the measurements of {}.", profile.known->name);
+  return fmt::format("Expected times follow the measurements of {}.", profile.known->name);
 }
 
 }  // namespace epifuse::targets

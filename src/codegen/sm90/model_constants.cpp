@@ -59,8 +59,8 @@ struct Row {
 };
 constexpr Row kRows[] = {{"NVIDIA H200", &kH200}};
 
-// Clocks belong to the architecture's kernels, so the only fit stands for them. Rates are the
-// device's: what a fit reaches of the driver's numbers (1980 MHz, 4.9 TB/s and 60 MiB there).
+// Clocks belong to the architecture's kernels, so the only fit stands for them. Rates are parts of
+// what the driver says, as the fit's are of about 1980 MHz, 4.9 TB/s and an L2 of 60 MB.
 ModelConstants generic(const targets::DriverRates& driver) {
   constexpr double kOfClock = 0.81, kOfMemory = 0.94, kOfL2 = 0.8;
   ModelConstants out = kH200;

@@ -36,10 +36,10 @@ TEST(ProgramExplain, EndsWithWhoseTimesTheyAre) {
   const std::string text = program.explain({}), json = program.explain_json({});
   const std::size_t line = text.rfind('\n', text.size() - 2) + 1;
   const std::string last = text.substr(line, text.size() - line - 1);
-  EXPECT_TRUE(last.starts_with("Times are expected by") || last.starts_with("There is no profile"))
+  EXPECT_TRUE(last.starts_with("Expected times follow") || last.starts_with("There is no profile"))
       << text;
   EXPECT_NE(json.find("\"profile\": \"" + last + "\""), std::string::npos) << json;
-  EXPECT_EQ(explain({}, Target::cpu()).find("Times are expected by"), std::string::npos);
+  EXPECT_EQ(explain({}, Target::cpu()).find("Expected times follow"), std::string::npos);
 }
 
 TEST(ProgramExplain, SizesAreInBounds) {

@@ -58,12 +58,12 @@ TEST(DeviceProfiles, ASentenceSaysWhoseTimesTheyAre) {
   const auto text = [&](std::string_view name) {
     return describe(make_profile(gpu(), name, num_sms, {}), name);
   };
-  EXPECT_EQ(text("NVIDIA H200"), "Times are expected by the measurements of NVIDIA H200.");
+  EXPECT_EQ(text("NVIDIA H200"), "Expected times follow the measurements of NVIDIA H200.");
   EXPECT_EQ(text("NVIDIA H100 80GB HBM3"),
-            "Times are expected by the measurements of NVIDIA H200, as NVIDIA H100 80GB HBM3 was "
+            "Expected times follow the measurements of NVIDIA H200, as NVIDIA H100 80GB HBM3 was "
             "not measured yet.");
   EXPECT_EQ(text("NVIDIA Unheard Of"),
-            "There is no profile of NVIDIA Unheard Of: times are expected by constants of the "
+            "There is no profile of NVIDIA Unheard Of: expected times follow constants of the "
             "kernels and rates that the driver gives, and the vendor's times are not known.");
 }
 
