@@ -17,15 +17,17 @@
 namespace epifuse::cli {
 namespace {
 
-// The row of targets.def whose code the device runs; empty when there is none.
-std::string_view arch_of(const cuda::DeviceInfo& device) {
+// The row of targets.def whose code the device runs; null when there is none.
+const targets::TargetInfo* target_of(const cuda::DeviceInfo& device) {
   for (const targets::TargetInfo& target : targets::all_targets()) {
-    if (target.kind == DeviceKind::cuda && target.major == device.major &&
-        target.minor == device.minor) {
-      return target.name;
-    }
+    if (target.kind == DeviceKind::cuda && cuda::runs(device, target)) return &target;
   }
-  return "";
+  return nullptr;
+}
+
+// Whose measurements choices on the device follow; empty where nothing runs there.
+std::string profile_text(const cuda::DeviceInfo& device, const targets::TargetInfo* target) {
+  return target == nullptr ? "" : targets::describe(cuda::profile_of(device, *target), device.name);
 }
 
 nlohmann::json describe() {
@@ -34,11 +36,13 @@ nlohmann::json describe() {
   std::string why;
   out["gpus"] = nlohmann::json::array();
   for (const cuda::DeviceInfo& device : cuda::all_devices(&why)) {
+    const targets::TargetInfo* target = target_of(device);
     out["gpus"].push_back({{"name", device.name},
                            {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
-                           {"arch", arch_of(device)},
+                           {"arch", target == nullptr ? "" : target->name},
                            {"sms", device.num_sms},
                            {"memory_bytes", device.memory_bytes},
+                           {"profile", profile_text(device, target)},
                            {"driver", cuda::version_text(device.driver_version)}});
   }
   out["no_gpu_because"] = why;
@@ -58,6 +62,7 @@ void print_text(const nlohmann::json& all) {
                gpu["name"].get<std::string>(), gpu["compute_capability"].get<std::string>(),
                gpu["sms"].get<int>(), gpu["driver"].get<std::string>(),
                arch.empty() ? "no kernels for it yet" : "target " + arch);
+    if (!arch.empty()) fmt::print("       {}\n", gpu["profile"].get<std::string>());
   }
   if (all["gpus"].empty()) {
     fmt::print("gpu    none: {}\n", printable_lines(all["no_gpu_because"].get<std::string>()));

@@ -295,6 +295,11 @@ TEST_F(GpuRuntime, TheDriverCountsClusters) {
   context.count_clusters(binary, source.entry);
   const targets::DeviceLimits& limits = context.limits();
   EXPECT_EQ(limits.num_sms, device->info().num_sms);
+  EXPECT_EQ(context.profile().known, targets::find_device(device->info().name));
+  const targets::DriverRates& rates = context.profile().driver;
+  EXPECT_GT(rates.clocks_per_us, 500);
+  EXPECT_GT(rates.bytes_per_us, 0.1e6);
+  EXPECT_GT(rates.l2_bytes, 1e6);
   EXPECT_GE(limits.clusters_of_2, limits.num_sms / 4);
   EXPECT_LE(limits.clusters_of_2, limits.num_sms / 2);
   EXPECT_LE(limits.clusters_of_3, limits.num_sms / 3);

@@ -329,9 +329,7 @@ std::string detect() {
     const std::shared_ptr<const Device> device = Device::current();
     if (device == nullptr) return "";
     for (const targets::TargetInfo& target : targets::all_targets()) {
-      const DeviceInfo& info = device->info();
-      if (target.kind == DeviceKind::cuda && target.major == info.major &&
-          target.minor == info.minor) {
+      if (target.kind == DeviceKind::cuda && runs(device->info(), target)) {
         return std::string(target.name);
       }
     }
