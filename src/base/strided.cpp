@@ -11,7 +11,6 @@
 #include <array>
 #include <cstdlib>
 #include <numeric>
-#include <vector>
 
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
@@ -129,6 +128,28 @@ std::optional<Reach> checked_reach(Numbers sizes, Numbers strides) {
     if (reach.last - reach.first >= kMaxElements) return std::nullopt;
   }
   return reach;
+}
+
+void erase_dim(std::vector<std::int64_t>& sizes, DimLists strides, std::size_t dim) {
+  const auto at = static_cast<std::ptrdiff_t>(dim);
+  sizes.erase(sizes.begin() + at);
+  for (std::vector<std::int64_t>* each : strides) each->erase(each->begin() + at);
+}
+
+void join_dims(std::vector<std::int64_t>& sizes, DimLists strides, std::size_t num_fixed,
+               const std::function<bool(std::size_t)>& stays) {
+  for (std::size_t d = sizes.size() - num_fixed; d-- > 0;) {
+    if (sizes[d] == 1 && !(stays && stays(d))) erase_dim(sizes, strides, d);
+  }
+  for (std::size_t d = sizes.size() - num_fixed; d-- > 1;) {
+    if (stays && (stays(d - 1) || stays(d))) continue;
+    const auto walks_both = [&](const std::vector<std::int64_t>* each) {
+      return (*each)[d - 1] == sizes[d] * (*each)[d];
+    };
+    if (!std::ranges::all_of(strides, walks_both)) continue;
+    sizes[d] *= sizes[d - 1];
+    erase_dim(sizes, strides, d - 1);
+  }
 }
 
 bool folds(Numbers sizes, Numbers strides) {

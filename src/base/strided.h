@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace epifuse {
 
@@ -23,6 +25,15 @@ struct Reach {
 };
 // Strides of dims of size 0 and 1 say nothing. Empty where it is more than kMaxElements.
 std::optional<Reach> checked_reach(Numbers sizes, Numbers strides);
+
+// Makes of the dims before the last `num_fixed` as few as it can, for tensors that are walked
+// together: leaves out those of size 1, and makes one of neighbours that every tensor walks with
+// one stride, as x[i, j] with stride[i] = size[j] * stride[j] is x[i * size[j] + j]. Dims that
+// `stays` says this of by then stay as they are.
+using DimLists = std::span<std::vector<std::int64_t>* const>;
+void join_dims(std::vector<std::int64_t>& sizes, DimLists strides, std::size_t num_fixed = 0,
+               const std::function<bool(std::size_t)>& stays = nullptr);
+void erase_dim(std::vector<std::int64_t>& sizes, DimLists strides, std::size_t dim);
 
 // A tensor of at least one element; checked_reach gives its reach.
 struct Strided {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/strided.h"
 
 namespace epifuse::codegen {
 namespace {
@@ -44,27 +45,6 @@ BatchedView batched_view(const BoundTensor& tensor, DType dtype, std::size_t num
   view.matrix.row_stride = stride(1);
   for (std::size_t d = num_batch_dims; d-- > 0;) view.batch_strides.push_back(stride(2 + d));
   return view;
-}
-
-// Merges batch dims that all tensors walk jointly; sizes of 1 are left out.
-void merge_batch_dims(std::vector<std::int64_t>& sizes, std::vector<BatchedView*>& views) {
-  const auto erase = [&](std::size_t d) {
-    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(d));
-    for (BatchedView* view : views) {
-      view->batch_strides.erase(view->batch_strides.begin() + static_cast<std::ptrdiff_t>(d));
-    }
-  };
-  for (std::size_t d = sizes.size(); d-- > 0;) {
-    if (sizes[d] == 1) erase(d);
-  }
-  for (std::size_t d = sizes.size(); d-- > 1;) {
-    const bool joint = std::all_of(views.begin(), views.end(), [&](const BatchedView* view) {
-      return view->batch_strides[d - 1] == sizes[d] * view->batch_strides[d];
-    });
-    if (!joint) continue;
-    sizes[d] *= sizes[d - 1];
-    erase(d - 1);
-  }
 }
 
 // Tensors of a product in the order of GemmViews.
@@ -309,9 +289,9 @@ std::optional<GemmViews> gemm_views(const plan::Plan& plan, const plan::FusedGem
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     batched.push_back(batched_view(tensors.tensors[i], tensors.dtypes[i], sizes.size()));
   }
-  std::vector<BatchedView*> pointers;
-  for (BatchedView& view : batched) pointers.push_back(&view);
-  merge_batch_dims(sizes, pointers);
+  std::vector<std::vector<std::int64_t>*> strides;
+  for (BatchedView& view : batched) strides.push_back(&view.batch_strides);
+  join_dims(sizes, strides);
   if (sizes.size() > 2) {
     *why = {"batch_dims", "the batch dims of its tensors cannot be walked as two."};
     return std::nullopt;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/strided.h"
 #include "codegen/epilogue_layout.h"
 #include "codegen/integers.h"
 #include "codegen/tail.h"
@@ -28,7 +29,7 @@ struct Operand {
   char* data = nullptr;
   int element_bytes = 1;
   std::vector<std::int64_t> strides;
-  std::vector<bool> is_looked_up;  // of each dim, one at most
+  std::vector<std::int64_t> is_looked_up;  // 1 of one dim at most, 0 of the others
   abi::Lookup lookup{};
 };
 
@@ -41,42 +42,33 @@ struct Loops {
   std::int64_t count() const {
     return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
   }
-  void erase(std::size_t dim) {
-    sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dim));
-    for (Operand& operand : operands) {
-      operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(dim));
-      operand.is_looked_up.erase(operand.is_looked_up.begin() + static_cast<std::ptrdiff_t>(dim));
-    }
-  }
-  void insert_front() {
-    sizes.insert(sizes.begin(), 1);
-    for (Operand& operand : operands) {
-      operand.strides.insert(operand.strides.begin(), 0);
-      operand.is_looked_up.insert(operand.is_looked_up.begin(), false);
-    }
-  }
   bool is_looked_up(std::size_t dim) const {
     return std::any_of(operands.begin(), operands.end(),
-                       [dim](const Operand& operand) { return operand.is_looked_up[dim]; });
+                       [dim](const Operand& operand) { return operand.is_looked_up[dim] != 0; });
+  }
+  // What has an entry for each dim beside the sizes.
+  std::vector<std::vector<std::int64_t>*> lists() {
+    std::vector<std::vector<std::int64_t>*> all;
+    for (Operand& operand : operands) {
+      all.insert(all.end(), {&operand.strides, &operand.is_looked_up});
+    }
+    return all;
   }
 };
 
 // Strides of a bound value along the tail's dims, aligned at the right; 0 where it repeats.
 Operand operand_of(const BoundTensor& tensor, DType dtype, const std::vector<std::int64_t>& sizes) {
   const ir::Layout& layout = tensor.layout;
-  EPIFUSE_CHECK(layout.shape.size() <= sizes.size(), "an operand of a tail has more dims than it");
   Operand operand;
   operand.element_bytes = static_cast<int>(size_bytes(dtype));
   operand.data = static_cast<char*>(tensor.data) + layout.offset * operand.element_bytes;
-  operand.strides.assign(sizes.size(), 0);
-  operand.is_looked_up.assign(sizes.size(), false);
-  const std::size_t missing = sizes.size() - layout.shape.size();
+  operand.strides = ir::strides_over(layout, sizes);
+  operand.is_looked_up.assign(sizes.size(), 0);
   for (std::size_t d = 0; d < layout.shape.size(); ++d) {
-    if (layout.shape[d] == 1) continue;
-    EPIFUSE_CHECK(layout.shape[d] == sizes[missing + d],
+    const std::int64_t size = sizes[sizes.size() - layout.shape.size() + d];
+    EPIFUSE_CHECK(layout.shape[d] == 1 || layout.shape[d] == size,
                   fmt::format("dim {} of a tail's operand is {}, the tail's is {}", d,
-                              layout.shape[d], sizes[missing + d]));
-    operand.strides[missing + d] = layout.strides[d];
+                              layout.shape[d], size));
   }
   return operand;
 }
@@ -84,7 +76,7 @@ Operand operand_of(const BoundTensor& tensor, DType dtype, const std::vector<std
 void look_up(Operand& operand, std::size_t dim, std::int64_t stride, abi::LookupKind kind,
              const abi::Integers& integers) {
   operand.strides[dim] = stride;  // also where the dim has one row only
-  operand.is_looked_up[dim] = true;
+  operand.is_looked_up[dim] = 1;
   operand.lookup = {integers, kind, 0};
 }
 
@@ -148,37 +140,23 @@ void sort_dims(Loops& loops, std::size_t first_store) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return key[a] > key[b]; });
-  const auto permute = [&](auto& values) {
-    std::remove_reference_t<decltype(values)> sorted;
+  const auto permute = [&](std::vector<std::int64_t>& values) {
+    std::vector<std::int64_t> sorted;
     for (std::size_t d : order) sorted.push_back(values[d]);
     values = std::move(sorted);
   };
   permute(loops.sizes);
-  for (Operand& operand : loops.operands) {
-    permute(operand.strides);
-    permute(operand.is_looked_up);
-  }
+  for (std::vector<std::int64_t>* list : loops.lists()) permute(*list);
 }
 
-bool jointly_contiguous(const Loops& loops, std::size_t dim) {
-  if (loops.is_looked_up(dim) || loops.is_looked_up(dim + 1)) return false;
-  return std::all_of(loops.operands.begin(), loops.operands.end(), [&](const Operand& operand) {
-    return operand.strides[dim] == operand.strides[dim + 1] * loops.sizes[dim + 1];
-  });
-}
-
-// x[i, j] with stride[i] = size[j] * stride[j] is x[i * size[j] + j]. The last `fixed` dims keep
-// their meaning: the kernel reduces along one of them.
+// The last `fixed` dims keep their meaning: the kernel reduces along one of them.
 void merge_dims(Loops& loops, std::size_t fixed) {
-  for (std::size_t d = loops.rank() - fixed; d-- > 0;) {
-    if (loops.sizes[d] == 1 && !loops.is_looked_up(d)) loops.erase(d);
+  const auto lists = loops.lists();
+  join_dims(loops.sizes, lists, fixed, [&](std::size_t d) { return loops.is_looked_up(d); });
+  while (loops.rank() < 2) {
+    loops.sizes.insert(loops.sizes.begin(), 1);
+    for (std::vector<std::int64_t>* list : lists) list->insert(list->begin(), 0);
   }
-  for (std::size_t d = loops.rank() - fixed; d-- > 1;) {
-    if (!jointly_contiguous(loops, d - 1)) continue;
-    loops.sizes[d] *= loops.sizes[d - 1];
-    loops.erase(d - 1);
-  }
-  while (loops.rank() < 2) loops.insert_front();
   if (loops.rank() > std::size_t{abi::kMaxRank}) {
     throw ArgumentError(fmt::format(
         "elementwise work over {} dims that cannot be merged; a kernel takes at most {}",
@@ -187,7 +165,7 @@ void merge_dims(Loops& loops, std::size_t fixed) {
 }
 
 bool moves_in_vectors(const Operand& operand, const std::vector<std::int64_t>& sizes, int vector) {
-  if (operand.strides.back() != 1 || operand.is_looked_up.back()) return false;
+  if (operand.strides.back() != 1 || operand.is_looked_up.back() != 0) return false;
   const std::int64_t bytes = std::min(16, vector * operand.element_bytes);
   if (reinterpret_cast<std::uintptr_t>(operand.data) % static_cast<std::uintptr_t>(bytes) != 0) {
     return false;
@@ -234,7 +212,7 @@ void copy_operand(abi::Strided& to, const Operand& from) {
 
 void copy_lookup(abi::Lookup& to, const Operand& from) {
   to = from.lookup;
-  const auto dim = std::find(from.is_looked_up.begin(), from.is_looked_up.end(), true);
+  const auto dim = std::find(from.is_looked_up.begin(), from.is_looked_up.end(), 1);
   to.dim = abi::kMaxRank - static_cast<int>(from.is_looked_up.end() - dim);
 }
 

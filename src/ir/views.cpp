@@ -239,6 +239,17 @@ std::optional<SymbolicLayout> expected_layout(const Graph& graph, ValueId id) {
   return layout;
 }
 
+std::vector<std::int64_t> strides_over(const Layout& layout,
+                                       const std::vector<std::int64_t>& shape) {
+  EPIFUSE_CHECK(layout.shape.size() <= shape.size(), "an operand has more dims than its step");
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  const std::size_t missing = shape.size() - layout.shape.size();
+  for (std::size_t d = 0; d < layout.shape.size(); ++d) {
+    if (layout.shape[d] != 1) strides[missing + d] = layout.strides[d];
+  }
+  return strides;
+}
+
 std::vector<std::int64_t> eval(const Shape& shape, const Sizes& sizes) {
   std::vector<std::int64_t> result;
   for (const Dim& dim : shape) {

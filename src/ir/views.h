@@ -78,6 +78,10 @@ std::optional<SymbolicLayout> through(const Node& view, const SymbolicLayout& op
 // when a reshape on the way cannot be a view.
 std::optional<SymbolicLayout> expected_layout(const Graph& graph, ValueId id);
 
+// Strides along the dims of `shape`, to which the layout's broadcasts: 0 where it repeats.
+std::vector<std::int64_t> strides_over(const Layout& layout,
+                                       const std::vector<std::int64_t>& shape);
+
 // A shape at these sizes. Throws ArgumentError for a negative size and for more elements than
 // kMaxElements, so that nothing that is made of the result wraps.
 std::vector<std::int64_t> eval(const Shape& shape, const Sizes& sizes);

@@ -5,12 +5,10 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "base/strided.h"
 
 namespace epifuse::cpu {
 namespace {
-
-using Index = std::ptrdiff_t;
 
 bool any_looks_up(std::span<Operand* const> operands) {
   return std::any_of(operands.begin(), operands.end(),
@@ -29,19 +27,10 @@ std::int64_t looked_up_offset(const Grid& grid, const Operand& operand, std::int
   return offset;
 }
 
-// Whether one step along dim `d` equals walking all of dim `d + 1`, for every operand.
-bool merges(const Grid& grid, std::span<Operand* const> operands, std::size_t d) {
-  const std::int64_t inner = grid.row_dims[d + 1];
-  return std::all_of(operands.begin(), operands.end(), [&](const Operand* operand) {
-    return operand->row_strides[d] == operand->row_strides[d + 1] * inner;
-  });
-}
-
-void drop_dim(Grid& grid, std::span<Operand* const> operands, std::size_t d) {
-  grid.row_dims.erase(grid.row_dims.begin() + static_cast<Index>(d));
-  for (Operand* operand : operands) {
-    operand->row_strides.erase(operand->row_strides.begin() + static_cast<Index>(d));
-  }
+std::vector<std::vector<std::int64_t>*> row_strides_of(std::span<Operand* const> operands) {
+  std::vector<std::vector<std::int64_t>*> all;
+  for (Operand* operand : operands) all.push_back(&operand->row_strides);
+  return all;
 }
 
 }  // namespace
@@ -61,12 +50,7 @@ Grid make_grid(const std::vector<std::int64_t>& shape) {
 Operand make_operand(const codegen::BoundTensor& tensor, DType dtype,
                      const std::vector<std::int64_t>& shape) {
   const ir::Layout& layout = tensor.layout;
-  EPIFUSE_CHECK(layout.shape.size() <= shape.size(), "an operand has more dims than its step");
-  std::vector<std::int64_t> strides(shape.size(), 0);
-  const std::size_t missing = shape.size() - layout.shape.size();
-  for (std::size_t d = missing; d < shape.size(); ++d) {
-    if (layout.shape[d - missing] != 1) strides[d] = layout.strides[d - missing];
-  }
+  std::vector<std::int64_t> strides = ir::strides_over(layout, shape);
   Operand operand;
   operand.dtype = dtype;
   operand.data = static_cast<char*>(tensor.data);
@@ -116,15 +100,7 @@ void row_offsets(const Grid& grid, const Operand& operand, std::int64_t first,
 }
 
 void coalesce_rows(Grid& grid, std::span<Operand* const> operands) {
-  if (any_looks_up(operands)) return;
-  for (std::size_t d = grid.row_dims.size(); d-- > 0;) {
-    if (grid.row_dims[d] == 1) drop_dim(grid, operands, d);
-  }
-  for (std::size_t d = grid.row_dims.size(); d-- > 1;) {
-    if (!merges(grid, operands, d - 1)) continue;
-    grid.row_dims[d] *= grid.row_dims[d - 1];
-    drop_dim(grid, operands, d - 1);
-  }
+  if (!any_looks_up(operands)) join_dims(grid.row_dims, row_strides_of(operands));
 }
 
 void coalesce_columns(Grid& grid, std::span<Operand* const> operands) {
@@ -138,7 +114,7 @@ void coalesce_columns(Grid& grid, std::span<Operand* const> operands) {
     return;
   }
   grid.n *= grid.row_dims.back();
-  drop_dim(grid, operands, grid.row_dims.size() - 1);
+  erase_dim(grid.row_dims, row_strides_of(operands), grid.row_dims.size() - 1);
   grid.m = std::accumulate(grid.row_dims.begin(), grid.row_dims.end(), std::int64_t{1},
                            std::multiplies<>());
 }

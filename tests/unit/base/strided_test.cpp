@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <random>
 #include <set>
@@ -138,6 +139,27 @@ TEST(Strided, TensorViewsSayWhatIsTooLarge) {
   EXPECT_EQ(view.num_elements(), 0);
   EXPECT_EQ(error([] { check_size("M", -5); }), "expected a size from 0 to 2^40 for M, got -5");
   EXPECT_EQ(error([] { check_size("M", kMaxElements); }), "");
+}
+
+TEST(JoinDims, KeepsEveryElementInOrderWithAsFewDimsAsStridesAllow) {
+  Vector sizes{2, 1, 3, 4, 5}, dense{60, 7, 20, 5, 1}, gaps{80, 0, 20, 5, 1};
+  const Vector dense_before = places(sizes, dense), gaps_before = places(sizes, gaps);
+  join_dims(sizes, std::array{&dense, &gaps});
+  EXPECT_EQ(sizes, (Vector{2, 60}));
+  EXPECT_EQ(places(sizes, dense), dense_before);
+  EXPECT_EQ(places(sizes, gaps), gaps_before);
+}
+
+TEST(JoinDims, LeavesTheLastOnesAndThoseThatStay) {
+  Vector sizes{2, 3, 4, 5}, strides{60, 20, 5, 1};
+  join_dims(sizes, std::array{&strides}, 2);
+  EXPECT_EQ(sizes, (Vector{6, 4, 5}));
+  Vector stays{1, 0, 0, 0};
+  sizes = {1, 3, 4, 5};
+  strides = {60, 20, 5, 1};
+  join_dims(sizes, std::array{&strides, &stays}, 0, [&](std::size_t d) { return stays[d] != 0; });
+  EXPECT_EQ(sizes, (Vector{1, 60}));
+  EXPECT_EQ(strides, (Vector{60, 1}));
 }
 
 }  // namespace
