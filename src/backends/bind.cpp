@@ -52,10 +52,10 @@ void check_steps(const plan::Plan& plan, const Sizes& sizes) {
 
 // False where the view of bound memory is none that strides can express.
 bool try_resolve(const ir::Graph& graph, ir::ValueId id, codegen::Bound& bound) {
-  codegen::BoundTensor& tensor = bound.tensors[static_cast<std::size_t>(id)];
+  codegen::BoundTensor& tensor = bound[id];
   if (!ir::is_view(graph[id].op) || tensor.data != nullptr) return true;
   const ir::ValueId root = ir::storage(graph, id);
-  const codegen::BoundTensor& memory = bound.tensors[static_cast<std::size_t>(root)];
+  const codegen::BoundTensor& memory = bound[root];
   if (memory.layout.shape.size() != graph[root].type.shape.size()) return true;  // not bound yet
   const std::optional<ir::Layout> layout = ir::resolve(graph, id, memory.layout, bound.sizes);
   if (layout) tensor = {memory.data, *layout};

@@ -27,10 +27,6 @@ struct Place {
   const ir::Output* output;  // null of an input
 };
 
-const BoundTensor& tensor_of(const Bound& bound, ValueId value) {
-  return bound.tensors[static_cast<std::size_t>(value)];
-}
-
 Strided strided(const BoundTensor& tensor, DType dtype) {
   const auto bytes = static_cast<std::int64_t>(size_bytes(dtype));
   return {reinterpret_cast<std::intptr_t>(tensor.data) + tensor.layout.offset * bytes, bytes,
@@ -90,7 +86,7 @@ class Checker {
 
  private:
   void add(const Bound& bound, ValueId value, const ir::Output* output) {
-    const BoundTensor& tensor = tensor_of(bound, value);
+    const BoundTensor& tensor = bound[value];
     const ir::Layout& layout = tensor.layout;
     if (std::ranges::find(layout.shape, 0) != layout.shape.end()) return;
     const std::optional<Reach> reach = checked_reach(layout.shape, layout.strides);
@@ -101,8 +97,7 @@ class Checker {
   }
 
   Strided memory_of(const Place& place) const {
-    return strided(tensor_of(*bounds_[place.problem], place.value),
-                   plan_.graph[place.value].type.dtype);
+    return strided((*bounds_[place.problem])[place.value], plan_.graph[place.value].type.dtype);
   }
 
   // Those that end before `place` begins are met no more.
@@ -187,7 +182,7 @@ bool Checker::lies_as(const plan::Load& load, const Place& output) const {
   const Bound& bound = *bounds_[output.problem];
   return load.lookup < 0 &&
          size_bytes(load.dtype) == size_bytes(plan_.graph[output.value].type.dtype) &&
-         lie_alike(tensor_of(bound, load.value), tensor_of(bound, output.value));
+         lie_alike(bound[load.value], bound[output.value]);
 }
 
 bool Checker::may_share(const Place& output, const Place& tensor) const {

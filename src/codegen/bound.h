@@ -20,6 +20,11 @@ struct Bound {
   Sizes sizes;
   std::vector<BoundTensor> tensors;
   std::vector<double> scalars;
+
+  const BoundTensor& operator[](ir::ValueId id) const {
+    return tensors[static_cast<std::size_t>(id)];
+  }
+  BoundTensor& operator[](ir::ValueId id) { return tensors[static_cast<std::size_t>(id)]; }
 };
 
 // What a store writes: of pairs elements as wide as f32, whose layout is in such elements.

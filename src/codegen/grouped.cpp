@@ -64,13 +64,10 @@ Launch grouped_launch(const plan::Plan& plan, const FusedGemm& step, const Bound
   const plan::GemmDesc& gemm = step.gemm;
   const plan::Store& store = only_store(step);
   const ir::Graph& graph = plan.graph;
-  const auto tensor = [&](ir::ValueId value) -> const BoundTensor& {
-    return bound.tensors[static_cast<std::size_t>(value)];
-  };
   abi::GroupedParams p{};
-  p.a = matrix(tensor(gemm.a.value), gemm.a.dtype, gemm.a.transposed);
-  p.b = matrix(tensor(gemm.b.value), gemm.b.dtype, gemm.b.transposed);
-  p.d = matrix(tensor(store.value), store.dtype, false);
+  p.a = matrix(bound[gemm.a.value], gemm.a.dtype, gemm.a.transposed);
+  p.b = matrix(bound[gemm.b.value], gemm.b.dtype, gemm.b.transposed);
+  p.d = matrix(bound[store.value], store.dtype, false);
   p.m = gemm.m.eval(bound.sizes);
   p.n = gemm.n.eval(bound.sizes);
   p.k = gemm.k.eval(bound.sizes);

@@ -13,7 +13,7 @@ using ir::Op;
 BoundTensor bound_integers(const ir::Graph& graph, const ir::Node& node, const Bound& bound) {
   const ir::ValueId index = ir::index_of(node);
   const ir::ValueId root = ir::storage(graph, index);
-  const BoundTensor& memory = bound.tensors[static_cast<std::size_t>(root)];
+  const BoundTensor& memory = bound[root];
   auto layout = ir::resolve(graph, index, memory.layout, bound.sizes);
   if (!layout) {
     throw ArgumentError(

@@ -61,14 +61,13 @@ GemmTensors tensors_of(const plan::Plan& plan, const plan::FusedGemm& step, cons
     out.dtypes.push_back(dtype);
     out.names.push_back(plan.graph[value].name);
   };
-  const auto at = [&](ir::ValueId value) { return bound.tensors[static_cast<std::size_t>(value)]; };
   const plan::GemmDesc& gemm = step.gemm;
-  add(gemm.a.value, gemm.a.dtype, at(gemm.a.value));
-  add(gemm.b.value, gemm.b.dtype, at(gemm.b.value));
+  add(gemm.a.value, gemm.a.dtype, bound[gemm.a.value]);
+  add(gemm.b.value, gemm.b.dtype, bound[gemm.b.value]);
   if (gemm.gating == plan::Gating::separate) {
-    add(gemm.second_b.value, gemm.second_b.dtype, at(gemm.second_b.value));
+    add(gemm.second_b.value, gemm.second_b.dtype, bound[gemm.second_b.value]);
   }
-  for (const plan::Load& load : step.epilogue.loads) add(load.value, load.dtype, at(load.value));
+  for (const plan::Load& load : step.epilogue.loads) add(load.value, load.dtype, bound[load.value]);
   for (const plan::Store& store : step.epilogue.stores) {
     add(store.value, stored_dtype(store), stored(bound, store));
   }
@@ -116,17 +115,14 @@ MatrixView matrix_of_group(const BoundTensor& tensor, DType dtype) {
 std::int64_t stride_of_rows(const plan::Plan& plan, ir::ValueId value, const Bound& bound) {
   const auto lookup = ir::lookup(plan.graph, value);
   EPIFUSE_CHECK(lookup.has_value(), "rows that are looked up");
-  return bound.tensors[static_cast<std::size_t>(value)].layout.strides[lookup->dim];
+  return bound[value].layout.strides[lookup->dim];
 }
 
 // Rows that belong to groups: of a table of groups, and of b, a row or a matrix for each.
 GemmViews grouped_views(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound,
                         GemmViews views) {
-  const auto tensor = [&](ir::ValueId value) -> const BoundTensor& {
-    return bound.tensors[static_cast<std::size_t>(value)];
-  };
   const plan::GemmDesc& gemm = step.gemm;
-  views.batch_inner = tensor(gemm.b.value).layout.shape.front();
+  views.batch_inner = bound[gemm.b.value].layout.shape.front();
   if (gemm.a.lookup >= 0) views.a.row_stride = stride_of_rows(plan, gemm.a.value, bound);
   for (std::size_t i = 0; i < step.epilogue.loads.size(); ++i) {
     const plan::Load& load = step.epilogue.loads[i];
@@ -165,7 +161,7 @@ DType stored_dtype(const plan::Store& store) {
 }
 
 BoundTensor stored(const Bound& bound, const plan::Store& store) {
-  BoundTensor tensor = bound.tensors[static_cast<std::size_t>(store.value)];
+  BoundTensor tensor = bound[store.value];
   if (store.part == plan::Part::whole) return tensor;
   ir::Layout& layout = tensor.layout;
   std::int64_t& stride = layout.strides.back();

@@ -85,7 +85,7 @@ void look_up(const plan::Plan& plan, const plan::Load& load, const Bound& bound,
   const ir::Graph& graph = plan.graph;
   const auto lookup = ir::lookup(graph, load.value);
   EPIFUSE_CHECK(lookup.has_value(), "a tail's rows are looked up along one dim");
-  const ir::Layout& layout = bound.tensors[static_cast<std::size_t>(load.value)].layout;
+  const ir::Layout& layout = bound[load.value].layout;
   const ir::Node& node = graph[lookup->node];
   look_up(operand, operand.strides.size() - layout.shape.size() + lookup->dim,
           layout.strides[lookup->dim],
@@ -96,7 +96,7 @@ void look_up(const plan::Plan& plan, const plan::Load& load, const Bound& bound,
 // The rows of a result that are put where an index says: those of its first dim.
 void put_rows(const plan::Plan& plan, const plan::Store& store, const Bound& bound,
               Operand& operand) {
-  const ir::Layout& layout = bound.tensors[static_cast<std::size_t>(store.value)].layout;
+  const ir::Layout& layout = bound[store.value].layout;
   look_up(operand, operand.strides.size() - layout.shape.size(), layout.strides.front(),
           abi::LookupKind::put_rows, kernel_integers(plan.graph, plan.graph[store.value], bound));
 }
@@ -118,7 +118,7 @@ Loops loops_of(const plan::Plan& plan, const plan::Tail& tail, const EpilogueLay
   };
   for (int i : layout.in_memory()) {
     const plan::Load& load = tail.epilogue.loads[static_cast<std::size_t>(i)];
-    Operand& operand = add(bound.tensors[static_cast<std::size_t>(load.value)], load.dtype);
+    Operand& operand = add(bound[load.value], load.dtype);
     if (load.lookup >= 0) look_up(plan, load, bound, operand);
   }
   for (const plan::Store& store : tail.epilogue.stores) {

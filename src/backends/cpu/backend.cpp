@@ -44,7 +44,7 @@ class CpuExecutable : public backends::Executable {
     std::vector<BufferPool::Buffer> memory;
     for (const ir::ValueId value : temporaries_) {
       const ir::TensorType& type = plan_.graph[value].type;
-      codegen::BoundTensor& tensor = complete.tensors[static_cast<std::size_t>(value)];
+      codegen::BoundTensor& tensor = complete[value];
       tensor.layout.offset = 0;
       tensor.layout.shape = ir::eval(type.shape, complete.sizes);
       tensor.layout.strides = TensorView::dense_strides(tensor.layout.shape);

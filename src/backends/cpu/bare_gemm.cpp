@@ -68,8 +68,7 @@ bool run_bare_gemm(const GemmProblem& problem, const plan::FusedGemm& step,
   // The caller's matrices have no room for the zero that this k needs.
   if (padded_k(step.gemm.a.dtype, problem.k) != problem.k) return false;
   const plan::Store& store = step.epilogue.stores.front();
-  const Operand result = make_operand(bound.tensors[static_cast<std::size_t>(store.value)],
-                                      store.dtype, problem.shape);
+  const Operand result = make_operand(bound[store.value], store.dtype, problem.shape);
   const std::optional<MatmulType> type = matmul_type(problem, result);
   if (!type) return false;
   const bool is_one_matrix = problem.merged || problem.num_batches == 1;

@@ -25,10 +25,6 @@ codegen::BoundTensor oriented(codegen::BoundTensor tensor, bool swap) {
   return tensor;
 }
 
-const codegen::BoundTensor& bound_tensor(const codegen::Bound& bound, ir::ValueId value) {
-  return bound.tensors[static_cast<std::size_t>(value)];
-}
-
 bool repeats_over_batches(const Operand& operand) {
   return std::all_of(operand.row_strides.begin(), operand.row_strides.end() - 1,
                      [](std::int64_t stride) { return stride == 0; });
@@ -70,11 +66,11 @@ bool has_dense_rows(const GemmProblem& problem, const Operand& b, DType compute)
 // The operand [.., n, k] of each product.
 std::vector<codegen::BoundTensor> tensors_of_b(const plan::GemmDesc& gemm,
                                                const codegen::Bound& bound) {
-  const codegen::BoundTensor b = oriented(bound_tensor(bound, gemm.b.value), !gemm.b.transposed);
+  const codegen::BoundTensor b = oriented(bound[gemm.b.value], !gemm.b.transposed);
   if (gemm.gating == plan::Gating::none) return {b};
   if (gemm.gating == plan::Gating::separate) {
     const plan::Operand& second = gemm.second_b;
-    return {b, oriented(bound_tensor(bound, second.value), !second.transposed)};
+    return {b, oriented(bound[second.value], !second.transposed)};
   }
   const std::size_t n = b.layout.shape.size() - 2;
   const auto half = [&](bool is_second) {
@@ -95,7 +91,7 @@ GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                          const codegen::Bound& bound, bool keeps_batches) {
   GemmProblem problem;
   problem.shape = ir::eval(space(plan.graph, gemm), bound.sizes);
-  const codegen::BoundTensor a = oriented(bound_tensor(bound, gemm.a.value), gemm.a.transposed);
+  const codegen::BoundTensor a = oriented(bound[gemm.a.value], gemm.a.transposed);
   const std::size_t rank = problem.shape.size();
   problem.m = problem.shape[rank - 2];
   problem.n = problem.shape[rank - 1];
@@ -121,7 +117,7 @@ GroupedProblem make_grouped_problem(const plan::Plan& plan, const plan::GemmDesc
                                     const codegen::Bound& bound) {
   GroupedProblem problem;
   problem.shape = ir::eval(space(plan.graph, gemm), bound.sizes);
-  const codegen::BoundTensor& a = bound_tensor(bound, gemm.a.value);
+  const codegen::BoundTensor& a = bound[gemm.a.value];
   problem.n = problem.shape.back();
   problem.k = a.layout.shape.back();
   problem.a = make_operand(a, gemm.a.dtype, a.layout.shape);

@@ -20,7 +20,7 @@ Table make_table(const ir::Graph& graph, ir::ValueId id, const codegen::Bound& b
   const ir::ValueId root = ir::storage(graph, id);
   const bool is_plain = has_plain_lookup(graph, id) && !lookup(graph, id);
   if (graph[root].op == ir::Op::input && is_plain) {
-    const codegen::BoundTensor& tensor = bound.tensors[static_cast<std::size_t>(root)];
+    const codegen::BoundTensor& tensor = bound[root];
     if (std::optional<ir::Layout> layout = ir::resolve(graph, id, tensor.layout, bound.sizes)) {
       return Table(tensor.data, graph[root].type.dtype, std::move(*layout));
     }
