@@ -51,28 +51,19 @@ std::optional<Replacement> fold_once(Rewriter& rewriter, const RuleIndex& rules,
   return std::nullopt;
 }
 
-// Folds a node until no rule applies. Every rule leaves fewer ops (a unit test checks), so this
-// ends.
-void fold(Rewriter& rewriter, const RuleIndex& rules, ir::Node node) {
-  while (const std::optional<Replacement> folded = fold_once(rewriter, rules, node)) {
-    if (const ir::ValueId* value = std::get_if<ir::ValueId>(&*folded)) {
-      rewriter.replace(*value);
-      return;
-    }
-    node = std::get<ir::Node>(*folded);
-  }
-  rewriter.keep(std::move(node));
-}
-
 }  // namespace
 
 // x / (1 + exp(-x)) = silu(x), and the other rows of fold_rules.def. Operands fold before their
-// users, so a rule may name ops that other rules yield. An inner value that has other users, or is
+// users, so a rule may name ops that other rules yield. Every rule leaves fewer ops (a unit test
+// checks), so a node settles. An inner value that has other users, or is
 // an output, stays for them; what nothing uses any more stays for dead_code.
 ir::Graph fold_activations(const ir::Graph& graph) {
   static const RuleIndex rules;
   Rewriter rewriter(graph);
-  for (const ir::Node& node : graph.nodes) fold(rewriter, rules, rewriter.moved(node));
+  for (const ir::Node& node : graph.nodes) {
+    settle(rewriter, rewriter.moved(node),
+           [&](const ir::Node& each) { return fold_once(rewriter, rules, each); });
+  }
   return rewriter.finish();
 }
 

@@ -6,6 +6,7 @@
 // 1 / x, which is the correctly rounded result where a pow function may be off in the last place.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <variant>
@@ -19,6 +20,10 @@ using Replacement = std::variant<ir::ValueId, ir::Node>;
 
 // One rewrite, for a node whose operands are canonical already. Empty: it does not apply.
 using Rewrite = std::optional<Replacement> (*)(Rewriter&, const ir::Node&);
+
+// Takes a node of the source into the graph, rewritten until `rewrite` gives nothing any more.
+void settle(Rewriter& rewriter, ir::Node node,
+            const std::function<std::optional<Replacement>(const ir::Node&)>& rewrite);
 
 std::span<const Rewrite> view_rewrites();
 std::span<const Rewrite> constant_rewrites();
