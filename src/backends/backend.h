@@ -9,16 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "backends/call_form.h"
 #include "codegen/bound.h"
 #include "codegen/problems.h"
 #include "plan/plan.h"
 #include "targets/targets.h"
 
 namespace epifuse::backends {
-
-// Calls that are remembered of a program, each with its own tensors. The layers of a model share
-// programs: 80 layers, each with a few addresses of activations, must find theirs again.
-constexpr std::size_t kMostRecentCalls = 1024;
 
 // How a target runs one step, for `explain`.
 struct StepReport {
@@ -41,6 +38,14 @@ struct RunPlan {
   std::string profile;
 };
 
+// Ready for all calls of one form. Thread-safe; the executable outlives it.
+class PreparedCall {
+ public:
+  virtual ~PreparedCall() = default;
+  // On the tensors and scalars of the form, by number.
+  virtual void run(const codegen::CallValues& values, Stream stream) const = 0;
+};
+
 // A plan made ready for one target.
 class Executable {
  public:
@@ -50,10 +55,11 @@ class Executable {
   virtual RunPlan plan_for(const codegen::Bound& bound) const = 0;
   virtual std::vector<StepReport> report() const = 0;  // one per step of plan()
   virtual std::vector<std::pair<std::string, std::string>> sources() const = 0;
-  // Runs on storage (inputs and outputs, by ValueId). Views are resolved here, temporaries owned
-  // here. `bound` may be reused by later calls with the same tensors: the executable may keep what
-  // it prepared for it alive as long as it lives.
-  virtual void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const = 0;
+  // Does for all calls of one form what depends on the form alone, now or at the first of them.
+  virtual std::shared_ptr<const PreparedCall> prepare(CallForm form) const = 0;
+  // Runs on storage (inputs and outputs, by ValueId) and remembers nothing. Views are resolved
+  // here, temporaries owned here.
+  virtual void run(const codegen::Bound& bound, Stream stream) const = 0;
   // Runs on many problems, which match the plan (backends::match_problems).
   virtual void run_problems(const codegen::ProblemArrays& problems, Stream stream) const = 0;
   // How it does: one sentence.
@@ -66,6 +72,8 @@ class Executable {
   virtual std::int64_t num_compiled() const { return 0; }
   // What the run-time compiler took for them, summed over the threads that it ran in.
   virtual double compile_seconds() const { return 0; }
+  // Tensor maps that were encoded for prepared calls so far, for tests that count.
+  virtual std::int64_t num_encoded() const { return 0; }
 };
 
 struct Backend {

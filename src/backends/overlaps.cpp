@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/strided.h"
 #include "epifuse/error.h"
@@ -31,6 +33,19 @@ Strided strided(const BoundTensor& tensor, DType dtype) {
   const auto bytes = static_cast<std::int64_t>(size_bytes(dtype));
   return {reinterpret_cast<std::intptr_t>(tensor.data) + tensor.layout.offset * bytes, bytes,
           tensor.layout.shape, tensor.layout.strides};
+}
+
+// The first byte of a tensor and the one behind its last; none where it has no element.
+std::optional<std::pair<std::int64_t, std::int64_t>> interval_of(const ir::Graph& graph,
+                                                                 const Bound& bound,
+                                                                 ValueId value) {
+  const BoundTensor& tensor = bound[value];
+  const ir::Layout& layout = tensor.layout;
+  if (std::ranges::find(layout.shape, 0) != layout.shape.end()) return std::nullopt;
+  const std::optional<Reach> reach = checked_reach(layout.shape, layout.strides);
+  const Strided memory = strided(tensor, graph[value].type.dtype);
+  return std::pair{memory.address + reach.value().first * memory.element_bytes,
+                   memory.address + (reach->last + 1) * memory.element_bytes};
 }
 
 // Steps of two layouts over the same elements, those of dims of size 1 aside.
@@ -86,14 +101,9 @@ class Checker {
 
  private:
   void add(const Bound& bound, ValueId value, const ir::Output* output) {
-    const BoundTensor& tensor = bound[value];
-    const ir::Layout& layout = tensor.layout;
-    if (std::ranges::find(layout.shape, 0) != layout.shape.end()) return;
-    const std::optional<Reach> reach = checked_reach(layout.shape, layout.strides);
-    const Strided memory = strided(tensor, plan_.graph[value].type.dtype);
-    places_.push_back({memory.address + reach.value().first * memory.element_bytes,
-                       memory.address + (reach->last + 1) * memory.element_bytes, bounds_.size(),
-                       value, output});
+    const auto interval = interval_of(plan_.graph, bound, value);
+    if (!interval) return;
+    places_.push_back({interval->first, interval->second, bounds_.size(), value, output});
   }
 
   Strided memory_of(const Place& place) const {
@@ -220,6 +230,67 @@ void check_overlaps(const plan::Plan& plan, const Bound& bound, InPlace in_place
   Checker checker(plan, in_place);
   checker.add(bound);
   checker.run();
+}
+
+OverlapCheck::OverlapCheck(const plan::Plan& plan, const CallForm& form) {
+  const std::size_t num_inputs = form.tensors.size() - plan.graph.outputs.size();
+  for (std::size_t i = 0; i < form.tensors.size(); ++i) {
+    const auto interval = interval_of(plan.graph, form.bound, form.tensors[i]);
+    if (!interval) continue;
+    const auto base = reinterpret_cast<std::intptr_t>(codegen::placeholder(i));
+    extents_.push_back({i, interval->first - base, interval->second - base, i >= num_inputs});
+  }
+}
+
+// Of every output with another tensor, in order of numbers.
+std::vector<OverlapCheck::Meeting> OverlapCheck::meetings(std::span<const Extent> extents,
+                                                          std::span<const std::uintptr_t> bases) {
+  std::vector<Meeting> out;
+  std::vector<const Extent*> inputs, outputs;  // that may still be met
+  const auto add = [&](const Extent& extent, std::vector<const Extent*>& open) {
+    std::erase_if(open, [&](const Extent* other) { return other->end <= extent.begin; });
+    for (const Extent* other : open) {
+      const auto [first, second] = std::minmax(extent.number, other->number);
+      out.push_back({first, second, static_cast<std::int64_t>(bases[second] - bases[first])});
+    }
+  };
+  for (const Extent& extent : extents) {
+    add(extent, outputs);
+    if (extent.is_output) add(extent, inputs);
+    (extent.is_output ? outputs : inputs).push_back(&extent);
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+void OverlapCheck::run(const plan::Plan& plan, const CallForm& form,
+                       const codegen::CallValues& values) const {
+  std::vector<Extent> extents = extents_;
+  for (Extent& extent : extents) {
+    const auto base = static_cast<std::int64_t>(values.bases[extent.number]);
+    extent.begin += base;
+    extent.end += base;
+  }
+  std::ranges::sort(extents, {}, &Extent::begin);
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
+  std::int64_t end = kNone, end_of_outputs = kNone;
+  const bool apart = std::ranges::all_of(extents, [&](const Extent& extent) {
+    if (extent.begin < (extent.is_output ? end : end_of_outputs)) return false;
+    end = std::max(end, extent.end);
+    if (extent.is_output) end_of_outputs = std::max(end_of_outputs, extent.end);
+    return true;
+  });
+  if (apart) return;
+  std::vector<Meeting> met = meetings(extents, values.bases);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (met == allowed_) return;
+  }
+  Bound bound = form.bound;
+  set_values(form.bound, form, values, bound);
+  check_overlaps(plan, bound, InPlace::allowed);
+  const std::scoped_lock lock(mutex_);
+  allowed_ = std::move(met);
 }
 
 void check_overlaps(const plan::Plan& plan,

@@ -220,7 +220,7 @@ void run_one_by_one(const Executable& executable, const ProblemArrays& problems,
         bind_problem(executable.plan(), problems, i, device)));
   }
   check_overlaps(executable.plan(), all);
-  for (const auto& bound : all) executable.run(bound, stream);
+  for (const auto& bound : all) executable.run(*bound, stream);
 }
 
 }  // namespace epifuse::backends

@@ -8,7 +8,6 @@
 #include <chrono>
 
 #include "backends/bind.h"
-#include "backends/overlaps.h"
 #include "base/strided.h"
 #include "capi/c_tensors.h"
 #include "compile/compile.h"
@@ -97,10 +96,6 @@ std::string name_of(const plan::Plan& plan) {
   return "kernel";
 }
 
-void run_bound(const RecentCall& call, Stream stream) {
-  if (call.program != nullptr) call.program->state().executable->run(call.bound, stream);
-}
-
 }  // namespace
 
 LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions options,
@@ -125,8 +120,10 @@ LayoutPrograms::LayoutPrograms(const Graph& graph, Target target, CompileOptions
   for (const ir::Output& output : graph_.outputs) {
     outputs_.push_back(declare("output", output.name, graph_[output.value].type));
   }
-  for (const Declared& tensor : inputs_) num_numbers_ += 1 + 2 * tensor.sizes.size();
-  for (const Declared& tensor : outputs_) num_numbers_ += 1 + 2 * tensor.sizes.size();
+  for (const std::vector<Declared>* tensors : {&inputs_, &outputs_}) {
+    for (const Declared& tensor : *tensors) ranks_.push_back(tensor.sizes.size());
+  }
+  for (const std::size_t rank : ranks_) num_numbers_ += 1 + 2 * rank;
 }
 
 LayoutPrograms::Declared LayoutPrograms::declare(std::string_view role, std::string_view name,
@@ -269,24 +266,10 @@ void LayoutPrograms::run(std::span<const EpifuseTensor> inputs,
   numbers.reserve(num_numbers_);
   for (const EpifuseTensor& tensor : inputs) add_numbers(numbers, tensor);
   for (const EpifuseTensor& tensor : outputs) add_numbers(numbers, tensor);
-  RecentCall call = recent_.find(numbers);
-  if (call.program == nullptr) call = bind(numbers, inputs, outputs);
-  run_bound(call, stream);
-}
-
-void LayoutPrograms::run(CallNumbers numbers, Stream stream) const {
-  if (numbers.size() != num_numbers_) {
-    throw ArgumentError(fmt::format("graph '{}': expected {} numbers for a call, got {}",
-                                    graph_.name, num_numbers_, numbers.size()));
-  }
-  RecentCall call = recent_.find(numbers);
-  if (call.program == nullptr) {
-    CallNumbers rest = numbers;
-    const std::vector<EpifuseTensor> inputs = take_tensors(inputs_, rest);
-    const std::vector<EpifuseTensor> outputs = take_tensors(outputs_, rest);
-    call = bind(numbers, inputs, outputs);
-  }
-  run_bound(call, stream);
+  auto form =
+      recent_.find(hash_of(numbers), [&](const Form& known) { return is_of_form(numbers, known); });
+  if (form == nullptr) form = bind(numbers, inputs, outputs);
+  run_form(*form, numbers, stream);
 }
 
 // A program that takes an input to be row-major may see a reshape of it as a view, which padded
@@ -306,25 +289,27 @@ void LayoutPrograms::with_copies(Call& call, const Action& action) const {
   }
 }
 
-// No program where every output is empty.
-RecentCall LayoutPrograms::bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
-                                std::span<const EpifuseTensor> outputs) const {
+// No call where every output is empty.
+std::shared_ptr<const LayoutPrograms::Form> LayoutPrograms::bind(
+    CallNumbers numbers, std::span<const EpifuseTensor> inputs,
+    std::span<const EpifuseTensor> outputs) const {
   check_sizes(inputs_, inputs, inputs);
   check_sizes(outputs_, outputs, inputs);
   check_bounds(inputs_, inputs);
   check_bounds(outputs_, outputs);
-  if (std::ranges::all_of(outputs, is_empty)) return {};
-  Call call = call_on(inputs, outputs);
-  RecentCall recent;
-  with_copies(call, [&](const Program& program) {
-    const plan::Plan& plan = program.state().executable->plan();
-    auto bound =
-        std::make_shared<const codegen::Bound>(backends::bind(plan, call.tensors, target_.kind));
-    backends::check_overlaps(plan, *bound, backends::InPlace::allowed);
-    recent = {&program, std::move(bound)};
-  });
-  recent_.add(numbers, recent);
-  return recent;
+  auto form = std::make_shared<Form>();
+  form->numbers.assign(numbers.begin(), numbers.end());
+  if (!std::ranges::all_of(outputs, is_empty)) {
+    Call call = call_on(inputs, outputs);
+    with_copies(call, [&](const Program& program) {
+      const backends::Executable& executable = *program.state().executable;
+      const codegen::Bound bound = backends::bind(executable.plan(), call.tensors, target_.kind);
+      form->call = std::make_unique<const ProgramCall>(executable, bound);
+      form->address_places = address_places(executable.plan().graph);
+    });
+  }
+  recent_.add(hash_of(numbers), form);
+  return form;
 }
 
 void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {

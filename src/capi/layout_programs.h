@@ -12,8 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/recent_table.h"
 #include "capi/c_tensors.h"
-#include "capi/recent_calls.h"
+#include "compile/program_call.h"
 #include "epifuse/c.h"
 #include "epifuse/program.h"
 #include "ir/graph.h"
@@ -34,6 +35,8 @@ struct ProgramStats {
   std::int64_t programs = 0, binaries = 0;
   double compile_seconds = 0;  // planning, and NVRTC's time summed over its threads
 };
+// Of each tensor its address, its sizes and its strides.
+using CallNumbers = std::span<const std::int64_t>;
 
 // The inputs of the graph declare no strides: how they lie is read off the tensors of each run. All
 // members may be called from any thread.
@@ -107,8 +110,18 @@ class LayoutPrograms {
   // copies where another would fail.
   template <typename Action>
   void with_copies(Call& call, const Action& action) const;
-  RecentCall bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
-                  std::span<const EpifuseTensor> outputs) const;
+  // What calls of one form share.
+  struct Form {
+    std::vector<std::int64_t> numbers;        // of one of them
+    std::unique_ptr<const ProgramCall> call;  // null: every output is empty
+    std::vector<std::size_t> address_places;  // in the numbers, by number of the tensor
+  };
+  std::uint64_t hash_of(CallNumbers numbers) const;
+  bool is_of_form(CallNumbers numbers, const Form& form) const;
+  static void run_form(const Form& form, CallNumbers numbers, Stream stream);
+  std::shared_ptr<const Form> bind(CallNumbers numbers, std::span<const EpifuseTensor> inputs,
+                                   std::span<const EpifuseTensor> outputs) const;
+  std::vector<std::size_t> address_places(const ir::Graph& graph) const;
   const Program* find(std::span<const Layout> layouts) const;
   const Program& find_or_compile(const std::vector<Layout>& layouts) const;
   Graph with_strides(std::span<const Layout> layouts) const;
@@ -118,12 +131,13 @@ class LayoutPrograms {
   const CompileOptions options_;
   plan::Plans& plans_;
   std::vector<Declared> inputs_, outputs_;
+  std::vector<std::size_t> ranks_;    // of inputs, then outputs
   std::size_t num_numbers_ = 0;       // of a call
   mutable std::mutex compiling_;      // held by who compiles
   mutable std::shared_mutex mutex_;   // of entries_
   mutable std::list<Entry> entries_;  // newest first; none is ever removed
   mutable std::atomic<double> planning_seconds_ = 0;
-  mutable RecentCalls recent_;
+  mutable RecentTable<Form> recent_{kMostForms};
 };
 
 }  // namespace epifuse

@@ -58,7 +58,7 @@ Bound with_second_placeholders(Bound bound) {
   return bound;
 }
 
-Place place_of(const void* address) {
+AddressPlace place_of(const void* address) {
   constexpr std::uintptr_t kHalf = std::uintptr_t{1} << (kRangeBits - 1);
   const auto value = reinterpret_cast<std::uintptr_t>(address);
   const std::uintptr_t range = (value + kHalf) >> kRangeBits;
@@ -91,12 +91,14 @@ PatchedLaunch find_patches(Launch first, const Launch& second) {
   return out;
 }
 
-void patch(const PatchedLaunch& launch, const CallValues& values, unsigned char* params) {
-  for (const PatchedLaunch::Address& each : launch.addresses) {
+void patch(std::span<const PatchedLaunch::Address> addresses,
+           std::span<const PatchedLaunch::Scalar> scalars, const CallValues& values,
+           unsigned char* params) {
+  for (const PatchedLaunch::Address& each : addresses) {
     const std::uintptr_t address = values.address(each.place);
     std::memcpy(params + each.offset, &address, sizeof address);
   }
-  for (const PatchedLaunch::Scalar& each : launch.scalars) {
+  for (const PatchedLaunch::Scalar& each : scalars) {
     const auto scalar = static_cast<float>(values.scalars[each.number]);
     std::memcpy(params + each.offset, &scalar, sizeof scalar);
   }

@@ -26,20 +26,20 @@ void* second_placeholder(void* first);
 Bound with_second_placeholders(Bound bound);
 
 // `bytes` behind the multiple of kAddressUnit at or before the address of tensor `number`.
-struct Place {
+struct AddressPlace {
   std::size_t number = 0;
   std::int64_t bytes = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const AddressPlace&) const = default;
 };
 // Of a placeholder, moved by less than 2^43 bytes. Throws InternalError for any other address.
-Place place_of(const void* address);
+AddressPlace place_of(const void* address);
 
 // What a call brings: the multiple of kAddressUnit at or before the address of each tensor
 // (`bases`, by number), and its scalars.
 struct CallValues {
   std::span<const std::uintptr_t> bases;
   std::span<const double> scalars;
-  std::uintptr_t address(const Place& place) const {
+  std::uintptr_t address(const AddressPlace& place) const {
     return bases[place.number] + static_cast<std::uintptr_t>(place.bytes);
   }
 };
@@ -48,7 +48,7 @@ struct CallValues {
 struct PatchedLaunch {
   struct Address {
     std::size_t offset;  // into params
-    Place place;
+    AddressPlace place;
   };
   struct Scalar {
     std::size_t offset;  // into params
@@ -57,12 +57,14 @@ struct PatchedLaunch {
   Launch launch;
   std::vector<Address> addresses;
   std::vector<Scalar> scalars;
-  std::vector<Place> maps;  // where the matrix of each of launch.maps starts
+  std::vector<AddressPlace> maps;  // where the matrix of each of launch.maps starts
 };
 // Of the same launch on both sets of placeholders.
 PatchedLaunch find_patches(Launch first, const Launch& second);
 
-// Writes addresses and scalars into `params`, a copy of launch.params; maps stay as they are.
-void patch(const PatchedLaunch& launch, const CallValues& values, unsigned char* params);
+// Writes addresses and scalars into a copy of a launch's parameters; maps stay as they are.
+void patch(std::span<const PatchedLaunch::Address> addresses,
+           std::span<const PatchedLaunch::Scalar> scalars, const CallValues& values,
+           unsigned char* params);
 
 }  // namespace epifuse::codegen

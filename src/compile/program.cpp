@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "backends/overlaps.h"
 #include "backends/problems.h"
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/strided.h"
 #include "compile/program_state.h"
@@ -16,11 +16,11 @@
 namespace epifuse {
 namespace {
 
+// Of what a form is told by.
 std::uint64_t hash_of(std::span<const Binding> tensors) {
   std::uint64_t hash = 0;
   for (const Binding& tensor : tensors) {
-    hash = hash_next(hash, reinterpret_cast<std::uintptr_t>(tensor.view.data));
-    hash = hash_next(hash, std::bit_cast<std::uint64_t>(tensor.scalar));
+    hash = hash_next(hash, backends::remainder_of(tensor.view.data));
     for (const std::vector<std::int64_t>* numbers : {&tensor.view.shape, &tensor.view.strides}) {
       for (const std::int64_t number : *numbers) {
         hash = hash_next(hash, static_cast<std::uint64_t>(number));
@@ -30,12 +30,22 @@ std::uint64_t hash_of(std::span<const Binding> tensors) {
   return hash;
 }
 
-bool same(const Binding& a, const Binding& b) {
-  return a.view.data == b.view.data && a.view.shape == b.view.shape &&
-         a.view.strides == b.view.strides && a.view.dtype == b.view.dtype &&
-         a.view.device == b.view.device &&
-         std::bit_cast<std::uint64_t>(a.scalar) == std::bit_cast<std::uint64_t>(b.scalar) &&
-         a.name == b.name;
+bool same_form(const Binding& a, const Binding& b) {
+  return backends::remainder_of(a.view.data) == backends::remainder_of(b.view.data) &&
+         a.view.shape == b.view.shape && a.view.strides == b.view.strides &&
+         a.view.dtype == b.view.dtype && a.view.device == b.view.device && a.name == b.name;
+}
+
+// Where each name is among the bindings.
+std::vector<std::size_t> places_of(std::span<const std::string_view> names,
+                                   std::span<const Binding> tensors) {
+  std::vector<std::size_t> places;
+  for (const std::string_view name : names) {
+    const auto found = std::ranges::find(tensors, name, &Binding::name);
+    EPIFUSE_CHECK(found != tensors.end(), "bound tensors are matched");
+    places.push_back(static_cast<std::size_t>(found - tensors.begin()));
+  }
+  return places;
 }
 
 // The plan as it would run on dense tensors of these sizes; symbols without one are 4096, as in
@@ -60,29 +70,35 @@ std::string product_name(const plan::Plan& plan, std::size_t step) {
 
 }  // namespace
 
-std::shared_ptr<const codegen::Bound> RecentBindings::find_or_bind(const plan::Plan& plan,
-                                                                   std::span<const Binding> tensors,
-                                                                   DeviceKind device) {
-  const std::uint64_t hash = hash_of(tensors);
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto found = entries_.find(hash);
-    if (found != entries_.end() && std::ranges::equal(found->second.tensors, tensors, same)) {
-      return found->second.bound;
-    }
-  }
-  auto bound = std::make_shared<const codegen::Bound>(backends::bind(plan, tensors, device));
-  backends::check_overlaps(plan, *bound, backends::InPlace::allowed);
-  const std::scoped_lock lock(mutex_);
-  if (entries_.size() >= backends::kMostRecentCalls) entries_.clear();
-  entries_.insert_or_assign(hash, Entry{{tensors.begin(), tensors.end()}, bound});
-  return bound;
+RecentForm::RecentForm(const backends::Executable& executable, std::span<const Binding> tensors_,
+                       DeviceKind device)
+    : tensors(tensors_.begin(), tensors_.end()),
+      call(executable, backends::bind(executable.plan(), tensors_, device)) {
+  const CallNames names(executable.plan().graph);
+  tensor_places = places_of(names.tensors, tensors);
+  scalar_places = places_of(names.scalars, tensors);
+}
+
+void RecentForm::run(std::span<const Binding> bindings, Stream stream) const {
+  std::vector<void*> addresses;
+  std::vector<double> scalars;
+  addresses.reserve(tensor_places.size());
+  scalars.reserve(scalar_places.size());
+  for (const std::size_t place : tensor_places) addresses.push_back(bindings[place].view.data);
+  for (const std::size_t place : scalar_places) scalars.push_back(bindings[place].scalar);
+  call.run(addresses, scalars, stream);
 }
 
 void Program::run(std::span<const Binding> tensors, Stream stream) const {
-  const auto bound =
-      state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);
-  state_->executable->run(bound, stream);
+  const std::uint64_t hash = hash_of(tensors);
+  auto form = state_->recent.find(hash, [&](const RecentForm& known) {
+    return std::ranges::equal(known.tensors, tensors, same_form);
+  });
+  if (form == nullptr) {
+    form = std::make_shared<const RecentForm>(*state_->executable, tensors, state_->target.kind);
+    state_->recent.add(hash, form);
+  }
+  form->run(tensors, stream);
 }
 
 void Program::prepare(std::span<const Binding> tensors) const {
@@ -98,9 +114,10 @@ void Program::run_problems(const Problems& problems, Stream stream) const {
 std::string Program::explain_problems() const { return state_->executable->explain_problems(); }
 
 std::vector<std::string> Program::tune(std::span<const Binding> tensors) const {
-  const auto bound =
-      state_->recent.find_or_bind(state_->executable->plan(), tensors, state_->target.kind);
-  return state_->executable->tune(*bound);
+  const plan::Plan& plan = state_->executable->plan();
+  const codegen::Bound bound = backends::bind(plan, tensors, state_->target.kind);
+  backends::check_overlaps(plan, bound, backends::InPlace::allowed);
+  return state_->executable->tune(bound);
 }
 
 std::string Program::explain(const Sizes& sizes, std::string_view machine) const {

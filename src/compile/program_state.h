@@ -1,34 +1,29 @@
 // What a Program holds.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "backends/backend.h"
+#include "base/recent_table.h"
+#include "compile/program_call.h"
 #include "epifuse/program.h"
 
 namespace epifuse {
 
-// The last sets of tensors a program ran on, so that a repeated call binds nothing anew.
-class RecentBindings {
- public:
-  // The bound form of these tensors: a remembered one when every pointer, shape, stride and scalar
-  // is the same. Thread-safe. Throws ArgumentError as backends::bind does.
-  std::shared_ptr<const codegen::Bound> find_or_bind(const plan::Plan& plan,
-                                                     std::span<const Binding> tensors,
-                                                     DeviceKind device);
+// What calls of one form of Program::run share.
+struct RecentForm {
+  // The form of these tensors. Throws ArgumentError as backends::bind does.
+  RecentForm(const backends::Executable& executable, std::span<const Binding> tensors_,
+             DeviceKind device);
+  // On tensors of the form, in the same order.
+  void run(std::span<const Binding> bindings, Stream stream) const;
 
- private:
-  struct Entry {
-    std::vector<Binding> tensors;
-    std::shared_ptr<const codegen::Bound> bound;
-  };
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Entry> entries_;  // by hash
+  std::vector<Binding> tensors;
+  ProgramCall call;
+  std::vector<std::size_t> tensor_places, scalar_places;  // in `tensors`, by number
 };
 
 struct Program::State {
@@ -36,7 +31,7 @@ struct Program::State {
   CompileOptions options;
   ir::Graph source_graph;  // as the user gave it, before the passes
   std::unique_ptr<backends::Executable> executable;
-  mutable RecentBindings recent;
+  mutable RecentTable<RecentForm> recent{kMostForms};
 };
 
 }  // namespace epifuse

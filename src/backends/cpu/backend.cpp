@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <numeric>
 
 #include "backends/cpu/epilogue_run.h"
@@ -38,21 +40,18 @@ class CpuExecutable : public backends::Executable {
 
   std::vector<std::pair<std::string, std::string>> sources() const override { return {}; }
 
-  void run(const std::shared_ptr<const codegen::Bound>& bound, Stream) const override {
-    if (temporaries_.empty()) return run_steps(*bound);
-    codegen::Bound complete = *bound;
+  std::shared_ptr<const backends::PreparedCall> prepare(backends::CallForm form) const override {
+    return std::make_shared<CpuCall>(*this, std::move(form));
+  }
+
+  void run(const codegen::Bound& bound, Stream) const override {
+    if (temporaries_.empty()) return run_steps(bound);
+    codegen::Bound complete = bound;
     std::vector<BufferPool::Buffer> memory;
     for (const ir::ValueId value : temporaries_) {
       const ir::TensorType& type = plan_.graph[value].type;
-      codegen::BoundTensor& tensor = complete[value];
-      tensor.layout.offset = 0;
-      tensor.layout.shape = ir::eval(type.shape, complete.sizes);
-      tensor.layout.strides = TensorView::dense_strides(tensor.layout.shape);
-      const std::int64_t num_elements =
-          std::accumulate(tensor.layout.shape.begin(), tensor.layout.shape.end(), std::int64_t{1},
-                          std::multiplies<>());
-      memory.push_back(
-          pool_.borrow(static_cast<std::size_t>(num_elements) * size_bytes(type.dtype)));
+      codegen::BoundTensor& tensor = complete.tensors[static_cast<std::size_t>(value)];
+      memory.push_back(pool_.borrow(lay_out(type, complete.sizes, tensor)));
       tensor.data = memory.back().data();
     }
     backends::resolve_views(plan_, complete);
@@ -67,6 +66,80 @@ class CpuExecutable : public backends::Executable {
   }
 
  private:
+  // Bound once, on placeholders; a call takes a copy that no other call uses, and puts its
+  // addresses there.
+  class CpuCall : public backends::PreparedCall {
+   public:
+    CpuCall(const CpuExecutable& executable, backends::CallForm form)
+        : executable_(executable), form_(std::move(form)) {
+      for (const ir::ValueId value : executable.temporaries_) add_temporary(value);
+      backends::resolve_views(executable.plan_, form_.bound);
+    }
+
+    void run(const codegen::CallValues& values, Stream) const override {
+      std::vector<std::uintptr_t> bases(values.bases.begin(), values.bases.end());
+      std::vector<BufferPool::Buffer> memory;
+      for (const std::size_t bytes : temporary_bytes_) {
+        memory.push_back(executable_.pool_.borrow(bytes));
+        bases.push_back(reinterpret_cast<std::uintptr_t>(memory.back().data()));
+      }
+      const BoundLoan loan(*this);
+      backends::set_values(form_.bound, form_, {bases, values.scalars}, *loan.bound);
+      executable_.run_steps(*loan.bound);
+    }
+
+   private:
+    struct BoundLoan {
+      explicit BoundLoan(const CpuCall& of) : call(of), bound(of.take()) {}
+      ~BoundLoan() { call.give_back(std::move(bound)); }
+      BoundLoan(const BoundLoan&) = delete;
+      BoundLoan& operator=(const BoundLoan&) = delete;
+      const CpuCall& call;
+      std::unique_ptr<codegen::Bound> bound;
+    };
+
+    void add_temporary(ir::ValueId value) {
+      const ir::TensorType& type = executable_.plan_.graph[value].type;
+      codegen::BoundTensor& tensor = form_.bound.tensors[static_cast<std::size_t>(value)];
+      tensor.data = codegen::placeholder(form_.tensors.size() + temporary_bytes_.size());
+      temporary_bytes_.push_back(lay_out(type, form_.bound.sizes, tensor));
+    }
+
+    std::unique_ptr<codegen::Bound> take() const {
+      {
+        const std::scoped_lock lock(mutex_);
+        if (!idle_.empty()) {
+          auto bound = std::move(idle_.back());
+          idle_.pop_back();
+          return bound;
+        }
+      }
+      return std::make_unique<codegen::Bound>(form_.bound);
+    }
+    void give_back(std::unique_ptr<codegen::Bound> bound) const {
+      const std::scoped_lock lock(mutex_);
+      idle_.push_back(std::move(bound));  // at most one for each thread that runs at once
+    }
+
+    const CpuExecutable& executable_;
+    backends::CallForm form_;  // with temporaries, numbered behind its tensors
+    std::vector<std::size_t> temporary_bytes_;
+    mutable std::mutex mutex_;
+    mutable std::vector<std::unique_ptr<codegen::Bound>> idle_;
+  };
+
+  // Dense, from the start of its memory; the bytes it takes.
+  static std::size_t lay_out(const ir::TensorType& type, const Sizes& sizes,
+                             codegen::BoundTensor& tensor) {
+    tensor.layout.offset = 0;
+    tensor.layout.shape = ir::eval(type.shape, sizes);
+    tensor.layout.strides = TensorView::dense_strides(tensor.layout.shape);
+    const std::int64_t num_elements =
+        std::accumulate(tensor.layout.shape.begin(), tensor.layout.shape.end(), std::int64_t{1},
+                        std::multiplies<>());
+    return static_cast<std::size_t>(num_elements) * size_bytes(type.dtype);
+  }
+
   void run_steps(const codegen::Bound& bound) const {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       if (const auto* gemm = std::get_if<plan::FusedGemm>(&plan_.steps[i])) {

@@ -1,14 +1,14 @@
-// A plan compiled for CUDA: runs it, and remembers what it prepared for the tensors it saw last.
+// A plan compiled for CUDA: prepares calls of it, and runs it.
 #include "backends/cuda/backend.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <shared_mutex>
-#include <unordered_map>
 
 #include "backends/cuda/choose/tuner.h"
+#include "backends/cuda/run/prepared_run.h"
 #include "backends/cuda/run/problems.h"
 #include "backends/cuda/run/run_builder.h"
 #include "backends/problems.h"
@@ -17,58 +17,6 @@
 
 namespace epifuse::cuda {
 namespace {
-
-// Everything to launch one run on one set of tensors.
-struct PreparedRun {
-  std::shared_ptr<const codegen::Bound> bound;  // kept, so that its address names it
-  std::shared_ptr<Context> context;
-  std::size_t workspace_bytes = 0;
-  const char* workspace = nullptr;
-  std::vector<Action> actions;
-};
-
-// The runs seen last. Thread-safe.
-class RecentRuns {
- public:
-  // The run on these tensors; with `workspace`, the one prepared for it there, else the last.
-  std::shared_ptr<const PreparedRun> find(const codegen::Bound* bound, jit::CuContext context,
-                                          const char* workspace = nullptr) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = runs_.find(bound);
-    if (found == runs_.end()) return nullptr;
-    std::vector<std::shared_ptr<const PreparedRun>>& runs = found->second;
-    for (auto run = runs.begin(); run != runs.end(); ++run) {
-      if ((*run)->context->device().context() != context) continue;
-      if (workspace != nullptr && (*run)->workspace != workspace) continue;
-      std::rotate(runs.begin(), run, run + 1);
-      return runs.front();
-    }
-    return nullptr;
-  }
-
-  void clear() {
-    const std::scoped_lock lock(mutex_);
-    runs_.clear();
-    count_ = 0;
-  }
-
-  void add(std::shared_ptr<const PreparedRun> run) {
-    const std::scoped_lock lock(mutex_);
-    if (count_ >= backends::kMostRecentCalls) {
-      runs_.clear();
-      count_ = 0;
-    }
-    std::vector<std::shared_ptr<const PreparedRun>>& runs = runs_[run->bound.get()];
-    runs.insert(runs.begin(), std::move(run));
-    ++count_;
-  }
-
- private:
-  std::mutex mutex_;
-  // By the tensors they are for, most recent first: several where workspaces differ.
-  std::unordered_map<const codegen::Bound*, std::vector<std::shared_ptr<const PreparedRun>>> runs_;
-  std::size_t count_ = 0;
-};
 
 // What kernels are chosen by ahead of all tensors: the device at hand, where it runs the target.
 targets::DeviceProfile profile_ahead(const targets::TargetInfo& target) {
@@ -96,7 +44,8 @@ class CudaExecutable : public backends::Executable {
   backends::RunPlan plan_for(const codegen::Bound& bound) const override;
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
-  void run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const override;
+  std::shared_ptr<const backends::PreparedCall> prepare(backends::CallForm form) const override;
+  void run(const codegen::Bound& bound, Stream stream) const override;
   void run_problems(const codegen::ProblemArrays& problems, Stream stream) const override;
   std::string explain_problems() const override;
   std::vector<std::pair<std::string, std::string>> problem_sources() const override {
@@ -105,19 +54,17 @@ class CudaExecutable : public backends::Executable {
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
   std::int64_t num_compiled() const override { return jit_->num_compiled(); }
   double compile_seconds() const override { return jit_->compile_seconds(); }
+  std::int64_t num_encoded() const override { return num_encoded_; }
+
+  jit::CuContext current_context() const;
+  std::uint64_t generation() const { return generation_; }
+  // In the current context, by the choices of now.
+  std::shared_ptr<const PreparedRun> prepare_run(const backends::CallForm& form,
+                                                 const codegen::CallValues& values) const;
 
  private:
-  jit::CuContext current_context() const;
   std::shared_ptr<Context> context() const;
   std::shared_ptr<Context> context_here() const;
-  // False when it must be tried again, as choices have changed meanwhile.
-  bool try_run(const std::shared_ptr<const codegen::Bound>& bound, jit::CuStream stream) const;
-  // Null when choices have changed meanwhile, as is a placed run.
-  std::shared_ptr<const PreparedRun> first_run(
-      const std::shared_ptr<const codegen::Bound>& bound) const;
-  std::shared_ptr<const PreparedRun> placed_run(const std::shared_ptr<const codegen::Bound>& bound,
-                                                std::shared_ptr<Context> context, std::size_t bytes,
-                                                char* workspace) const;
 
   const targets::TargetInfo& target_;
   const targets::DeviceProfile ahead_;
@@ -129,8 +76,51 @@ class CudaExecutable : public backends::Executable {
   mutable std::shared_ptr<const jit::Driver> driver_;
   mutable std::mutex contexts_mutex_;
   mutable std::vector<std::shared_ptr<Context>> contexts_;
-  mutable RecentRuns recent_;
   mutable std::shared_mutex choices_mutex_;  // held while a run is built, so that choices stay
+  mutable std::atomic<std::uint64_t> generation_ = 0;  // of the choices
+  mutable std::atomic<std::int64_t> num_encoded_ = 0;
+};
+
+// What was prepared for the calls of one form, in each context that they came in.
+class CudaCall : public backends::PreparedCall {
+ public:
+  CudaCall(const CudaExecutable& executable, backends::CallForm form)
+      : executable_(executable), form_(std::move(form)) {}
+
+  void run(const codegen::CallValues& values, Stream stream) const override {
+    const jit::CuContext current = executable_.current_context();
+    std::shared_ptr<const PreparedRun> run = find(current);
+    if (run == nullptr) {
+      run = executable_.prepare_run(form_, values);
+      add(run);
+    }
+    run->run(values, static_cast<jit::CuStream>(stream));
+  }
+
+ private:
+  static bool is_in(const PreparedRun& run, jit::CuContext context) {
+    return run.context->device().context() == context;
+  }
+
+  std::shared_ptr<const PreparedRun> find(jit::CuContext context) const {
+    const std::shared_lock lock(mutex_);
+    for (const auto& run : runs_) {
+      if (is_in(*run, context) && run->generation == executable_.generation()) return run;
+    }
+    return nullptr;
+  }
+
+  void add(const std::shared_ptr<const PreparedRun>& run) const {
+    const std::unique_lock lock(mutex_);
+    std::erase_if(runs_,
+                  [&](const auto& old) { return is_in(*old, run->context->device().context()); });
+    runs_.push_back(run);
+  }
+
+  const CudaExecutable& executable_;
+  const backends::CallForm form_;
+  mutable std::shared_mutex mutex_;
+  mutable std::vector<std::shared_ptr<const PreparedRun>> runs_;  // one for each context
 };
 
 std::vector<backends::StepReport> CudaExecutable::report() const {
@@ -224,60 +214,32 @@ std::shared_ptr<Context> CudaExecutable::context_here() const {
   return nullptr;
 }
 
-// What is known without a workspace; complete when the run needs none.
-std::shared_ptr<const PreparedRun> CudaExecutable::first_run(
-    const std::shared_ptr<const codegen::Bound>& bound) const {
+std::shared_ptr<const PreparedRun> CudaExecutable::prepare_run(
+    const backends::CallForm& form, const codegen::CallValues& values) const {
   std::shared_ptr<Context> here = context();
-  const std::size_t bytes = workspace_bytes(prepared_, late_, here->rules(), *bound);
-  if (bytes == 0) return placed_run(bound, std::move(here), bytes, nullptr);
-  auto run = std::make_shared<PreparedRun>();
-  run->bound = bound;
-  run->context = std::move(here);
-  run->workspace_bytes = bytes;
-  recent_.add(run);
-  return run;
-}
-
-std::shared_ptr<const PreparedRun> CudaExecutable::placed_run(
-    const std::shared_ptr<const codegen::Bound>& bound, std::shared_ptr<Context> context,
-    std::size_t bytes, char* workspace) const {
-  const RelaxedCapture relaxed(context->device().api());  // modules, the vendor library's handle
+  const RelaxedCapture relaxed(here->device().api());  // modules, the vendor library's handle
   const std::shared_lock lock(choices_mutex_);
-  if (workspace_bytes(prepared_, late_, context->rules(), *bound) != bytes) {
-    recent_.clear();
-    return nullptr;
-  }
-  auto run = std::make_shared<PreparedRun>();
-  run->bound = bound;
-  run->context = std::move(context);
-  run->workspace_bytes = bytes;
-  run->workspace = workspace;
-  run->actions = build_run(prepared_, late_, *run->context, *bound, workspace);
-  recent_.add(run);
+  auto run = std::make_shared<PreparedRun>(
+      cuda::prepare_run(prepared_, late_, std::move(here), form, values));
+  run->generation = generation_;
+  num_encoded_ += run->num_maps;
   return run;
 }
 
-void CudaExecutable::run(const std::shared_ptr<const codegen::Bound>& bound, Stream stream) const {
-  while (!try_run(bound, static_cast<jit::CuStream>(stream))) {
-  }
+std::shared_ptr<const backends::PreparedCall> CudaExecutable::prepare(
+    backends::CallForm form) const {
+  return std::make_shared<CudaCall>(*this, std::move(form));
 }
 
-bool CudaExecutable::try_run(const std::shared_ptr<const codegen::Bound>& bound,
-                             jit::CuStream stream) const {
-  const jit::CuContext current = current_context();
-  std::shared_ptr<const PreparedRun> run = recent_.find(bound.get(), current);
-  if (run == nullptr) run = first_run(bound);
-  if (run == nullptr) return false;
-  const Workspace workspace(*run->context, run->workspace_bytes, stream);
-  if (run->workspace != workspace.data()) {
-    const std::size_t bytes = run->workspace_bytes;
-    std::shared_ptr<Context> context = run->context;
-    run = recent_.find(bound.get(), current, workspace.data());
-    if (run == nullptr) run = placed_run(bound, std::move(context), bytes, workspace.data());
-    if (run == nullptr) return false;
+void CudaExecutable::run(const codegen::Bound& bound, Stream stream) const {
+  const std::shared_ptr<Context> here = context();
+  const auto queue = static_cast<jit::CuStream>(stream);
+  const RelaxedCapture relaxed(here->device().api());
+  const std::shared_lock lock(choices_mutex_);
+  const Workspace workspace(*here, workspace_bytes(prepared_, late_, here->rules(), bound), queue);
+  for (const Action& action : build_run(prepared_, late_, *here, bound, workspace.data())) {
+    cuda::run(here->device(), action, queue);
   }
-  for (const Action& action : run->actions) cuda::run(run->context->device(), action, stream);
-  return true;
 }
 
 void CudaExecutable::run_problems(const codegen::ProblemArrays& problems, Stream stream) const {
@@ -312,7 +274,7 @@ std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const
     lines.push_back(
         fmt::format("{} runs by {}: {}", each.description, each.tuned.choice, each.tuned.measured));
   }
-  recent_.clear();  // they go by the choices of before
+  ++generation_;  // what is prepared goes by the choices of before
   return lines;
 }
 

@@ -38,9 +38,17 @@ class CpuProgram {
       : graph_(ir::parse(text)), executable_(prepare(plan, {}, {})) {}
 
   void run(const std::vector<Binding>& tensors) const {
-    executable_->run(
-        std::make_shared<codegen::Bound>(backends::bind(plan(), tensors, DeviceKind::cpu)),
-        nullptr);
+    const codegen::Bound bound = backends::bind(plan(), tensors, DeviceKind::cpu);
+    const backends::CallForm form = backends::form_of(plan(), bound);
+    std::vector<std::uintptr_t> bases;
+    std::vector<double> scalars;
+    for (const ir::ValueId id : form.tensors) {
+      bases.push_back(backends::base_of(bound.tensors[static_cast<std::size_t>(id)].data));
+    }
+    for (const ir::ValueId id : form.scalars) {
+      scalars.push_back(bound.scalars[static_cast<std::size_t>(id)]);
+    }
+    executable_->prepare(form)->run({bases, scalars}, nullptr);
   }
 
   // Runs and compares every output with the float64 reference.

@@ -157,9 +157,8 @@ TEST_F(CudaPrepare, WithoutADriverEverythingButRunWorks) {
   EXPECT_EQ(sources[0].first, "g_0_tail.cu");
   EXPECT_NE(sources[0].second.find("#include \"kernels/common/tail.cuh\""), std::string::npos);
   EXPECT_EQ(cuda::detect(), "");
-  const auto bound = std::make_shared<codegen::Bound>();
   try {
-    executable->run(bound, nullptr);
+    executable->run(codegen::Bound(), nullptr);
     FAIL() << "there is no driver";
   } catch (const UnavailableError& error) {
     EXPECT_NE(std::string(error.what()).find("No GPU to run on."), std::string::npos);

@@ -55,18 +55,36 @@ TEST(CApi, NumbersThatDoNotFitAreErrors) {
   EXPECT_EQ(epifuse_run_numbers(kernel, nullptr, numbers.size(), nullptr), EPIFUSE_BAD_INPUT);
 }
 
+TEST(CApi, TensorsThatMoveBetweenCallsGiveTheirOwnBits) {
+  const EpifuseKernel* kernel = kernel_of(ffn("moving_numbers"));
+  std::vector<Tensor> inputs{Tensor({5, 33}), Tensor({33, 20}), Tensor({5, 20})};
+  const std::vector<Tensor> expected = run(kernel, inputs);
+  std::vector<std::vector<Tensor>> kept;  // so that no two calls share an address
+  for (int call = 0; call < 20; ++call) {
+    kept.push_back(inputs);
+    std::vector<Tensor> outputs{Tensor({5, 20})};
+    const Sizes numbers = numbers_of(kept.back(), outputs);
+    ASSERT_EQ(epifuse_run_numbers(kernel, numbers.data(), numbers.size(), nullptr), EPIFUSE_OK)
+        << epifuse_last_error();
+    ASSERT_EQ(outputs[0].memory, expected[0].memory);
+    kept.push_back(std::move(outputs));
+  }
+}
+
 TEST(CApi, MoreCallsThanAreRememberedStayRight) {
   const EpifuseKernel* kernel = kernel_of("graph many(x: f32[N]) {\n  y = neg x\n  return y\n}\n");
   std::vector<float> x(3000), y(3000);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 1;
   for (int repeat = 0; repeat < 2; ++repeat) {
-    std::ranges::fill(y, 0.0F);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const Sizes numbers{reinterpret_cast<std::intptr_t>(&x[i]), 1, 1,
-                          reinterpret_cast<std::intptr_t>(&y[i]), 1, 1};
+    for (std::size_t n = 1; n <= 1500; ++n) {  // each size is a form
+      const auto begin = x.size() - n;
+      const auto size = static_cast<std::int64_t>(n);
+      const Sizes numbers{reinterpret_cast<std::intptr_t>(&x[begin]), size, 1,
+                          reinterpret_cast<std::intptr_t>(&y[begin]), size, 1};
+      y[begin] = 0;
       ASSERT_EQ(epifuse_run_numbers(kernel, numbers.data(), numbers.size(), nullptr), EPIFUSE_OK);
+      ASSERT_EQ(y[begin], -x[begin]);
     }
-    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], -x[i]);
   }
 }
 

@@ -120,7 +120,7 @@ class Case {
     const Launch expected = launch(real);
     const codegen::CallValues values{bases, scalars};
     std::vector<unsigned char> params = patched.launch.params;
-    codegen::patch(patched, values, params.data());
+    codegen::patch(patched.addresses, patched.scalars, values, params.data());
     EXPECT_EQ(params, expected.params);
     ASSERT_EQ(patched.maps.size(), expected.maps.size());
     for (std::size_t i = 0; i < expected.maps.size(); ++i) {

@@ -5,12 +5,14 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "epifuse/error.h"
 
 namespace epifuse::cuda {
 namespace {
 
 constexpr unsigned kSmemWithoutAsking = 48 * 1024;
+constexpr std::size_t kMostParams = 32764;  // bytes that CUDA lets a kernel have
 
 jit::CuTensorMapDataType map_type(DType dtype) {
   switch (dtype) {
@@ -107,8 +109,10 @@ KernelCall prepare_call(const Device& device, jit::CuFunction function, codegen:
   return call;
 }
 
-void run(const Device& device, const KernelCall& call, jit::CuStream stream) {
-  void* params[] = {const_cast<unsigned char*>(call.params.data())};
+namespace {
+
+void launch(const Device& device, const KernelCall& call, void* block, jit::CuStream stream) {
+  void* params[] = {block};
   jit::CuLaunchAttribute attributes[2];
   unsigned num_attributes = 0;
   if (call.cluster > 1) {
@@ -131,6 +135,50 @@ void run(const Device& device, const KernelCall& call, jit::CuStream stream) {
                                    call.smem_bytes, stream, attributes, num_attributes};
   device.check(device.api().launch_kernel_ex(&config, call.function, params, nullptr),
                "cuLaunchKernelEx");
+}
+
+}  // namespace
+
+void run(const Device& device, const KernelCall& call, jit::CuStream stream) {
+  launch(device, call, const_cast<unsigned char*>(call.params.data()), stream);
+}
+
+PatchedCall prepare_call(const Device& device, jit::CuFunction function,
+                         codegen::PatchedLaunch launch, const codegen::CallValues& values) {
+  PatchedCall out;
+  for (std::size_t i = 0; i < launch.maps.size(); ++i) {
+    codegen::TensorMapRequest& request = launch.launch.maps[i];
+    const std::uintptr_t address = values.address(launch.maps[i]);
+    request.data = reinterpret_cast<const void*>(address);
+    out.maps.push_back({request.offset, launch.maps[i], address});
+  }
+  codegen::patch(launch.addresses, launch.scalars, values, launch.launch.params.data());
+  out.call = prepare_call(device, function, std::move(launch.launch));
+  EPIFUSE_CHECK(out.call.params.size() <= kMostParams, "parameters that a kernel can take");
+  out.addresses = std::move(launch.addresses);
+  out.scalars = std::move(launch.scalars);
+  return out;
+}
+
+void write_params(const Device& device, const PatchedCall& call, const codegen::CallValues& values,
+                  unsigned char* params) {
+  std::memcpy(params, call.call.params.data(), call.call.params.size());
+  codegen::patch(call.addresses, call.scalars, values, params);
+  for (const PatchedCall::Map& map : call.maps) {
+    const std::uintptr_t address = values.address(map.place);
+    if (address == map.address) continue;
+    device.check(device.api().tensor_map_replace_address(
+                     reinterpret_cast<jit::CuTensorMap*>(params + map.offset),
+                     reinterpret_cast<void*>(address)),
+                 "cuTensorMapReplaceAddress");
+  }
+}
+
+void run(const Device& device, const PatchedCall& call, const codegen::CallValues& values,
+         jit::CuStream stream) {
+  alignas(jit::CuTensorMap) unsigned char params[kMostParams];
+  write_params(device, call, values, params);
+  launch(device, call.call, params, stream);
 }
 
 }  // namespace epifuse::cuda

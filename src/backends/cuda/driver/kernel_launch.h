@@ -9,6 +9,7 @@
 
 #include "backends/cuda/driver/device.h"
 #include "codegen/launch.h"
+#include "codegen/patches.h"
 #include "jit/jit.h"
 
 namespace epifuse::cuda {
@@ -50,5 +51,29 @@ struct KernelCall {
 KernelCall prepare_call(const Device& device, jit::CuFunction function, codegen::Launch launch);
 
 void run(const Device& device, const KernelCall& call, jit::CuStream stream);
+
+// A launch that is ready for the values of any call of a form.
+struct PatchedCall {
+  struct Map {
+    std::size_t offset;           // into call.params
+    codegen::AddressPlace place;  // of its matrix
+    std::uintptr_t address;       // with which it is encoded in call.params
+  };
+  KernelCall call;
+  std::vector<codegen::PatchedLaunch::Address> addresses;
+  std::vector<codegen::PatchedLaunch::Scalar> scalars;
+  std::vector<Map> maps;
+};
+
+// Encodes the tensor maps for the addresses of a first call.
+PatchedCall prepare_call(const Device& device, jit::CuFunction function,
+                         codegen::PatchedLaunch launch, const codegen::CallValues& values);
+
+// Writes the parameters of a call into `params`, aligned as a tensor map, call.params.size() bytes.
+void write_params(const Device& device, const PatchedCall& call, const codegen::CallValues& values,
+                  unsigned char* params);
+
+void run(const Device& device, const PatchedCall& call, const codegen::CallValues& values,
+         jit::CuStream stream);
 
 }  // namespace epifuse::cuda

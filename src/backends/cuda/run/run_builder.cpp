@@ -224,7 +224,7 @@ void RunBuilder::add_launch(const Kernel& kernel, codegen::Launch launch) {
   if (launch.grid == 0) return;
   const jit::CuFunction function =
       context_->modules().get(kernel.binary, kernel.source.entry, launch.smem_bytes);
-  actions_.emplace_back(prepare_call(context_->device(), function, std::move(launch)));
+  actions_.emplace_back(BuiltLaunch{function, std::move(launch)});
 }
 
 void RunBuilder::add_copy(const BoundTensor& from, DType from_dtype, const BoundTensor& to,
@@ -253,15 +253,36 @@ backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late, const
   return run;
 }
 
+namespace {
+
+// With tensor maps encoded.
+std::vector<Action> encoded(const Device& device, std::vector<BuiltAction> actions) {
+  std::vector<Action> out;
+  for (BuiltAction& action : actions) {
+    if (auto* launch = std::get_if<BuiltLaunch>(&action)) {
+      out.emplace_back(prepare_call(device, launch->function, std::move(launch->launch)));
+    } else if (auto* vendor = std::get_if<VendorAction>(&action)) {
+      out.emplace_back(std::move(*vendor));
+    } else {
+      out.emplace_back(std::get<ClearAction>(action));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
                               const Bound& bound, char* workspace) {
-  return RunBuilder(prepared, late, &context, context.rules(), bound, workspace).take_actions();
+  RunBuilder builder(prepared, late, &context, context.rules(), bound, workspace);
+  return encoded(context.device(), builder.take_actions());
 }
 
 std::vector<Action> build_step(const Prepared& prepared, std::size_t step, LateKernels& late,
                                Context& context, const ChoiceRules& rules, const Bound& bound,
                                char* workspace) {
-  return RunBuilder(prepared, late, &context, rules, bound, workspace).take_step(step);
+  RunBuilder builder(prepared, late, &context, rules, bound, workspace);
+  return encoded(context.device(), builder.take_step(step));
 }
 
 void run(const Device& device, const Action& action, jit::CuStream stream) {

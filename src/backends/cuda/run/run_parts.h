@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <iterator>
+#include <variant>
 #include <vector>
 
 #include "backends/backend.h"
@@ -15,6 +16,13 @@ namespace epifuse::cuda {
 // Row-major, without gaps.
 codegen::BoundTensor dense(void* data, const std::vector<std::int64_t>& shape);
 std::int64_t count(const std::vector<std::int64_t>& shape);
+
+// A launch whose tensor maps are not encoded yet.
+struct BuiltLaunch {
+  jit::CuFunction function = nullptr;
+  codegen::Launch launch;
+};
+using BuiltAction = std::variant<BuiltLaunch, VendorAction, ClearAction>;
 
 // Goes through a run once; without a context it only adds up the workspace.
 class RunBuilder {
@@ -37,14 +45,14 @@ class RunBuilder {
   }
 
   // The launches of one step of the plan, after construction.
-  std::vector<Action> take_step(std::size_t step) {
+  std::vector<BuiltAction> take_step(std::size_t step) {
     const auto begin = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step]);
     const auto end = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step + 1]);
     return {std::make_move_iterator(begin), std::make_move_iterator(end)};
   }
 
   std::size_t num_bytes() const { return num_bytes_; }
-  std::vector<Action> take_actions() { return std::move(actions_); }
+  std::vector<BuiltAction> take_actions() { return std::move(actions_); }
   backends::RunPlan take_plan() { return std::move(plan_); }
 
  private:
@@ -84,7 +92,7 @@ class RunBuilder {
   char* workspace_;
   std::size_t num_bytes_ = 0;
   void* vendor_workspace_ = nullptr;
-  std::vector<Action> actions_;
+  std::vector<BuiltAction> actions_;
   std::vector<std::size_t> step_begins_;  // in actions_, of each step of the plan; then the end
   backends::RunPlan plan_;                // but for its graph
 };

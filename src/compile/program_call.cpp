@@ -1,0 +1,29 @@
+#include "compile/program_call.h"
+
+namespace epifuse {
+
+CallNames::CallNames(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op == ir::Op::input) tensors.push_back(node.name);
+    if (node.op == ir::Op::scalar) scalars.push_back(node.name);
+  }
+  for (const ir::Output& output : graph.outputs) tensors.push_back(output.name);
+}
+
+ProgramCall::ProgramCall(const backends::Executable& executable, const codegen::Bound& bound)
+    : plan_(executable.plan()),
+      form_(backends::form_of(plan_, bound)),
+      overlaps_(plan_, form_),
+      prepared_(executable.prepare(form_)) {}
+
+void ProgramCall::run(std::span<void* const> tensors, std::span<const double> scalars,
+                      Stream stream) const {
+  std::vector<std::uintptr_t> bases;
+  bases.reserve(tensors.size());
+  for (const void* tensor : tensors) bases.push_back(backends::base_of(tensor));
+  const codegen::CallValues values{bases, scalars};
+  overlaps_.run(plan_, form_, values);
+  prepared_->run(values, stream);
+}
+
+}  // namespace epifuse
