@@ -20,7 +20,7 @@ bool RunBuilder::add_in_order(const plan::Plan& plan, std::size_t index, InOrder
       dense(take(static_cast<std::size_t>(count(shape)) * size_bytes(type.dtype)), shape);
   bound_.tensors[static_cast<std::size_t>(rows)] = copy;
   const StepChoice choice =
-      choose_step(product.prepared, index, product.late, bound_, {rules_.profile});
+      choose_step(product.prepared, index, product.late, bound_, {rules_.device});
   if (!choice.why_split) {
     plan_.plan.steps.push_back(product.prepared.plan.steps[index]);
     plan_.how.push_back(
