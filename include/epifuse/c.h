@@ -117,7 +117,8 @@ EpifuseStatus epifuse_output(const EpifuseKernel* kernel, const EpifuseTensor* i
 
 /* Runs on all inputs and outputs, in the order of the text. On CUDA the work is queued on `stream`
    (a cudaStream_t, of the current device) and the call returns. For strides that have not come
-   before a program is compiled. */
+   before a program is compiled. What sizes, strides and addresses modulo 256 decide is done at their
+   first call and remembered: tensors that move cost no more than those that stay. */
 EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inputs,
                           const EpifuseTensor* outputs, void* stream);
 
@@ -126,6 +127,16 @@ EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inpu
    those of the text. `count` has to be that of all these numbers. */
 EpifuseStatus epifuse_run_numbers(const EpifuseKernel* kernel, const int64_t* numbers, size_t count,
                                   void* stream);
+
+/* A place in the caller's code that runs a kernel again and again, mostly on tensors of the same
+   sizes, strides and alignment: these are then only compared with those of the last call there. To
+   be freed by epifuse_free_call_site, after its last call has returned. */
+typedef struct EpifuseCallSite EpifuseCallSite;
+EpifuseStatus epifuse_call_site(const EpifuseKernel* kernel, EpifuseCallSite** site);
+void epifuse_free_call_site(EpifuseCallSite* site);
+/* epifuse_run_numbers at a call site, also from several threads at once. */
+EpifuseStatus epifuse_run_at(EpifuseCallSite* site, const int64_t* numbers, size_t count,
+                             void* stream);
 
 /* Compiles what a run on such inputs needs, and runs nothing: their data is not read. For threads
    beside the one that will run. */

@@ -78,6 +78,10 @@ def _open(path: pathlib.Path) -> ctypes.CDLL:
     loaded.epifuse_kernel.argtypes = [text, size, text, size, answer]
     loaded.epifuse_run.argtypes = [ctypes.c_void_p] * 4
     loaded.epifuse_run_numbers.argtypes = [ctypes.c_void_p, ctypes.c_char_p, size, ctypes.c_void_p]
+    loaded.epifuse_call_site.argtypes = [ctypes.c_void_p, answer]
+    loaded.epifuse_free_call_site.argtypes = [ctypes.c_void_p]
+    loaded.epifuse_free_call_site.restype = None
+    loaded.epifuse_run_at.argtypes = [ctypes.c_void_p, ctypes.c_char_p, size, ctypes.c_void_p]
     loaded.epifuse_prepare.argtypes = [ctypes.c_void_p] * 2
     loaded.epifuse_counts.restype = Counts
     loaded.epifuse_stats.argtypes = [answer]

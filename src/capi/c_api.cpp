@@ -28,6 +28,11 @@ struct EpifuseKernel {
   void count_call() const { calls.fetch_add(1, std::memory_order_relaxed); }
 };
 
+struct EpifuseCallSite {
+  const epifuse::LayoutPrograms& programs;
+  epifuse::LayoutPrograms::CallSite site;
+};
+
 namespace epifuse {
 namespace {
 
@@ -303,6 +308,25 @@ EpifuseStatus epifuse_run_numbers(const EpifuseKernel* kernel, const int64_t* nu
     require(numbers, "numbers");
     kernel->count_call();
     kernel->programs.run({numbers, count}, stream);
+  });
+}
+
+EpifuseStatus epifuse_call_site(const EpifuseKernel* kernel, EpifuseCallSite** site) {
+  return guarded([&] {
+    require(kernel, "a kernel");
+    require(site, "a place for the call site");
+    *site = new EpifuseCallSite{kernel->programs, {}};
+  });
+}
+
+void epifuse_free_call_site(EpifuseCallSite* site) { delete site; }
+
+EpifuseStatus epifuse_run_at(EpifuseCallSite* site, const int64_t* numbers, size_t count,
+                             void* stream) {
+  return guarded([&] {
+    require(site, "a call site");
+    require(numbers, "numbers");
+    site->programs.run({numbers, count}, stream, &site->site);
   });
 }
 

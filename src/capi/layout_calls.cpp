@@ -9,20 +9,29 @@
 
 namespace epifuse {
 
-void LayoutPrograms::run(CallNumbers numbers, Stream stream) const {
+void LayoutPrograms::run(CallNumbers numbers, Stream stream, CallSite* site) const {
   if (numbers.size() != num_numbers_) {
     throw ArgumentError(fmt::format("graph '{}': expected {} numbers for a call, got {}",
                                     graph_.name, num_numbers_, numbers.size()));
   }
-  auto form =
-      recent_.find(hash_of(numbers), [&](const Form& known) { return is_of_form(numbers, known); });
-  if (form == nullptr) {
-    CallNumbers rest = numbers;
-    const std::vector<EpifuseTensor> inputs = take_tensors(inputs_, rest);
-    const std::vector<EpifuseTensor> outputs = take_tensors(outputs_, rest);
-    form = bind(numbers, inputs, outputs);
+  std::shared_ptr<const Form> form;
+  if (site != nullptr) form = site->last_.load();
+  if (form == nullptr || !is_of_form(numbers, *form)) {
+    form = find_or_bind(numbers);
+    if (site != nullptr) site->last_.store(form);
   }
   run_form(*form, numbers, stream);
+}
+
+std::shared_ptr<const LayoutPrograms::Form> LayoutPrograms::find_or_bind(
+    CallNumbers numbers) const {
+  auto form =
+      recent_.find(hash_of(numbers), [&](const Form& known) { return is_of_form(numbers, known); });
+  if (form != nullptr) return form;
+  CallNumbers rest = numbers;
+  const std::vector<EpifuseTensor> inputs = take_tensors(inputs_, rest);
+  const std::vector<EpifuseTensor> outputs = take_tensors(outputs_, rest);
+  return bind(numbers, inputs, outputs);
 }
 
 std::uint64_t LayoutPrograms::hash_of(CallNumbers numbers) const {

@@ -42,6 +42,7 @@ using CallNumbers = std::span<const std::int64_t>;
 // members may be called from any thread.
 class LayoutPrograms {
  public:
+  class CallSite;
   // Throws ArgumentError when the graph has scalars, declared strides, or sizes that cannot be read
   // off its inputs. `plans` outlives it.
   LayoutPrograms(const Graph& graph, Target target, CompileOptions options, plan::Plans& plans);
@@ -59,8 +60,9 @@ class LayoutPrograms {
   void run(std::span<const EpifuseTensor> inputs, std::span<const EpifuseTensor> outputs,
            Stream stream) const;
 
-  // The same for the tensors that these numbers make with the graph's dtypes and ranks.
-  void run(CallNumbers numbers, Stream stream) const;
+  // The same for the tensors that these numbers make with the graph's dtypes and ranks. `site`
+  // remembers the form of its last call.
+  void run(CallNumbers numbers, Stream stream, CallSite* site = nullptr) const;
 
   // Compiles what a run on such inputs needs. Their data is not read, and taken to be aligned.
   void prepare(std::span<const EpifuseTensor> inputs) const;
@@ -116,6 +118,7 @@ class LayoutPrograms {
     std::unique_ptr<const ProgramCall> call;  // null: every output is empty
     std::vector<std::size_t> address_places;  // in the numbers, by number of the tensor
   };
+  std::shared_ptr<const Form> find_or_bind(CallNumbers numbers) const;
   std::uint64_t hash_of(CallNumbers numbers) const;
   bool is_of_form(CallNumbers numbers, const Form& form) const;
   static void run_form(const Form& form, CallNumbers numbers, Stream stream);
@@ -138,6 +141,12 @@ class LayoutPrograms {
   mutable std::list<Entry> entries_;  // newest first; none is ever removed
   mutable std::atomic<double> planning_seconds_ = 0;
   mutable RecentTable<Form> recent_{kMostForms};
+};
+
+// Where a caller calls again and again, mostly by one form. Thread-safe.
+class LayoutPrograms::CallSite {
+  friend class LayoutPrograms;
+  std::atomic<std::shared_ptr<const Form>> last_;
 };
 
 }  // namespace epifuse

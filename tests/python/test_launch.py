@@ -127,3 +127,16 @@ def test_launchers_raise_what_the_core_does():
     torch.testing.assert_close(y, x @ w)
     with pytest.raises(BadInputError, match=r"output 'y' is declared f32\[M, 3\]: got \[5, 3\]"):
         launch(0, *head, 5, 3, 3, 1)
+
+
+def test_launchers_take_tensors_that_move():
+    from epifuse.torch.launch import launcher
+
+    graph = "graph moving(x: f32[M, 4], w: f32[4, 3]) {\n  y = matmul x, w\n  return y\n}\n"
+    launch = launcher("moving", graph, '{"target": "cpu"}')
+    kept = []  # so that no two calls share an address
+    for rows in [2, 2, 2, 5, 2, 5, 5, 2]:
+        x, w, y = torch.randn(rows, 4), torch.randn(4, 3), torch.empty(rows, 3)
+        launch(0, x.data_ptr(), rows, 4, 4, 1, w.data_ptr(), 4, 3, 3, 1, y.data_ptr(), rows, 3, 3, 1)
+        torch.testing.assert_close(y, x @ w)
+        kept += [x, w, y]

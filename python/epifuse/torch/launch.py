@@ -1,6 +1,8 @@
 """What code that Inductor generates calls: one kernel, on addresses."""
 
+import ctypes
 import struct
+import weakref
 from collections.abc import Callable
 
 from torch._C._profiler import _RecordFunctionFast
@@ -13,23 +15,31 @@ def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
     """A function of a stream (0 on CPUs) and of numbers, that queues the kernel of a graph.
 
     `name` is what PyTorch's profiler calls it. The numbers are, of every input and then of every
-    output: its address, its sizes, its strides (epifuse_run_numbers in epifuse/c.h). It raises what
-    the core does; sizes and strides are not checked against any tensor.
+    output: its address, its sizes, its strides (epifuse_run_numbers in epifuse/c.h). It keeps a call
+    site, so that calls of the same sizes, strides and alignment look nothing up. It raises what the
+    core does; sizes and strides are not checked against any tensor.
     """
     described = _native.describe(graph)
     tensors = [*described["inputs"], *described["outputs"]]
     count = sum(1 + 2 * len(tensor["shape"]) for tensor in tensors)
-    kernel = _native.kernel(graph, options).value
+    site = _call_site(_native.kernel(graph, options))
     pack = struct.Struct(f"{count}q").pack
-    run = _native.library().epifuse_run_numbers
+    run = _native.library().epifuse_run_at
 
     def launch(stream: int, *numbers: int) -> None:
         if profiler._is_profiler_enabled:
             with _RecordFunctionFast(name):
-                status = run(kernel, pack(*numbers), count, stream)
+                status = run(site, pack(*numbers), count, stream)
         else:
-            status = run(kernel, pack(*numbers), count, stream)
+            status = run(site, pack(*numbers), count, stream)
         if status:
             _native.check(status)
 
+    weakref.finalize(launch, _native.library().epifuse_free_call_site, site)
     return launch
+
+
+def _call_site(kernel: ctypes.c_void_p) -> int | None:
+    site = ctypes.c_void_p()
+    _native.check(_native.library().epifuse_call_site(kernel, ctypes.byref(site)))
+    return site.value

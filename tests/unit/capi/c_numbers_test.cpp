@@ -71,6 +71,32 @@ TEST(CApi, TensorsThatMoveBetweenCallsGiveTheirOwnBits) {
   }
 }
 
+TEST(CApi, ACallSiteTakesTensorsThatMoveAndOtherSizes) {
+  const EpifuseKernel* kernel = kernel_of(ffn("call_site"));
+  EpifuseCallSite* site = nullptr;
+  ASSERT_EQ(epifuse_call_site(kernel, &site), EPIFUSE_OK) << epifuse_last_error();
+  std::vector<std::vector<Tensor>> kept;  // so that no two calls share an address
+  for (const std::int64_t rows : {5, 5, 5, 9, 5, 9, 9}) {
+    std::vector<Tensor> inputs{Tensor({rows, 33}), Tensor({33, 20}), Tensor({rows, 20})};
+    const std::vector<Tensor> expected = run(kernel, inputs);
+    std::vector<Tensor> outputs{Tensor({rows, 20})};
+    const Sizes numbers = numbers_of(inputs, outputs);
+    ASSERT_EQ(epifuse_run_at(site, numbers.data(), numbers.size(), nullptr), EPIFUSE_OK)
+        << epifuse_last_error();
+    ASSERT_EQ(outputs[0].memory, expected[0].memory);
+    EXPECT_EQ(epifuse_run_at(site, numbers.data(), numbers.size() - 1, nullptr), EPIFUSE_BAD_INPUT);
+    kept.push_back(std::move(inputs));
+    kept.push_back(std::move(outputs));
+  }
+  EXPECT_EQ(epifuse_run_at(site, nullptr, 20, nullptr), EPIFUSE_BAD_INPUT);
+  EXPECT_EQ(epifuse_run_at(nullptr, nullptr, 20, nullptr), EPIFUSE_BAD_INPUT);
+  EXPECT_STREQ(epifuse_last_error(), "expected a call site, got a null pointer");
+  EXPECT_EQ(epifuse_call_site(nullptr, &site), EPIFUSE_BAD_INPUT);
+  EXPECT_EQ(epifuse_call_site(kernel, nullptr), EPIFUSE_BAD_INPUT);
+  epifuse_free_call_site(site);
+  epifuse_free_call_site(nullptr);
+}
+
 TEST(CApi, MoreCallsThanAreRememberedStayRight) {
   const EpifuseKernel* kernel = kernel_of("graph many(x: f32[N]) {\n  y = neg x\n  return y\n}\n");
   std::vector<float> x(3000), y(3000);
