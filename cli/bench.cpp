@@ -79,16 +79,9 @@ int run(const BenchOptions& options) {
 }  // namespace
 
 std::vector<Point> points_of(const BenchOptions& options) {
-  if (options.suite != "random") return find_points(options.suite, options.filter);
-  std::vector<Point> points = random_points(options.seed, options.count);
-  std::erase_if(points, [&](const Point& point) {
-    return text(point).find(options.filter) == std::string::npos;
-  });
-  if (points.empty()) {
-    throw ArgumentError(fmt::format("bench: no random point of seed {} matches '{}'", options.seed,
-                                    options.filter));
-  }
-  return points;
+  return options.suite == "random"
+             ? filtered(random_points(options.seed, options.count), options.filters)
+             : find_points(options.suite, options.filters);
 }
 
 ResultContext result_context(const BenchOptions& options) {
@@ -121,8 +114,9 @@ std::function<int()> define_bench(CLI::App& app) {
          "--sweep: the bare_ratios of src/targets/devices), random (products that nobody chose), "
          "host (compile, start, launch)")
       ->capture_default_str();
-  app.add_option("--filter", options->filter,
-                 "Only points whose text has this, e.g. 8192x8192x512");
+  app.add_option(
+      "--filter", options->filters,
+      "Only points whose text has one of these, e.g. 8192x8192x512 \"128x4096x4096 res\"");
   app.add_option("--seed", options->seed, "Of the points of suite random")->capture_default_str();
   app.add_option("--count", options->count, "How many points suite random has")
       ->capture_default_str()

@@ -95,20 +95,34 @@ const std::vector<Point>& all_points() {
   return points;
 }
 
-std::vector<Point> find_points(const std::string& suite, const std::string& filter) {
+std::vector<Point> filtered(const std::vector<Point>& points,
+                            const std::vector<std::string>& filters) {
+  std::vector<std::string> wanted = filters;
+  if (wanted.empty()) wanted.emplace_back();  // which every text has
+  std::vector<bool> matches(wanted.size());
   std::vector<Point> out;
-  for (const Point& point : all_points()) {
-    if (point.suite == suite && text(point).find(filter) != std::string::npos) {
-      out.push_back(point);
+  for (const Point& point : points) {
+    bool is_wanted = false;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (text(point).find(wanted[i]) == std::string::npos) continue;
+      matches[i] = is_wanted = true;
     }
+    if (is_wanted) out.push_back(point);
   }
-  if (out.empty()) {
-    throw ArgumentError(fmt::format(
-        "bench: no point of suite '{}' matches '{}'; suites: dense, square, small, gated, "
-        "bare, random, host",
-        suite, filter));
+  const auto none = std::find(matches.begin(), matches.end(), false);
+  if (none != matches.end()) {
+    throw ArgumentError(
+        fmt::format("bench: no point of the suite matches '{}'; suites: dense, square, small, "
+                    "gated, bare, random, host",
+                    wanted[static_cast<std::size_t>(none - matches.begin())]));
   }
   return out;
+}
+
+std::vector<Point> find_points(const std::string& suite, const std::vector<std::string>& filters) {
+  std::vector<Point> points = all_points();
+  std::erase_if(points, [&](const Point& point) { return point.suite != suite; });
+  return filtered(points, filters);
 }
 
 std::string text(const Point& point) {

@@ -29,8 +29,11 @@ struct Point {
 };
 
 const std::vector<Point>& all_points();
-// The points of a suite whose text has `filter`. Throws ArgumentError when there are none.
-std::vector<Point> find_points(const std::string& suite, const std::string& filter);
+// Those whose text has one of `filters`; all of them without filters. Throws ArgumentError when
+// there are none, and for a filter that no point has. Of the grid: the points of a suite.
+std::vector<Point> filtered(const std::vector<Point>& points,
+                            const std::vector<std::string>& filters);
+std::vector<Point> find_points(const std::string& suite, const std::vector<std::string>& filters);
 
 // "llama3_8b_down 4096x4096x14336 residual"
 std::string text(const Point& point);

@@ -23,7 +23,7 @@ TEST(BenchPoints, EveryRowOfTheGridIsAGraphOfItsOwn) {
 }
 
 TEST(BenchPoints, TheDenseGridIsWide) {
-  const auto points = find_points("dense", "");
+  const auto points = find_points("dense", {});
   EXPECT_GE(points.size(), 30u);
   std::set<std::string> epilogues;
   for (const Point& point : points) {
@@ -60,8 +60,19 @@ TEST(BenchPoints, PreactIsWhatTheActivationIsAppliedTo) {
 }
 
 TEST(BenchPoints, NoPointIsAnError) {
-  EXPECT_THROW(find_points("dense", "no such workload"), ArgumentError);
-  EXPECT_THROW(find_points("sparse", ""), ArgumentError);
+  EXPECT_THROW(find_points("dense", {"no such workload"}), ArgumentError);
+  EXPECT_THROW(find_points("dense", {"residual", "no such workload"}), ArgumentError);
+  EXPECT_THROW(find_points("sparse", {}), ArgumentError);
+}
+
+TEST(BenchPoints, APointHasOneOfTheFilters) {
+  const auto points = find_points("dense", {"128x4096x14336", "qwen2_7b_qkv", "128x4608x3584"});
+  std::set<std::string> texts;
+  for (const Point& point : points) texts.insert(text(point));
+  EXPECT_EQ(texts, (std::set<std::string>{
+                       "llama3_8b_down 128x4096x14336 residual", "qwen2_7b_qkv 128x4608x3584 bias",
+                       "qwen2_7b_qkv 2048x4608x3584 bias", "qwen2_7b_qkv 8192x4608x3584 bias"}));
+  EXPECT_EQ(points.size(), texts.size()) << "each once";
 }
 
 }  // namespace
