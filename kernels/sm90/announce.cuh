@@ -15,11 +15,12 @@ __device__ __forceinline__ void keep_order() { asm volatile("" : : : "memory"); 
 template <class Config>
 struct TileRing {
   static constexpr int kPlaces = 8;
-  static constexpr int kBytes = Config::kGrouped ? kPlaces * (2 * 8 + sizeof(AnnouncedTile)) : 0;
+  static constexpr int kBytes =
+      Config::Scheduler::kGrouped ? kPlaces * (2 * 8 + sizeof(AnnouncedTile)) : 0;
   static constexpr int kAnnouncedAt = Config::kSharedBytes - kBytes;  // barriers
   static constexpr int kTakenAt = kAnnouncedAt + kPlaces * 8;
   static constexpr int kTilesAt = kTakenAt + kPlaces * 8;
-  static_assert(!Config::kGrouped || kTilesAt % alignof(AnnouncedTile) == 0);
+  static_assert(!Config::Scheduler::kGrouped || kTilesAt % alignof(AnnouncedTile) == 0);
 
   static __device__ __forceinline__ EmptyBarrier& announced(int i) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kAnnouncedAt)[i % kPlaces];
@@ -35,7 +36,7 @@ struct TileRing {
 };
 
 // The producer's side: it is at a tile, and has announced some of those that follow.
-template <class Config, bool = Config::kGrouped>
+template <class Config, bool = Config::Scheduler::kGrouped>
 class TileAnnouncer {
   using Ring = TileRing<Config>;
   static constexpr int kAhead = 3;
@@ -127,11 +128,11 @@ struct ConsumerWalk<Config, true> : AnnouncedWalk<Config> {
   int steps_between = 0;
 
   __device__ __forceinline__ bool begin(const abi::GemmParams&, int consumer) {
-    this->number = Config::kCooperative ? 0 : consumer;
+    this->number = Config::Consumers::kCooperative ? 0 : consumer;
     return this->take();
   }
   __device__ __forceinline__ bool next(const abi::GemmParams&) {
-    this->number += Config::kCooperative ? 1 : 2;
+    this->number += Config::Consumers::kCooperative ? 1 : 2;
     return this->take();
   }
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/abi.h"
+#include "kernels/sm90/policies.cuh"
 
 namespace epifuse::sm90 {
 
@@ -38,7 +39,7 @@ constexpr int slots(unsigned skipped = 0) {
 // A gated product has two results in one: a tile of B holds columns of both, and the tile of
 // results has half as many.
 template <class Config>
-constexpr int kProducts = Config::kGated ? 2 : 1;
+constexpr int kProducts = Config::kGates != Gates::none ? 2 : 1;
 template <class Config>
 constexpr int kResultColumns = Config::kTileN / kProducts<Config>;
 
@@ -55,21 +56,22 @@ struct Chunk {
 template <class Config>
 __device__ __forceinline__ const abi::GemmParams& params_of(const abi::GemmParams& all,
                                                             const Chunk& chunk) {
-  if constexpr (Config::kProblems) return *chunk.params;
+  if constexpr (Config::Scheduler::kProblems) return *chunk.params;
   return all;
 }
 
 // Behind the last row of the result, or of the chunk's group.
 template <class Config>
 __device__ __forceinline__ int row_end_of(const abi::GemmParams& p, const Chunk& chunk) {
-  return Config::kGrouped ? chunk.row_end : params_of<Config>(p, chunk).m;
+  return Config::Scheduler::kGrouped ? chunk.row_end : params_of<Config>(p, chunk).m;
 }
 
 // Of the last chunk of a row of chunks, where the tile is narrower than these.
 template <class Config>
-constexpr bool kHasCuts = Config::kTwoWidths || kResultColumns<Config> % kChunkColumns != 0;
+constexpr bool kHasCuts =
+    Config::Scheduler::kTwoWidths || kResultColumns<Config> % kChunkColumns != 0;
 template <class Config>
 constexpr int kCutColumns =
-    Config::kTwoWidths ? kChunkColumns - 8 : kResultColumns<Config> % kChunkColumns;
+    Config::Scheduler::kTwoWidths ? kChunkColumns - 8 : kResultColumns<Config> % kChunkColumns;
 
 }  // namespace epifuse::sm90

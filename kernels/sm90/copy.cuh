@@ -38,7 +38,7 @@ __device__ __forceinline__ void copy_slot(const abi::Matrix& to, const RowTarget
   const int unit = lane % kLanes;
   const int count = min(columns - unit * kInUnit, kInUnit);
   auto* first = static_cast<Storage*>(to.data) + column + unit * kInUnit;
-  if constexpr (Config::kBatched) first += offset_of(to.batch, chunk.batch);
+  if constexpr (Config::Scheduler::kBatched) first += offset_of(to.batch, chunk.batch);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
 #pragma unroll 4

@@ -11,9 +11,9 @@
 // Gated: a tile of B holds as many columns of either product; both sums of an element meet in one
 // thread, and the epilogue makes one result of them.
 //
-// Config (generated, over UsualConfig of kernels/sm90/walk.cuh): kTileM, kTileN, kStages,
-// kLoadDepth, kStoreDepth, kMathColumns, kSharedBytes, Wgmma (the CuTe atom of 64 x kTileN), and
-// NarrowWgmma where tiles have two widths. Epilogue (generated): see kernels/common/operands.cuh.
+// Config (generated, over UsualConfig of kernels/sm90/policies.cuh): kTileM, kTileN, kStages,
+// kMathColumns, kSharedBytes, Wgmma (the CuTe atom of 64 x kTileN), NarrowWgmma where tiles have
+// two widths, and a policy of each kind. Epilogue (generated): see kernels/common/operands.cuh.
 #pragma once
 
 #include "kernels/common/integers.cuh"
@@ -29,8 +29,8 @@ namespace epifuse::sm90 {
 template <class Config, class Epilogue>
 struct Registers {
   static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
-  static constexpr bool kManyProducts = Config::kBatched || Config::kProblems;
-  static constexpr bool kSimple = !Config::kTwoWidths && !kManyProducts &&
+  static constexpr bool kManyProducts = Config::Scheduler::kBatched || Config::Scheduler::kProblems;
+  static constexpr bool kSimple = !Config::Scheduler::kTwoWidths && !kManyProducts &&
                                   kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0;
   static constexpr bool kLeavesRoom = !kMostAccumulators || kManyProducts;
   static constexpr uint32_t kToFeed = kSimple ? 24 : kLeavesRoom ? 56 : 40;
@@ -42,13 +42,15 @@ constexpr int kVacatedBarrier = 4;   // likewise, before the last tile's second 
 
 template <class Config, class Epilogue>
 class Consumer {
+  using Consumers = typename Config::Consumers;
+  using Scheduler = typename Config::Scheduler;
   using Layout = SharedLayout<Config, Epilogue>;
   using Warp = WarpEpilogue<Layout, Epilogue>;
   using Loads = RingLoads<Layout>;
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kChunks = kChunksAcross<Config>;  // of a block
   static constexpr int kRowFetches = (kResultColumns<Config> + 127) / 128;
-  static constexpr bool kPingPong = !Config::kCooperative;
+  static constexpr bool kPingPong = !Consumers::kCooperative;
   using Accumulators = typename Exchange<Config>::Accumulators;
   static constexpr int kAccumulators = Exchange<Config>::kAccumulators;
 
@@ -68,7 +70,7 @@ class Consumer {
     start<Config>(p_);
     bool more = tiles_.begin(p_, group_);
     if (kPingPong && group_ == 1) {
-      ring_.skip(Config::kProblems ? tiles_.steps_between : steps);
+      ring_.skip(Scheduler::kProblems ? tiles_.steps_between : steps);
       NamedBarrier::arrive(256, kTurnBarrier);
     }
     if constexpr (!kManyProducts) epilogue_.load_scalars(p_, {});
@@ -79,8 +81,9 @@ class Consumer {
 #pragma unroll 1
     while (more) {
       const Walk done = tiles_;
-      if constexpr (Config::kProblems) steps = steps_of<Config>(params_of<Config>(p_, done)).count;
-      const bool multiplies = !Config::kSharesLast || done.part != Part::second;
+      if constexpr (Scheduler::kProblems)
+        steps = steps_of<Config>(params_of<Config>(p_, done)).count;
+      const bool multiplies = !Consumers::kSharesLast || done.part != Part::second;
       Accumulators acc;
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
       if (kPingPong && multiplies) NamedBarrier::sync(256, kTurnBarrier + group_);
@@ -95,8 +98,8 @@ class Consumer {
       cute::warpgroup_wait<0>();
       fence(acc);
       if (multiplies) release(last);
-      if constexpr (kPingPong) ring_.skip(Config::kProblems ? tiles_.steps_between : steps);
-      if constexpr (Config::kSharesLast) share(acc, done.part);
+      if constexpr (kPingPong) ring_.skip(Scheduler::kProblems ? tiles_.steps_between : steps);
+      if constexpr (Consumers::kSharesLast) share(acc, done.part);
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       write_tile(acc, done, more);
     }
@@ -109,7 +112,7 @@ class Consumer {
     const int rank = cluster_rank<Config>();
     start<Config>(p_);
     tiles_.go(p_, tiles_.first());
-    if constexpr (!Config::kBatched) epilogue_.load_scalars(p_, {});
+    if constexpr (!Scheduler::kBatched) epilogue_.load_scalars(p_, {});
     fetch();
     Accumulators acc;
     multiply_all<typename Config::Wgmma, kAccumulators, kBlocks>(acc, steps_of<Config>(p_).count);
@@ -119,10 +122,10 @@ class Consumer {
     NamedBarrier::sync(kConsumersOfTile<Config> * 128, kPartialsBarrier);
     exchange_.stash(acc, rank);
     cute::cluster_sync();
-    if constexpr (Config::kBatched) epilogue_.load_scalars(p_, tiles_.batch);
+    if constexpr (Scheduler::kBatched) epilogue_.load_scalars(p_, tiles_.batch);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
-      if (i % Config::kSplitK != rank) continue;
+      if (i % Consumers::kSplitK != rank) continue;
       typename Exchange<Config>::Sums sums;
       exchange_.add_up(acc, i, rank, sums);
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
@@ -136,7 +139,7 @@ class Consumer {
 
  private:
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
-  static constexpr bool kManyProducts = Config::kBatched || Config::kProblems;
+  static constexpr bool kManyProducts = Scheduler::kBatched || Scheduler::kProblems;
   // Where the producer's other warps move operands, the first warp of each consumer transfers.
   using Walk = ConsumerWalk<Config>;
   static constexpr bool kTransfers = Layout::kMovesRows && Layout::kStagedDepth > 0;
@@ -195,7 +198,7 @@ class Consumer {
 
   // The tile's mainloop; returns the stage that the last products still read.
   __device__ __forceinline__ int multiply_tile(Accumulators& acc, int steps, const Walk& tile) {
-    if constexpr (Config::kTwoWidths) {
+    if constexpr (Scheduler::kTwoWidths) {
       if (tile.is_narrow) {
         return multiply_all<typename Config::NarrowWgmma, kAccumulators - 4, kBlocks>(acc, steps);
       }
@@ -211,25 +214,26 @@ class Consumer {
   // Of the first blocks of 64 rows.
   template <class Atom, int kCount, int kMultiplied>
   __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps) {
-    constexpr int kRowsAt = Config::kCooperative ? kBlocks * kBlockBytes : 0;
+    constexpr int kRowsAt = Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
     int previous = -1;
 #pragma unroll 1
     for (int k = 0; k < steps; ++k) {
       Layout::full(ring_.stage).wait(ring_.phase);
-      if constexpr (Config::kGathersA) cutlass::arch::fence_view_async_shared();
+      if constexpr (Config::Producer::kGathersA) cutlass::arch::fence_view_async_shared();
       fence(acc);
       cute::warpgroup_arrive();
-      const uint64_t a = descriptor<Config::kAIsKMajor>(Layout::a(0)) +
+      const uint64_t a = descriptor<Config::Producer::kAIsKMajor>(Layout::a(0)) +
                          ((ring_.stage * Layout::kABytes + group_ * kRowsAt) >> 4);
-      const uint64_t b =
-          descriptor<Config::kBIsKMajor>(Layout::b(0)) + (ring_.stage * Layout::kBBytes >> 4);
+      const uint64_t b = descriptor<Config::Producer::kBIsKMajor>(Layout::b(0)) +
+                         (ring_.stage * Layout::kBBytes >> 4);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
 #pragma unroll
         for (int block = 0; block < kMultiplied; ++block) {
-          multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<Config::kAIsKMajor>,
-                         b + j * kDescriptorStep<Config::kBIsKMajor>, acc[block], (k | j) != 0,
-                         cute::make_index_sequence<kCount>{});
+          multiply<Atom>(
+              a + (block * kBlockBytes >> 4) + j * kDescriptorStep<Config::Producer::kAIsKMajor>,
+              b + j * kDescriptorStep<Config::Producer::kBIsKMajor>, acc[block], (k | j) != 0,
+              cute::make_index_sequence<kCount>{});
         }
       }
       cute::warpgroup_commit_batch();
@@ -245,7 +249,7 @@ class Consumer {
   __device__ __forceinline__ void write_tile(const Accumulators& acc, const Walk& done, bool more) {
     constexpr int kFirst = kChunksOfFirst<Config>;
     if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
-    if (Config::kSharesLast && done.part == Part::second) {
+    if (Consumers::kSharesLast && done.part == Part::second) {
       epilogue_.read_rows(rows(), kFirst);
     } else {
       epilogue_.read_rows(rows(), 0);
@@ -253,13 +257,13 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       const Part other = i < kFirst ? Part::second : Part::first;
-      if (Config::kSharesLast && done.part == other) continue;
-      if (i % kChunks == 0 || (Config::kSharesLast && i == kFirst)) {
+      if (Consumers::kSharesLast && done.part == other) continue;
+      if (i % kChunks == 0 || (Consumers::kSharesLast && i == kFirst)) {
         epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       }
       const int at = i - (i < kFirst ? 0 : first_chunk_of<Config>(done.part));
       const unsigned char* loads = nullptr;
-      if constexpr (Config::kLoadsInRing) {
+      if constexpr (Config::Staging::kLoadsInRing) {
         if (Loads::is_first(i)) Layout::full(ring_.stage).wait(ring_.phase);
         loads = Loads::place(ring_.stage, group_, i);
       }
@@ -272,7 +276,7 @@ class Consumer {
       epilogue_.run(i, i + 1, at, sums + Exchange<Config>::start(i, 0),
                     sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(), loads,
                     chunk(i, done));
-      if (Config::kLoadsInRing && Loads::is_last(i)) {
+      if (Config::Staging::kLoadsInRing && Loads::is_last(i)) {
         NamedBarrier::sync(128, group_);  // all warps have read theirs
         release(ring_.stage);
         ring_.next();
@@ -312,7 +316,7 @@ class Consumer {
 
   // Tells every CTA that loads into this one that a stage is free.
   __device__ __forceinline__ void release(int stage) {
-    constexpr int kM = Config::kClusterM, kN = Config::kClusterN;
+    constexpr int kM = Config::Producer::kClusterM, kN = Config::Producer::kClusterN;
     if constexpr (kM * kN == 1) {
       if (thread_ == 0) Layout::empty(stage).arrive();
     } else {
@@ -347,7 +351,7 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
     cutlass::arch::warpgroup_reg_dealloc<Registers<Config, Epilogue>::kToFeed>();
     if (warp == 0) {
       feed<Config, Epilogue>(p);
-    } else if constexpr (Config::kGathersA) {
+    } else if constexpr (Config::Producer::kGathersA) {
       Gatherer<Config, Epilogue>(p, warp - 1).run();
     } else if (kHasTransfers && warp <= kConsumers) {
       ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
@@ -357,7 +361,7 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
   } else {
     cutlass::arch::warpgroup_reg_alloc<Registers<Config, Epilogue>::kToMultiply>();
     Consumer<Config, Epilogue> consumer(p, warp / kWarpsPerGroup - 1);
-    if constexpr (Config::kSplitK > 1) {
+    if constexpr (Config::Consumers::kSplitK > 1) {
       if (warp / kWarpsPerGroup > kConsumersOfTile<Config>) return start<Config>(p);
       consumer.run_split();
     } else {

@@ -19,31 +19,33 @@ namespace epifuse::sm90 {
 template <class Layout, class Epilogue>
 class WarpEpilogue {
   using Config = typename Layout::Config;
+  using Consumers = typename Config::Consumers;
+  using Staging = typename Config::Staging;
 
  public:
   static constexpr int kRows = at_least_one(Epilogue::Rows::kCount);
   static constexpr int kCols = at_least_one(Epilogue::Cols::kCount);
   static constexpr int kLoadSlots = Layout::kLoadSlots;
   static constexpr int kStoreSlots = Layout::kStoreSlots;
-  static constexpr bool kInPlace = Config::kInPlace;
+  static constexpr bool kInPlace = Staging::kInPlace;
 
   static constexpr int kMathGroups = Config::kMathColumns / kGroupColumns;
   static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kPlainLoads);
   static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kPlainStores);
   static constexpr int kChunks = kChunksOfConsumer<Config>;
   // Row vectors are read before the stores that precede their use; that takes registers.
-  static constexpr bool kReadsAhead = kChunks <= 4 || !Config::kTwoWidths;
+  static constexpr bool kReadsAhead = kChunks <= 4 || !Config::Scheduler::kTwoWidths;
   // So do a lane's places in staging, if they are not computed for each chunk.
-  static constexpr bool kForgetsPlaces = kChunks > 4 || (kLoadSlots > 0 && Config::kSharesLast);
-  static_assert(kChunks % Config::kLoadDepth == 0 && kChunks % Config::kStoreDepth == 0);
-  static_assert(Config::kSplitK == 1 || (Config::kLoadDepth == 1 && Config::kStoreDepth == 1));
+  static constexpr bool kForgetsPlaces = kChunks > 4 || (kLoadSlots > 0 && Consumers::kSharesLast);
+  static_assert(kChunks % Staging::kLoadDepth == 0 && kChunks % Staging::kStoreDepth == 0);
+  static_assert(Consumers::kSplitK == 1 || (Staging::kLoadDepth == 1 && Staging::kStoreDepth == 1));
   static_assert(!kInPlace || kStoreSlots == kLoadSlots);
 
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int group, int warp, int lane)
       : p_(p), group_(group), warp_(warp), lane_(lane) {
 #pragma unroll
     for (int i = 0; i < Epilogue::kNumParameters; ++i) x_.parameter[i] = p.parameters[i];
-    if (Config::kSharesStaging && group == 1) stores_phase_ = 1;  // after the other's first tile
+    if (Staging::kShared && group == 1) stores_phase_ = 1;  // after the other's first tile
   }
 
   // The values x[] of a product.
@@ -77,7 +79,7 @@ class WarpEpilogue {
                                       const float* second, const float* rows,
                                       const unsigned char* loads, Chunk chunk) {
     if constexpr (Layout::kLoadDepth > 0) {
-      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
+      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Staging::kLoadDepth));
       loads = Layout::loads(group_, load_place(at));
     }
     loads += warp_ * (kWarpRows * 128);
@@ -94,7 +96,7 @@ class WarpEpilogue {
       for (int g = first; g < end; ++g) {
         uint32_t in[at_least_one(kInWords)];
         load_tiles(loads, g, in, lane);
-        if constexpr (Config::kAdjacentGates) {
+        if constexpr (Config::kGates == Gates::by_turns) {
           float pairs[2][8];
           part_pairs(acc + g * 16, pairs, lane_);
           compute(pairs[0], pairs[1], g * 2, in, out[g - first], chunk, reduction);
@@ -114,7 +116,7 @@ class WarpEpilogue {
       if constexpr (kStoreSlots == 0) continue;
       if (first == 0 && !kInPlace) {
         Layout::sent(group_, store_place(at))
-            .wait(phase(at, stores_phase_, Config::kStoreDepth) ^ 1);
+            .wait(phase(at, stores_phase_, Staging::kStoreDepth) ^ 1);
       }
 #pragma unroll
       for (int g = first; g < end; ++g) {
@@ -126,16 +128,17 @@ class WarpEpilogue {
       __syncwarp();
       if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
     }
-    if constexpr (Config::kSplitK > 1) end_chunks(1);
+    if constexpr (Consumers::kSplitK > 1) end_chunks(1);
   }
 
   // Of a chunk that has no rows: waits and tells the others as `run` does.
   __device__ __forceinline__ void pass(int at) {
     if constexpr (Layout::kLoadDepth > 0) {
-      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Config::kLoadDepth));
+      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Staging::kLoadDepth));
     }
     if constexpr (kStoreSlots > 0 && !kInPlace) {
-      Layout::sent(group_, store_place(at)).wait(phase(at, stores_phase_, Config::kStoreDepth) ^ 1);
+      Layout::sent(group_, store_place(at))
+          .wait(phase(at, stores_phase_, Staging::kStoreDepth) ^ 1);
     }
     if constexpr (Layout::kStagedDepth > 0) {
       __syncwarp();
@@ -161,10 +164,10 @@ class WarpEpilogue {
     return is_partial ? kResultColumns<Config> % kChunkColumns / kGroupColumns : kGroups;
   }
   static __device__ __forceinline__ constexpr int load_place(int i) {
-    return i % Config::kLoadDepth;
+    return i % Staging::kLoadDepth;
   }
   static __device__ __forceinline__ constexpr int store_place(int i) {
-    return i % (kInPlace ? Config::kLoadDepth : Config::kStoreDepth);
+    return i % (kInPlace ? Staging::kLoadDepth : Staging::kStoreDepth);
   }
   // This warp's rows of the first slot of a chunk.
   __device__ __forceinline__ unsigned char* store_slots(int i) const {
@@ -173,11 +176,11 @@ class WarpEpilogue {
 
   // Of a barrier in a ring, at the i-th chunk of a tile that began in phase `first`.
   static __device__ __forceinline__ uint32_t phase(int i, uint32_t first, int depth) {
-    return Config::kSplitK > 1 ? first : first ^ (i / depth & 1);
+    return Consumers::kSplitK > 1 ? first : first ^ (i / depth & 1);
   }
   __device__ __forceinline__ void end_chunks(int count) {
-    if constexpr (Layout::kLoadDepth > 0) loads_phase_ ^= count / Config::kLoadDepth & 1;
-    if constexpr (kStoreSlots > 0) stores_phase_ ^= count / Config::kStoreDepth & 1;
+    if constexpr (Layout::kLoadDepth > 0) loads_phase_ ^= count / Staging::kLoadDepth & 1;
+    if constexpr (kStoreSlots > 0) stores_phase_ ^= count / Staging::kStoreDepth & 1;
   }
 
   __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in,
@@ -234,7 +237,7 @@ class WarpEpilogue {
             loaded += group_words<Types<T>>();
           }
         });
-        if constexpr (Config::kGated) {
+        if constexpr (Config::kGates != Gates::none) {
           Epilogue::apply(acc[half * 2 + e], second[half * 2 + e], x_, results[e]);
         } else {
           Epilogue::apply(acc[half * 2 + e], x_, results[e]);
@@ -272,7 +275,7 @@ class WarpEpilogue {
                                                                 long long row, int column,
                                                                 const Chunk& chunk) const {
     long long at = row * matrix.row_stride + (chunk.col + column) * matrix.col_stride;
-    if constexpr (Config::kBatched) at += offset_of(matrix.batch, chunk.batch);
+    if constexpr (Config::Scheduler::kBatched) at += offset_of(matrix.batch, chunk.batch);
     return static_cast<typename Element::Storage*>(matrix.data) + at;
   }
   template <class Element>

@@ -11,7 +11,7 @@ template <class Config>
 class Exchange {
   static constexpr int kQuads = kChunkColumns / 8;  // of a product's chunk, a thread
   // Of a chunk's accumulators: those of each product side by side, or of both by turns.
-  static constexpr bool kByTurns = Config::kAdjacentGates;
+  static constexpr bool kByTurns = Config::kGates == Gates::by_turns;
   static constexpr int kRuns = kByTurns ? 1 : kProducts<Config>;
   static constexpr int kRunQuads = kByTurns ? 2 * kQuads : kQuads;
   static constexpr int kAcross = kChunksAcross<Config>, kAll = kChunksOfConsumer<Config>;
@@ -55,7 +55,7 @@ class Exchange {
   __device__ __forceinline__ void stash(const Accumulators& acc, int rank) const {
 #pragma unroll
     for (int i = 0; i < kAll; ++i) {
-      if (i % Config::kSplitK != rank) put(acc, i, group_ * kAll + i);
+      if (i % Config::Consumers::kSplitK != rank) put(acc, i, group_ * kAll + i);
     }
   }
   // The sums of this CTA's i-th chunk, of each product: its own, then those of the ranks after it.
@@ -71,8 +71,10 @@ class Exchange {
 #pragma unroll
       for (int quad = 0; quad < quads(i); ++quad, sum += 4) {
 #pragma unroll
-        for (int after = 1; after < Config::kSplitK; ++after) {
-          const int cta = rank + after - (rank + after >= Config::kSplitK ? Config::kSplitK : 0);
+        for (int after = 1; after < Config::Consumers::kSplitK; ++after) {
+          const int cta =
+              rank + after -
+              (rank + after >= Config::Consumers::kSplitK ? Config::Consumers::kSplitK : 0);
           const float4 x = load_from_cta(place(group_ * kAll + i, run, quad), cta);
           sum[0] += x.x;
           sum[1] += x.y;

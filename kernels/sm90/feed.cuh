@@ -15,9 +15,9 @@ __device__ __forceinline__ void load_operand(const abi::TensorMap& map, FullBarr
                                              int part, uint16_t mask) {
   const auto load = [&](unsigned char* shared, int row, int col) {
     if constexpr (!kMulticast) {
-      load_box<Config::kBatched>(map, barrier, shared, row, col, batch);
+      load_box<Config::Scheduler::kBatched>(map, barrier, shared, row, col, batch);
     } else {
-      load_box<Config::kBatched>(map, barrier, shared, row, col, batch, mask);
+      load_box<Config::Scheduler::kBatched>(map, barrier, shared, row, col, batch, mask);
     }
   };
   if constexpr (kIsKMajor) {
@@ -39,10 +39,10 @@ template <class Config>
 __device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& barrier,
                                        unsigned char* stage, int n, int k, Batch batch, int rank,
                                        uint16_t mask, bool narrow_box) {
-  constexpr int kParts = Config::kClusterM;
-  constexpr bool kIsKMajor = Config::kBIsKMajor;
+  constexpr int kParts = Config::Producer::kClusterM;
+  constexpr bool kIsKMajor = Config::Producer::kBIsKMajor;
   const Batch b_batch = batch_of(p, 1, batch);
-  if constexpr (Config::kGated && !Config::kAdjacentGates) {
+  if constexpr (Config::kGates == Gates::halves) {
     static_assert(kParts <= 2);
     constexpr int kHalf = Config::kTileN / 2;
     if (kParts == 1 || rank == 0) {
@@ -63,44 +63,47 @@ __device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& ba
 
 // Of short tiles, where all rows of a tile are one box otherwise.
 template <class Config>
-constexpr bool kHasShortBoxes = kHasShortTiles<Config>&& Config::kAIsKMajor && !Config::kGathersA;
+constexpr bool kHasShortBoxes =
+    kHasShortTiles<Config>&& Config::Producer::kAIsKMajor && !Config::Producer::kGathersA;
 
 // Of a problem that the producer comes to.
 template <class Config>
 __device__ __forceinline__ void acquire_operands(const abi::GemmParams& p) {
   acquire(p.a);
   acquire(p.b);
-  if constexpr (Config::kGated && !Config::kAdjacentGates) acquire(p.second_b);
+  if constexpr (Config::kGates == Gates::halves) acquire(p.second_b);
 }
 
 template <class Config>
 __device__ __forceinline__ void prefetch_operands(const abi::GemmParams& p) {
-  if constexpr (!Config::kGathersA) prefetch(p.a);
+  if constexpr (!Config::Producer::kGathersA) prefetch(p.a);
   prefetch(p.b);
-  if constexpr (Config::kTwoWidths || kHasShortBoxes<Config>) prefetch(p.fewer_rows);
-  if constexpr (Config::kGated && !Config::kAdjacentGates) prefetch(p.second_b);
+  if constexpr (Config::Scheduler::kTwoWidths || kHasShortBoxes<Config>) prefetch(p.fewer_rows);
+  if constexpr (Config::kGates == Gates::halves) prefetch(p.second_b);
 }
 
 // A warp, of which one thread does the work.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void feed(const abi::GemmParams& all) {
+  using Producer = typename Config::Producer;
+  using Scheduler = typename Config::Scheduler;
   using Layout = SharedLayout<Config, Epilogue>;
-  constexpr int kM = Config::kClusterM, kN = Config::kClusterN;
-  const int rank = Config::kSplitK > 1 ? 0 : cluster_rank<Config>();
+  constexpr int kM = Producer::kClusterM, kN = Producer::kClusterN;
+  const int rank = Config::Consumers::kSplitK > 1 ? 0 : cluster_rank<Config>();
   const int rank_m = rank % kM, rank_n = rank / kM;
   const auto a_mask = static_cast<uint16_t>(((1 << kM * kN) - 1) / ((1 << kM) - 1) << rank_m);
   const auto b_mask = static_cast<uint16_t>(((1 << kM) - 1) << kM * rank_n);
   const Steps steps = steps_of<Config>(all);
-  constexpr bool kReadsToFindTiles = Config::kGrouped || Config::kProblems;
-  if (threadIdx.x == 0 && !Config::kProblems) prefetch_operands<Config>(all);
+  constexpr bool kReadsToFindTiles = Scheduler::kGrouped || Scheduler::kProblems;
+  if (threadIdx.x == 0 && !Scheduler::kProblems) prefetch_operands<Config>(all);
   TileWalk<Config> tiles;
   RingPosition<Config::kStages> ring;
   int tile = tiles.first();
   bool more = !kReadsToFindTiles && tiles.template go<true>(all, tile);
   start<Config>(all);
-  if constexpr (Config::kProblems) more = tiles.go(all, tile);
+  if constexpr (Scheduler::kProblems) more = tiles.go(all, tile);
   if (threadIdx.x != 0) return;
-  int before_underway = Config::kProblems ? 1 : min(steps.count, Config::kStages + 1);
+  int before_underway = Scheduler::kProblems ? 1 : min(steps.count, Config::kStages + 1);
   const abi::GemmParams* acquired = nullptr;  // of problems, whose maps are
   TileAnnouncer<Config> announcer(all);
   const auto feed_tile = [&](const abi::GemmParams& p, const Steps& steps) {
@@ -111,25 +114,25 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
       const int k = p.first_k + (steps.first + i) * Config::kTileK;
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       FullBarrier& barrier = Layout::full(ring.stage);
-      const bool narrow_box = Config::kTwoWidths && Config::kBIsKMajor && tiles.is_narrow;
+      const bool narrow_box = Scheduler::kTwoWidths && Producer::kBIsKMajor && tiles.is_narrow;
       const int a_bytes = is_short ? min(p.a_bytes, kBlockBytes) : p.a_bytes;
-      barrier.arrive_and_expect_tx((Config::kGathersA ? 0 : a_bytes) + Layout::kBBytes -
+      barrier.arrive_and_expect_tx((Producer::kGathersA ? 0 : a_bytes) + Layout::kBBytes -
                                    (narrow_box ? 8 * 128 : 0));
-      if (!Config::kGathersA && is_short) {
-        load_operand<Config, Config::kAIsKMajor, kBlockRows, 1>(
+      if (!Producer::kGathersA && is_short) {
+        load_operand<Config, Producer::kAIsKMajor, kBlockRows, 1>(
             kHasShortBoxes<Config> ? p.fewer_rows : p.a, barrier, Layout::a(ring.stage), tiles.m, k,
             a_batch, 0, a_mask);
-      } else if constexpr (!Config::kGathersA) {
-        load_operand<Config, Config::kAIsKMajor, Config::kTileM, kN>(
+      } else if constexpr (!Producer::kGathersA) {
+        load_operand<Config, Producer::kAIsKMajor, Config::kTileM, kN>(
             p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
       }
       load_b<Config>(p, barrier, Layout::b(ring.stage), tiles.n, k, tiles.batch, rank_m, b_mask,
                      narrow_box);
       ring.next();
       if (Layout::kLoadsWait && --before_underway == 0) Layout::underway().arrive();
-      if constexpr (Config::kGrouped) announcer.announce_more();
+      if constexpr (Scheduler::kGrouped) announcer.announce_more();
     }
-    if constexpr (Config::kLoadsInRing) {
+    if constexpr (Config::Staging::kLoadsInRing) {
 #pragma unroll 1
       for (int s = 0; s < RingLoads<Layout>::kSteps; ++s) {
         Layout::empty(ring.stage).wait(ring.phase ^ 1);
@@ -138,7 +141,7 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
       }
     }
   };
-  if constexpr (Config::kGrouped) {
+  if constexpr (Scheduler::kGrouped) {
 #pragma unroll 1
     for (; announcer.tile().exists; announcer.go_on()) {
       if (announcer.tile().part == Part::second) {
@@ -152,7 +155,7 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
   } else {
 #pragma unroll 1
     for (; more; more = tiles.go(all, tile += tiles.step())) {
-      if constexpr (Config::kProblems) {
+      if constexpr (Scheduler::kProblems) {
         const abi::GemmParams& p = *tiles.problem.params;
         if (acquired != &p) acquire_operands<Config>(p);
         acquired = &p;

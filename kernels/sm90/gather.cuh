@@ -39,7 +39,7 @@ class Gatherer {
   static constexpr int kRowsOfTurn = kRowsAtOnce * kMovers;
   static constexpr int kTurns = (Config::kTileM + kRowsOfTurn - 1) / kRowsOfTurn;
   static constexpr int kStepBytes = kUnits * kUnitBytes, kElementBytes = 2;
-  static_assert(Config::kAIsKMajor && Config::kTileK * kElementBytes == kStepBytes);
+  static_assert(Config::Producer::kAIsKMajor && Config::kTileK * kElementBytes == kStepBytes);
 
  public:
   __device__ __forceinline__ Gatherer(const abi::GemmParams& p, int mover)

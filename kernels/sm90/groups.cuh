@@ -16,8 +16,9 @@ namespace epifuse::sm90 {
 // up to 4 %.
 template <class Config>
 constexpr bool kHasShortTiles =
-    (Config::kGrouped || Config::kShortLast) && !Config::kCooperative
-    && Config::kTileM > kBlockRows&& Config::kClusterM* Config::kClusterN == 1;
+    (Config::Scheduler::kGrouped || Config::Scheduler::kShortLast) &&
+    !Config::Consumers::kCooperative
+    && Config::kTileM > kBlockRows&& Config::Producer::kClusterM* Config::Producer::kClusterN == 1;
 
 // The group of the place that a walk is at. A group's places are its whole tiles, then its pairs of
 // short ones.
@@ -35,7 +36,7 @@ struct GroupWalk {
     while (place >= next_place) {
       if (++group >= p.groups.num_rows) return false;
       first_place = next_place;
-      first_row = Config::kPaddedGroups ? 0 : row_end;
+      first_row = Config::Scheduler::kPadded ? 0 : row_end;
       // Ends outside of the rows there are must not lead out of memory.
       const long long end = integer_at(p.groups, group);
       row_end = end <= first_row ? first_row : end < p.m ? static_cast<int>(end) : p.m;

@@ -16,32 +16,37 @@ constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
+  using Consumers = typename Config::Consumers;
+  using Scheduler = typename Config::Scheduler;
+  using Producer = typename Config::Producer;
+  using Staging = typename Config::Staging;
   static constexpr int kABytes = Config::kTileM * 128;
   static constexpr int kBBytes = Config::kTileN * 128;
   static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
   static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
   static constexpr int kA = 0;
   static constexpr int kB = kA + Config::kStages * kABytes;
-  using ARows = StagedRows<Config::kAIsKMajor, Config::kTileM>;
+  using ARows = StagedRows<Producer::kAIsKMajor, Config::kTileM>;
   // Tiles whose columns are no multiple of 64 take no shifted rows.
-  using BRows = StagedRows<Config::kBIsKMajor, Config::kShiftedB ? Config::kTileN : 64>;
-  static constexpr int kStagedABytes = Config::kShiftedA ? ARows::kBytes : 0;
-  static constexpr int kStagedBytes = kStagedABytes + (Config::kShiftedB ? BRows::kBytes : 0);
-  static constexpr bool kAnyShifted = Config::kShiftedA || Config::kShiftedB;
+  using BRows = StagedRows<Producer::kBIsKMajor, Producer::kShiftedB ? Config::kTileN : 64>;
+  static constexpr int kStagedABytes = Producer::kShiftedA ? ARows::kBytes : 0;
+  static constexpr int kStagedBytes = kStagedABytes + (Producer::kShiftedB ? BRows::kBytes : 0);
+  static constexpr bool kAnyShifted = Producer::kShiftedA || Producer::kShiftedB;
   // By the producer's other warps, so that consumers have their own chunks to transfer.
-  static constexpr bool kMovesRows = kAnyShifted || Config::kGathersA;
+  static constexpr bool kMovesRows = kAnyShifted || Producer::kGathersA;
   static constexpr int kNumStagings = kAnyShifted ? abi::kStagings : 0;
   static constexpr int kStagedAt = kB + Config::kStages * kBBytes;
   static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
   static constexpr int kPlaceBytes = kSlotBytes * kStoreSlots;  // of a chunk's results
-  static constexpr int kStoreDepth = Config::kInPlace || kStoreSlots == 0 ? 0 : Config::kStoreDepth;
+  static constexpr int kStoreDepth =
+      Staging::kInPlace || kStoreSlots == 0 ? 0 : Staging::kStoreDepth;
   // One place for both consumers, or each its own.
-  static constexpr int kStorers = Config::kSharesStaging ? 1 : kConsumers;
-  static_assert(!Config::kSharesStaging || kStoreDepth <= 1);
+  static constexpr int kStorers = Staging::kShared ? 1 : kConsumers;
+  static_assert(!Staging::kShared || kStoreDepth <= 1);
   static constexpr int kLoadsAt = kStoresAt + kStorers * kStoreDepth * kPlaceBytes;
   static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
   static constexpr int kLoadDepth =
-      kLoadSlots > 0 && !Config::kLoadsInRing ? Config::kLoadDepth : 0;
+      kLoadSlots > 0 && !Staging::kLoadsInRing ? Staging::kLoadDepth : 0;
   static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
   static constexpr int kRowBytes =
       Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
@@ -57,31 +62,31 @@ struct SharedLayout : Config_ {
   static constexpr int kHandedAt = kDrainedAt + kNumStagings * 8;  // the last tile's second part
   // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
   static constexpr bool kLoadsWait = kLoadDepth > 0 && !kMovesRows;
-  static constexpr int kUnderwayAt = kHandedAt + (Config::kSharesLast ? 8 : 0);
+  static constexpr int kUnderwayAt = kHandedAt + (Consumers::kSharesLast ? 8 : 0);
   static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
   static constexpr int kBytes =
-      Config::kGrouped ? (kBarriersEnd + 15) / 16 * 16 + TileRing<Config>::kBytes : kBarriersEnd;
+      Scheduler::kGrouped ? (kBarriersEnd + 15) / 16 * 16 + TileRing<Config>::kBytes : kBarriersEnd;
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not, one
   // of each lane for what it copies.
   static constexpr int kFullArrivals = kAnyShifted
-                                           ? kMovers + !Config::kShiftedA + !Config::kShiftedB
-                                           : (Config::kGathersA ? kMovers * 32 + 1 : 1);
+                                           ? kMovers + !Producer::kShiftedA + !Producer::kShiftedB
+                                           : (Producer::kGathersA ? kMovers * 32 + 1 : 1);
 
   // Warps that take an announced tile: those that multiply it, transfer its chunks, gather its
   // rows.
   static constexpr bool kHasTransfers = kStagedDepth > 0 && !kMovesRows;
   static constexpr int kTakers =
-      (Config::kCooperative ? kConsumers : 1) * (kWarpsPerGroup + kHasTransfers) +
-      (Config::kGathersA ? kMovers : 0);
+      (Consumers::kCooperative ? kConsumers : 1) * (kWarpsPerGroup + kHasTransfers) +
+      (Producer::kGathersA ? kMovers : 0);
 
   // What is exchanged takes the place of the stages (kernels/sm90/exchange.cuh): the last tile's
   // second part, or a tile's partial sums.
   static constexpr int kHandedChunks =
-      Config::kSharesLast ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
+      Consumers::kSharesLast ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
   static_assert(kHandedChunks * kBlockRows * kChunkColumns * 4 * kProducts<Config> <= kStoresAt);
-  static_assert(Config::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
+  static_assert(Consumers::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
 
   static __device__ __forceinline__ unsigned char* a(int stage) {
     return shared_memory() + kA + stage * kABytes;
@@ -97,8 +102,8 @@ struct SharedLayout : Config_ {
     return shared_memory() + kLoadsAt + (group * kLoadDepth + place) * kLoadPlaceBytes;
   }
   static __device__ __forceinline__ unsigned char* stores(int group, int place) {
-    if constexpr (Config::kInPlace) return loads(group, place);
-    const int storer = Config::kSharesStaging ? 0 : group;
+    if constexpr (Staging::kInPlace) return loads(group, place);
+    const int storer = Staging::kShared ? 0 : group;
     return shared_memory() + kStoresAt + (storer * kStoreDepth + place) * kPlaceBytes;
   }
   static __device__ __forceinline__ FullBarrier& loaded(int group, int place) {

@@ -21,8 +21,8 @@ __device__ __forceinline__ void load_chunk(const abi::GemmParams& p, FullBarrier
     const Batch batch = batch_of(p, abi::kFirstTile + i, chunk.batch);
 #pragma unroll
     for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
-      load_box<Config::kBatched, Keep::briefly>(params_of<Config>(p, chunk).full[i].load, barrier,
-                                                slot, chunk.row, chunk.col + c, batch);
+      load_box<Config::Scheduler::kBatched, Keep::briefly>(
+          params_of<Config>(p, chunk).full[i].load, barrier, slot, chunk.row, chunk.col + c, batch);
     }
   });
 }
@@ -38,7 +38,7 @@ struct RingLoads {
   static constexpr int kInB = Layout::kBBytes / at_least_one(kChunkBytes);
   static constexpr int kOfEach = at_least_one((kInA + kInB) / kConsumers);  // in a stage
   static constexpr int kSteps = (kChunks + kOfEach - 1) / kOfEach;
-  static_assert(!Config::kLoadsInRing || kInA + kInB >= kConsumers);
+  static_assert(!Config::Staging::kLoadsInRing || kInA + kInB >= kConsumers);
 
   // Of a consumer's i-th chunk of the tile, in the stage it comes in.
   static __device__ __forceinline__ unsigned char* place(int stage, int group, int i) {

@@ -103,7 +103,7 @@ class ChunkReduction {
   __device__ __forceinline__ void put(int which, int part, int at, float value) const {
     const abi::Partials& partials = p_.partials[which];
     long long offset = part * partials.stride + at;
-    if constexpr (Config::kBatched) offset += offset_of(partials.batch, chunk_.batch);
+    if constexpr (Config::Scheduler::kBatched) offset += offset_of(partials.batch, chunk_.batch);
     partials.data[offset] = value;
   }
 

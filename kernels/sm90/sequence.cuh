@@ -37,7 +37,7 @@ class TileSequence {
         walk_.m,     walk_.n, walk_.group.group, walk_.group.row_end, true, walk_.group.is_short,
         Part::whole, 0};
     exists_ = walk_.advance(p, place_);
-    if (Config::kSharesLast && !exists_) {
+    if (Config::Consumers::kSharesLast && !exists_) {
       is_shared_ = true;
       last_.part = Part::first;
     }

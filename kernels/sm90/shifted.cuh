@@ -27,9 +27,9 @@ __device__ __forceinline__ void load_classes(const abi::ShiftedOperand& operand,
     for (int box = 0; box < Rows::kBoxes; ++box) {
       const int mn = first + box * 64;
       const int row = kIsKMajor ? mn : k, col = kIsKMajor ? k : mn;
-      load_box<Config::kBatched>(operand.classes[j], barrier,
-                                 staged + box * Rows::kBlockBytes + j * Rows::kClassBytes,
-                                 row / abi::kRowClasses, col, batch);
+      load_box<Config::Scheduler::kBatched>(
+          operand.classes[j], barrier, staged + box * Rows::kBlockBytes + j * Rows::kClassBytes,
+          row / abi::kRowClasses, col, batch);
     }
   }
 }
@@ -37,8 +37,9 @@ __device__ __forceinline__ void load_classes(const abi::ShiftedOperand& operand,
 // A warp, of which one thread does the work, as `feed` of kernels/sm90/feed.cuh.
 template <class Config, class Epilogue>
 class ClassFeeder {
+  using Producer = typename Config::Producer;
   using Layout = SharedLayout<Config, Epilogue>;
-  static constexpr bool kShiftedA = Config::kShiftedA, kShiftedB = Config::kShiftedB;
+  static constexpr bool kShiftedA = Producer::kShiftedA, kShiftedB = Producer::kShiftedB;
 
  public:
   explicit __device__ __forceinline__ ClassFeeder(const abi::ShiftedGemmParams& p) : p_(p) {}
@@ -67,11 +68,11 @@ class ClassFeeder {
     FullBarrier& landed = Layout::landed(staging_.stage);
     landed.arrive_and_expect_tx(Layout::kStagedBytes);
     if constexpr (kShiftedA) {
-      load_classes<Config, typename Layout::ARows, Config::kAIsKMajor>(
+      load_classes<Config, typename Layout::ARows, Producer::kAIsKMajor>(
           p_.a, landed, Layout::staged_a(staging_.stage), tiles_.m, k, a_batch);
     }
     if constexpr (kShiftedB) {
-      load_classes<Config, typename Layout::BRows, Config::kBIsKMajor>(
+      load_classes<Config, typename Layout::BRows, Producer::kBIsKMajor>(
           p_.b, landed, Layout::staged_b(staging_.stage), tiles_.n, k, b_batch);
     }
     staging_.next();
@@ -82,7 +83,7 @@ class ClassFeeder {
     FullBarrier& full = Layout::full(ring_.stage);
     full.arrive_and_expect_tx(kShiftedA ? Layout::kBBytes : p_.gemm.a_bytes);
     if constexpr (!kShiftedA) {
-      load_operand<Config, Config::kAIsKMajor, Config::kTileM, 1>(
+      load_operand<Config, Producer::kAIsKMajor, Config::kTileM, 1>(
           p_.gemm.a, full, Layout::a(ring_.stage), tiles_.m, k, a_batch, 0, 0);
     }
     if constexpr (!kShiftedB) {
@@ -101,11 +102,12 @@ class ClassFeeder {
 // in the next stage where this one ended.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void move_rows(const abi::ShiftedGemmParams& p) {
+  using Producer = typename Config::Producer;
   using Layout = SharedLayout<Config, Epilogue>;
   using ARows = typename Layout::ARows;
   using BRows = typename Layout::BRows;
-  constexpr int kARounds = Config::kShiftedA ? ARows::kBlocks * kRoundsOfBlock : 0;
-  constexpr int kRounds = kARounds + (Config::kShiftedB ? BRows::kBlocks * kRoundsOfBlock : 0);
+  constexpr int kARounds = Producer::kShiftedA ? ARows::kBlocks * kRoundsOfBlock : 0;
+  constexpr int kRounds = kARounds + (Producer::kShiftedB ? BRows::kBlocks * kRoundsOfBlock : 0);
   const int lane = threadIdx.x & 31;
   const int steps = steps_of<Config>(p.gemm).count;
   int round = (threadIdx.x >> 5) - 1;
@@ -119,14 +121,14 @@ __device__ __forceinline__ void move_rows(const abi::ShiftedGemmParams& p) {
     for (int i = 0; i < steps; ++i) {
       Layout::landed(staging.stage).wait(staging.phase);
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
-      if constexpr (Config::kShiftedA) {
+      if constexpr (Producer::kShiftedA) {
 #pragma unroll 1
         for (; round < kARounds; round += kMovers) {
           move_round<ARows>(Layout::staged_a(staging.stage), Layout::a(ring.stage), p.a.shifts,
                             round, lane);
         }
       }
-      if constexpr (Config::kShiftedB) {
+      if constexpr (Producer::kShiftedB) {
 #pragma unroll 1
         for (; round < kRounds; round += kMovers) {
           move_round<BRows>(Layout::staged_b(staging.stage), Layout::b(ring.stage), p.b.shifts,
@@ -148,19 +150,20 @@ __device__ __forceinline__ void move_rows(const abi::ShiftedGemmParams& p) {
 
 template <class Config, class Epilogue>
 __device__ __forceinline__ void dense_shifted(const abi::ShiftedGemmParams& p) {
-  static_assert(kClusterSize<Config> == 1 && !Config::kTwoWidths);
-  static_assert(!Config::kGated || !Config::kShiftedB);
+  using Producer = typename Config::Producer;
+  static_assert(kClusterSize<Config> == 1 && !Config::Scheduler::kTwoWidths);
+  static_assert(Config::kGates == Gates::none || !Producer::kShiftedB);
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
   prepare<Config, Epilogue>(warp);
   if (warp < kWarpsPerGroup) {
     cutlass::arch::warpgroup_reg_dealloc<kRegistersToMove>();
     if (threadIdx.x < abi::kRowClasses) {
-      if constexpr (Config::kShiftedA) prefetch(p.a.classes[threadIdx.x]);
-      if constexpr (Config::kShiftedB) prefetch(p.b.classes[threadIdx.x]);
+      if constexpr (Producer::kShiftedA) prefetch(p.a.classes[threadIdx.x]);
+      if constexpr (Producer::kShiftedB) prefetch(p.b.classes[threadIdx.x]);
     }
     if (warp == 0) {
-      if (!Config::kShiftedA && threadIdx.x == 0) prefetch(p.gemm.a);
-      if (!Config::kShiftedB && threadIdx.x == 0) prefetch(p.gemm.b);
+      if (!Producer::kShiftedA && threadIdx.x == 0) prefetch(p.gemm.a);
+      if (!Producer::kShiftedB && threadIdx.x == 0) prefetch(p.gemm.b);
       ClassFeeder<Config, Epilogue>(p).run();
     } else {
       move_rows<Config, Epilogue>(p);

@@ -117,7 +117,7 @@ __device__ __forceinline__ uint32_t fetch_bits(const void* data, long long i) {
 template <class Config, class Element>
 __device__ __forceinline__ uint32_t fetch_bits(const abi::Vector& vector, int i, Batch batch) {
   long long at = i * vector.stride;
-  if constexpr (Config::kBatched) at += offset_of(vector.batch, batch);
+  if constexpr (Config::Scheduler::kBatched) at += offset_of(vector.batch, batch);
   return fetch_bits<Element>(vector.data, at);
 }
 

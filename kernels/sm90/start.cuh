@@ -14,14 +14,14 @@ constexpr int kPreparers = (1 + kConsumers) * kWarpsPerGroup - 1;
 template <class Layout>
 __device__ __forceinline__ int arrivals(int i) {
   using Config = typename Layout::Config;
-  constexpr int kPeers = Config::kClusterM + Config::kClusterN - 1;
+  constexpr int kPeers = Config::Producer::kClusterM + Config::Producer::kClusterN - 1;
   const int at = Layout::kFullAt + i * 8;
   int count = at < Layout::kLoadedAt ? kConsumersOfTile<Config> * kPeers : 1;
   count = at < Layout::kEmptyAt ? Layout::kFullArrivals : count;
   count = at >= Layout::kStagedBarriersAt && at < Layout::kSentAt ? kWarpsPerGroup : count;
   count = at >= Layout::kDrainedAt && at < Layout::kHandedAt ? kMovers : count;
   count = at >= Layout::kHandedAt && at < Layout::kUnderwayAt ? kWarpsPerGroup * 32 : count;
-  if constexpr (Config::kGrouped) {
+  if constexpr (Config::Scheduler::kGrouped) {
     return at >= TileRing<Config>::kTakenAt ? Layout::kTakers : count;
   }
   return count;
@@ -42,7 +42,7 @@ __device__ __forceinline__ void init_barriers(int first) {
 template <class Config, class Epilogue>
 __device__ __forceinline__ void prepare(int warp) {
   using Layout = SharedLayout<Config, Epilogue>;
-  constexpr int kEnd = Config::kGrouped ? TileRing<Config>::kTilesAt : Layout::kBytes;
+  constexpr int kEnd = Config::Scheduler::kGrouped ? TileRing<Config>::kTilesAt : Layout::kBytes;
   constexpr int kBarriers = (kEnd - Layout::kFullAt) / 8;
   constexpr int kEach = (kBarriers + kPreparers - 1) / kPreparers;
   const int first = (warp - 1) * kEach;

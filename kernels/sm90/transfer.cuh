@@ -15,10 +15,13 @@ namespace epifuse::sm90 {
 template <class Config, class Epilogue>
 class ChunkTransfers {
   using Layout = SharedLayout<Config, Epilogue>;
-  static constexpr bool kInPlace = Config::kInPlace;
+  using Consumers = typename Config::Consumers;
+  using Scheduler = typename Config::Scheduler;
+  using Staging = typename Config::Staging;
+  static constexpr bool kInPlace = Staging::kInPlace;
   using Walk = ConsumerWalk<Config>;
-  static constexpr int kStride = Config::kSplitK;                  // CTAs take turns
-  static constexpr int kLag = kInPlace && Config::kLoadDepth > 1;  // stores not waited for
+  static constexpr int kStride = Consumers::kSplitK;                // CTAs take turns
+  static constexpr int kLag = kInPlace && Staging::kLoadDepth > 1;  // stores not waited for
 
  public:
   __device__ __forceinline__ ChunkTransfers(const abi::GemmParams& p, int group)
@@ -27,12 +30,12 @@ class ChunkTransfers {
   // All transfers of a consumer.
   __device__ __forceinline__ void run() {
     start<Config>(p_);
-    if (lane_ == 0 && !Config::kProblems) prefetch_maps();
+    if (lane_ == 0 && !Scheduler::kProblems) prefetch_maps();
     Walk tiles;
     bool more = tiles.begin(p_, group_);
     if (Layout::kLoadsWait && more) Layout::underway().wait(0);
     if (more) begin(tiles);
-    if constexpr (Config::kSplitK > 1) cute::cluster_sync();  // with the consumers' two
+    if constexpr (Consumers::kSplitK > 1) cute::cluster_sync();  // with the consumers' two
 #pragma unroll 1
     while (more) {
       const Walk done = tiles;
@@ -44,7 +47,7 @@ class ChunkTransfers {
       if constexpr (Layout::kLoadDepth == 0) more = tiles.next(p_);  // fewer registers
     }
     finish();
-    if constexpr (Config::kSplitK > 1) {
+    if constexpr (Consumers::kSplitK > 1) {
       cute::cluster_arrive_relaxed();
       cute::cluster_wait();
     }
@@ -54,7 +57,7 @@ class ChunkTransfers {
   __device__ __forceinline__ void begin(const Walk& tiles) {
     acquire_maps(tiles);
 #pragma unroll 1
-    for (int i = 0; i < Config::kLoadDepth; ++i) {
+    for (int i = 0; i < Staging::kLoadDepth; ++i) {
       request(first_chunk<Config>() + i * kStride, tiles, tiles, false);
     }
   }
@@ -64,12 +67,12 @@ class ChunkTransfers {
   __device__ __forceinline__ void pass_on(int i, const Walk& done, const Walk& next, bool more) {
     Layout::staged(group_, ring_.stage).wait(ring_.phase);
     if (i == first_chunk<Config>() && more) acquire_maps(next);  // without loads the tile itself
-    if constexpr (!kInPlace) request(i + Config::kLoadDepth * kStride, done, next, more);
+    if constexpr (!kInPlace) request(i + Staging::kLoadDepth * kStride, done, next, more);
     if constexpr (Layout::kStoreSlots > 0) {
       send(ring_.stage, chunk(i, done));
-      await_stores<kInPlace ? kLag : Config::kStoreDepth - 1>();
+      await_stores<kInPlace ? kLag : Staging::kStoreDepth - 1>();
       if constexpr (kInPlace) {
-        if (i >= kLag) request(i + (Config::kLoadDepth - kLag) * kStride, done, next, more);
+        if (i >= kLag) request(i + (Staging::kLoadDepth - kLag) * kStride, done, next, more);
       } else {
         release(i + 1 == chunks_of<Config>(done.part));
       }
@@ -80,7 +83,7 @@ class ChunkTransfers {
   __device__ __forceinline__ void end_tile(const Walk& done, const Walk& next, bool more) {
     if constexpr (kLag > 0) {
       await_stores<0>();
-      request(chunks_of<Config>(done.part) + Config::kLoadDepth - 1, done, next, more);
+      request(chunks_of<Config>(done.part) + Staging::kLoadDepth - 1, done, next, more);
     }
   }
 
@@ -98,7 +101,7 @@ class ChunkTransfers {
 
   // Of many problems: before the first copies with the maps of a tile's.
   __device__ __forceinline__ void acquire_maps(const Walk& tile) {
-    if constexpr (Config::kProblems) {
+    if constexpr (Scheduler::kProblems) {
       if (lane_ != 0 || acquired_ == tile.problem.params) return;
       acquired_ = tile.problem.params;
       Epilogue::Tiles::for_each([&](auto, int i) { acquire(acquired_->full[i].load); });
@@ -121,7 +124,7 @@ class ChunkTransfers {
         i -= count;
       }
       if (i >= chunks_of<Config>(tile.part) || lane_ != 0) return;
-      load(i % Config::kLoadDepth, chunk(i, tile));
+      load(i % Staging::kLoadDepth, chunk(i, tile));
     }
   }
 
@@ -139,9 +142,9 @@ class ChunkTransfers {
   __device__ __forceinline__ void send(int place, const Chunk& chunk) {
     const unsigned char* slot = Layout::stores(group_, place);
     cute::tma_store_fence();  // of what the consumer wrote
-    constexpr bool kHasEnds = Config::kGrouped || Config::kShortLast;
+    constexpr bool kHasEnds = Scheduler::kGrouped || Scheduler::kShortLast;
     const bool is_whole = !kHasEnds || chunk.row + kBlockRows <= chunk.row_end;
-    if constexpr (Config::kGrouped || Config::kIndexedStores != 0) {
+    if constexpr (Scheduler::kGrouped || Config::kIndexedStores != 0) {
       copy_rows<Config, Epilogue>(p_, slot, chunk, is_whole ? Config::kIndexedStores : ~0u, lane_);
       __syncwarp();
     }
@@ -160,7 +163,7 @@ class ChunkTransfers {
           if (c >= columns) continue;
           const abi::FullSizeMaps& full = params_of<Config>(p_, chunk).full[i];
           const auto& map = c + kColumns > columns ? full.cut_store : full.store;
-          store_box<Config::kBatched>(map, slot, chunk.row, chunk.col + c, batch);
+          store_box<Scheduler::kBatched>(map, slot, chunk.row, chunk.col + c, batch);
         }
       });
     }
@@ -177,10 +180,10 @@ class ChunkTransfers {
   // Gives back the place of the oldest chunk that was sent: all but kStoreDepth - 1 have been read.
   // Where there is one place for both consumers it goes to the other one behind a tile's last.
   __device__ __forceinline__ void release(bool is_last) {
-    if constexpr (Config::kSharesStaging) {
+    if constexpr (Staging::kShared) {
       if (lane_ == 0) Layout::sent(is_last ? group_ ^ 1 : group_, 0).arrive();
-    } else if (num_unread_ == Config::kStoreDepth - 1) {
-      if (lane_ == 0) Layout::sent(group_, (ring_.stage + 1) % Config::kStoreDepth).arrive();
+    } else if (num_unread_ == Staging::kStoreDepth - 1) {
+      if (lane_ == 0) Layout::sent(group_, (ring_.stage + 1) % Staging::kStoreDepth).arrive();
     } else {
       ++num_unread_;
     }

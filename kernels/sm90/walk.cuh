@@ -1,44 +1,16 @@
 // Which tile comes next, and where a warpgroup is in the ring of stages.
 #pragma once
 
-#include "kernels/common/reduce.cuh"
 #include "kernels/sm90/groups.cuh"
+#include "kernels/sm90/policies.cuh"
 #include "kernels/sm90/primitives.cuh"
 #include "kernels/sm90/problems.cuh"
 
 namespace epifuse::sm90 {
 
-// What is unusual is off; a generated Config overrides it.
-struct UsualConfig {
-  static constexpr bool kCooperative = false;  // both consumers share a tile, half of its rows each
-  static constexpr bool kSharesLast = false;   // in ping-pong: both write the last tile of a CTA
-  static constexpr bool kSharesStaging = false;  // in ping-pong: of results, by turns
-  static constexpr bool kTwoWidths = false;      // some tiles are 8 columns narrower
-  static constexpr bool kShortLast = false;      // the last wave may be of short tiles
-  static constexpr bool kBatched = false;
-  static constexpr bool kGated = false;          // two products: halves of a tile of B,
-  static constexpr bool kAdjacentGates = false;  // or every other column of it
-  static constexpr bool kGrouped = false;        // each group of rows has a B: an inner batch dim
-  static constexpr bool kPaddedGroups = false;   // and so are the rows of A and of the result
-  static constexpr bool kProblems = false;       // many, of all sizes, each described in memory
-  static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
-  static constexpr bool kShiftedA = false, kShiftedB = false;  // rows off 16-byte boundaries
-  static constexpr int kTileK = 64;                            // 128 bytes: one swizzled row
-  static constexpr int kClusterM = 1, kClusterN = 1;
-  static constexpr int kSplitK = 1;  // CTAs of a cluster that share the products of one tile
-  static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
-  static constexpr bool kGathersA = false;                      // its rows are looked up
-  // Bit i: its rows are looked up, or put where an index says.
-  static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
-  static constexpr bool kInPlace = false;      // results are staged where full-size loads were
-  static constexpr bool kLoadsInRing = false;  // which come through the stages
-  // Of the epilogue's last values, those of rows first (kernels/sm90/reduce.cuh).
-  using RowReductions = Reductions<>;
-  using ColReductions = Reductions<>;
-};
-
 template <class Config>
-constexpr int kClusterSize = Config::kClusterM* Config::kClusterN* Config::kSplitK;
+constexpr int kClusterSize =
+    Config::Producer::kClusterM* Config::Producer::kClusterN* Config::Consumers::kSplitK;
 
 // This CTA's place in its cluster.
 template <class Config>
@@ -55,16 +27,18 @@ __device__ __forceinline__ int cluster_rank() {
 // Two widths even out the last wave: the host cuts n into p.columns columns such that tiles fill
 // whole waves; some are 8 narrower, side by side, and others from one band of rows to the next, so
 // that every CTA gets its share of both.
-template <class Config, bool = Config::kProblems>
+template <class Config, bool = Config::Scheduler::kProblems>
 struct TileWalk {
+  using Scheduler = typename Config::Scheduler;
+  using Producer = typename Config::Producer;
   int m = 0, n = 0;     // first row and column of the current tile
   int tile_column = 0;  // its number, where tiles have two widths
   Batch batch;
   bool is_narrow = false;
   GroupWalk<Config> group;
 
-  static constexpr int kRows = Config::kTileM * Config::kClusterM;
-  static constexpr int kColumns = kResultColumns<Config> * Config::kClusterN;
+  static constexpr int kRows = Config::kTileM * Producer::kClusterM;
+  static constexpr int kColumns = kResultColumns<Config> * Producer::kClusterN;
   static constexpr int kBlocks = Config::kTileM / kBlockRows;
 
   static __device__ __forceinline__ int first() {
@@ -78,12 +52,12 @@ struct TileWalk {
     return (p.m + kRows - 1) / kRows;
   }
   static __device__ __forceinline__ int columns_of_tiles(const abi::GemmParams& p) {
-    return Config::kTwoWidths ? p.columns : (p.n + kColumns - 1) / kColumns;
+    return Scheduler::kTwoWidths ? p.columns : (p.n + kColumns - 1) / kColumns;
   }
   // Of all products.
   static __device__ __forceinline__ int count(const abi::GemmParams& p) {
-    const int tiles = rows_of_tiles(p) * columns_of_tiles(p) * (Config::kBatched ? p.batch : 1);
-    return Config::kShortLast ? p.whole_tiles + (tiles - p.whole_tiles) * kBlocks : tiles;
+    const int tiles = rows_of_tiles(p) * columns_of_tiles(p) * (Scheduler::kBatched ? p.batch : 1);
+    return Scheduler::kShortLast ? p.whole_tiles + (tiles - p.whole_tiles) * kBlocks : tiles;
   }
 
   // To the tile of that number, or where grouped to the first one of that place: false when there
@@ -94,7 +68,7 @@ struct TileWalk {
     int tiles_m = rows_of_tiles(p);
     const int tiles_n = columns_of_tiles(p);
     int block = 0;  // of a tile, which a short one is
-    if constexpr (Config::kShortLast) {
+    if constexpr (Scheduler::kShortLast) {
       const int past = tile - p.whole_tiles;
       group.is_short = past >= 0;
       if (group.is_short) {
@@ -102,7 +76,7 @@ struct TileWalk {
         block = past % kBlocks;
       }
     }
-    if constexpr (Config::kGrouped) {
+    if constexpr (Scheduler::kGrouped) {
       if (!group.find(p, tile, kRows, tiles_n)) return false;
       tiles_m = group.tiles(kRows);
       tile -= group.first_place;
@@ -115,7 +89,7 @@ struct TileWalk {
         n = column * kColumns;
         return true;
       }
-    } else if constexpr (Config::kBatched) {
+    } else if constexpr (Scheduler::kBatched) {
       const int product = fast_divide(tile, static_cast<float>(tiles_m * tiles_n));
       if (product >= p.batch) return false;
       tile -= product * tiles_m * tiles_n;
@@ -131,18 +105,18 @@ struct TileWalk {
     const int in_band = tile - band * per_band;
     const int column = fast_divide(in_band, static_cast<float>(height));
     m = (band * p.raster + in_band - column * height) * kRows;
-    if constexpr (Config::kGrouped) m += group.first_row;
-    if constexpr (Config::kShortLast) {
+    if constexpr (Scheduler::kGrouped) m += group.first_row;
+    if constexpr (Scheduler::kShortLast) {
       m += block * kBlockRows;
       group.row_end = m + (group.is_short ? kBlockRows : kRows);
     }
     n = column * kColumns;
-    if constexpr (kClusterSize < Config >> 1 && Config::kSplitK == 1) {
+    if constexpr (kClusterSize < Config >> 1 && Config::Consumers::kSplitK == 1) {
       const int rank = cluster_rank<Config>();
-      m += rank % Config::kClusterM * Config::kTileM;
-      n += rank / Config::kClusterM * kResultColumns<Config>;
+      m += rank % Producer::kClusterM * Config::kTileM;
+      n += rank / Producer::kClusterM * kResultColumns<Config>;
     }
-    if constexpr (Config::kTwoWidths) {
+    if constexpr (Scheduler::kTwoWidths) {
       tile_column = column;
       narrow<kSoon>(p, band, tiles_n);
     }
@@ -151,7 +125,7 @@ struct TileWalk {
 
   // To the CTA's next tile after that of number `tile`.
   __device__ __forceinline__ bool advance(const abi::GemmParams& p, int& tile) {
-    if constexpr (Config::kGrouped) {
+    if constexpr (Scheduler::kGrouped) {
       if (group.is_first_of_pair) {
         group.is_first_of_pair = false;
         n += kColumns;
@@ -196,7 +170,7 @@ struct TileWalk<Config, true> : TileWalk<Config, false> {
 template <class Config>
 __device__ __forceinline__ const abi::GemmParams& params_of(const abi::GemmParams& all,
                                                             const TileWalk<Config>& walk) {
-  if constexpr (Config::kProblems) {
+  if constexpr (Config::Scheduler::kProblems) {
     return *walk.problem.params;
   } else {
     return all;
@@ -212,10 +186,10 @@ struct Steps {
 template <class Config>
 __device__ __forceinline__ Steps steps_of(const abi::GemmParams& p) {
   const int all = (p.k + Config::kTileK - 1) / Config::kTileK;
-  if constexpr (Config::kSplitK == 1) {
+  if constexpr (Config::Consumers::kSplitK == 1) {
     return {0, max(all, 1)};
   } else {
-    const int each = (all + Config::kSplitK - 1) / Config::kSplitK;
+    const int each = (all + Config::Consumers::kSplitK - 1) / Config::Consumers::kSplitK;
     const int first = cluster_rank<Config>() * each;
     return {first, max(min(all - first, each), 1)};
   }
@@ -224,7 +198,7 @@ __device__ __forceinline__ Steps steps_of(const abi::GemmParams& p) {
 // The chunks of a consumer's part of a tile: those of a block of 64 rows, then of the next. Where a
 // cluster splits K, its CTAs take turns at them.
 template <class Config>
-constexpr int kConsumersOfTile = Config::kCooperative ? 2 : 1;
+constexpr int kConsumersOfTile = Config::Consumers::kCooperative ? 2 : 1;
 template <class Config>
 constexpr int kRowsOfConsumer = Config::kTileM / kConsumersOfTile<Config>;
 template <class Config>
@@ -240,30 +214,32 @@ constexpr int kChunksOfFirst = (kChunksOfConsumer<Config> + 1) / 2;
 
 template <class Config>
 __device__ __forceinline__ int first_chunk_of(Part part) {
-  return Config::kSharesLast && part == Part::second ? kChunksOfFirst<Config> : 0;
+  return Config::Consumers::kSharesLast && part == Part::second ? kChunksOfFirst<Config> : 0;
 }
 template <class Config>
 __device__ __forceinline__ int chunks_of(Part part) {
   constexpr int kAll = kChunksOfConsumer<Config>, kFirst = kChunksOfFirst<Config>;
-  if (!Config::kSharesLast || part == Part::whole) return kAll;
+  if (!Config::Consumers::kSharesLast || part == Part::whole) return kAll;
   return part == Part::first ? kFirst : kAll - kFirst;
 }
 
 // The tiles of a consumer, of which ping-pong consumers take turns, and its part of the last one.
-template <class Config, bool = Config::kGrouped>
+template <class Config, bool = Config::Scheduler::kGrouped>
 struct ConsumerWalk : TileWalk<Config> {
+  using Consumers = typename Config::Consumers;
+  using Scheduler = typename Config::Scheduler;
   int number = 0;  // of the tile
   Part part = Part::whole;
   int steps_between = 0;  // of problems: those of the other consumer's tile before this one
 
   // False when there is nothing to do.
   __device__ __forceinline__ bool begin(const abi::GemmParams& p, int consumer) {
-    number = this->first() + (Config::kCooperative ? 0 : consumer * this->step());
+    number = this->first() + (Consumers::kCooperative ? 0 : consumer * this->step());
     if (consumer > 0) pass_over(p);
     return enter(p);
   }
   __device__ __forceinline__ bool next(const abi::GemmParams& p) {
-    number += (Config::kCooperative ? 1 : 2) * this->step();
+    number += (Consumers::kCooperative ? 1 : 2) * this->step();
     pass_over(p);
     return enter(p);
   }
@@ -271,13 +247,13 @@ struct ConsumerWalk : TileWalk<Config> {
  private:
   // Looks at the tile before, of the other one of ping-pong consumers, for how long it takes.
   __device__ __forceinline__ void pass_over(const abi::GemmParams& p) {
-    if constexpr (Config::kProblems && !Config::kCooperative) {
+    if constexpr (Scheduler::kProblems && !Consumers::kCooperative) {
       const bool exists = this->go(p, number - this->step());
       steps_between = exists ? steps_of<Config>(params_of<Config>(p, *this)).count : 0;
     }
   }
   __device__ __forceinline__ bool enter(const abi::GemmParams& p) {
-    if constexpr (Config::kSharesLast) {
+    if constexpr (Consumers::kSharesLast) {
       const int count = this->count(p);
       part = number + this->step() >= count ? Part::first : Part::whole;
       if (number >= count) {
@@ -291,23 +267,24 @@ struct ConsumerWalk : TileWalk<Config> {
 
 template <class Config>
 __device__ __forceinline__ int first_chunk() {
-  return Config::kSplitK > 1 ? cluster_rank<Config>() : 0;
+  return Config::Consumers::kSplitK > 1 ? cluster_rank<Config>() : 0;
 }
 
 template <class Config>
 __device__ __forceinline__ Chunk chunk_of(const TileWalk<Config>& tile, int group, int i) {
   constexpr int kAcross = kChunksAcross<Config>;
   const int across = i % kAcross;
-  const int column = Config::kTwoWidths ? tile.tile_column : tile.n / kResultColumns<Config>;
-  const bool has_cut = Config::kTwoWidths ? tile.is_narrow : kHasCuts<Config>;
-  Chunk chunk{tile.m + (Config::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
+  const int column =
+      Config::Scheduler::kTwoWidths ? tile.tile_column : tile.n / kResultColumns<Config>;
+  const bool has_cut = Config::Scheduler::kTwoWidths ? tile.is_narrow : kHasCuts<Config>;
+  Chunk chunk{tile.m + (Config::Consumers::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
                   i / kAcross * kBlockRows,
               tile.n + across * kChunkColumns,
               column * kAcross + across,
               tile.batch,
               has_cut && across == kAcross - 1,
               tile.group.row_end};
-  if constexpr (Config::kProblems) chunk.params = tile.problem.params;
+  if constexpr (Config::Scheduler::kProblems) chunk.params = tile.problem.params;
   return chunk;
 }
 

@@ -19,7 +19,7 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 constexpr int kThreads = 384;    // of kernels/sm90/dense.cuh
-constexpr int kUsualStepK = 64;  // of K, of UsualConfig in kernels/sm90/walk.cuh
+constexpr int kUsualStepK = 64;  // of K, of UsualConfig in kernels/sm90/policies.cuh
 
 bool is_staged(DType dtype) {
   const OperandFormat* format = find_operand_format(dtype);
@@ -175,35 +175,16 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
     if (!unusual) return;
     out += fmt::format("  static constexpr {} = {};  // {}\n", constant, value, meaning);
   };
-  add(config.cooperative, "bool kCooperative", true, "both consumers share a tile");
-  add(config.shares_last, "bool kSharesLast", true, "both consumers write a CTA's last tile");
-  add(config.shares_staging, "bool kSharesStaging", true, "of results, by turns");
-  add(config.short_last, "bool kShortLast", true, "the last wave may be of tiles of 64 rows");
   const OperandFormat& format = operand_format(gemm.a.dtype);
   add(format.step_k() != kUsualStepK, "int kTileK", format.step_k(),
       fmt::format("of {}: 128 bytes", epifuse::name(format.dtype)));
-  add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
-  add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
-  add(variant.shifted_a, "bool kShiftedA", true, "rows of a start off 16-byte boundaries");
-  add(variant.shifted_b, "bool kShiftedB", true, "rows of b start off 16-byte boundaries");
-  add(is_batched(gemm), "bool kBatched", true, "one product after another");
-  add(gemm.is_grouped(), "bool kGrouped", true, "one for each group of rows");
-  add(gemm.is_padded(), "bool kPaddedGroups", true, "of each group so many of its rows");
-  add(config.problems, "bool kProblems", true, "many, each of its own sizes");
-  add(config.products > 1, "bool kGated", true, "a tile of b holds columns of two products");
-  add(has_adjacent_gates(gemm), "bool kAdjacentGates", true, "by turns");
-  add(config.cluster_m > 1, "int kClusterM", config.cluster_m, "CTAs that share tiles of B");
-  add(config.cluster_n > 1, "int kClusterN", config.cluster_n, "CTAs that share tiles of A");
-  add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs that share the sums of a tile");
-  add(config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0, "bool kInPlace",
-      true, "results are staged where full-size loads were");
-  add(loads_in_ring(layout, config, variant), "bool kLoadsInRing", true,
-      "full-size loads come through the stages");
+  add(config.products > 1, "sm90::Gates kGates",
+      has_adjacent_gates(gemm) ? "sm90::Gates::by_turns" : "sm90::Gates::halves",
+      "a tile of b holds columns of two products");
   add(variant.plain_loads != 0, "unsigned kPlainLoads", variant.plain_loads,
       "bits: read element by element");
   add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,
       "bits: written element by element");
-  add(config.gathers, "bool kGathersA", true, "its rows are looked up");
   const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
     const unsigned bits = layout.indexed(list);
     add(bits != 0, fmt::format("unsigned {}", name), bits, meaning);
@@ -212,7 +193,6 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add_indexed("kIndexedTiles", List::tiles, "bits: rows are looked up");
   add_indexed("kIndexedStores", List::results, "bits: rows are put where an index says");
   if (config.two_widths) {
-    out += "  static constexpr bool kTwoWidths = true;  // so that tiles fill whole waves\n";
     out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - kNarrower));
   }
   return out;
@@ -259,12 +239,10 @@ struct Config : sm90::UsualConfig {{
   static constexpr int kTileM = {tile_m};
   static constexpr int kTileN = {tile_n};
   static constexpr int kStages = {stages};        // of {stage_kib} KiB: A and B, 128 bytes of K
-  static constexpr int kLoadDepth = {load_depth};     // chunks of loads in flight, a consumer
-  static constexpr int kStoreDepth = {store_depth};    // chunks of stores in flight, a consumer
   static constexpr int kMathColumns = {math_columns};  // computed before any of them is staged
   static constexpr int kSharedBytes = {smem};
   using Wgmma = {wgmma};
-{unusual}}};
+{policies}{unusual}}};
 
 {epilogue}
 }}  // namespace epifuse::generated
@@ -297,7 +275,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
       fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
-      fmt::arg("load_depth", config.load_depth), fmt::arg("store_depth", config.store_depth),
+      fmt::arg("policies", policies_text(step.gemm, layout, config, variant)),
       fmt::arg("math_columns", config.math_columns),
       fmt::arg("smem", smem_bytes(layout, config, variant)), fmt::arg("threads", kThreads),
       fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),

@@ -69,6 +69,9 @@ void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step,
 // Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 
+// The policies of a kernel's Config (kernels/sm90/policies.cuh), one a line.
+std::string policies_text(const plan::GemmDesc& gemm, const EpilogueLayout& layout,
+                          const Config& config, const Variant& variant);
 // Whether gates take longer for too few bytes of operands under way.
 bool is_short_of_stages(const Config& config);
 // Bytes of one stage of operands and its barriers.

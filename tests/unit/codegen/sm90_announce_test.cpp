@@ -4,6 +4,7 @@
 
 #include <new>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "cuda_on_host.h"
@@ -16,13 +17,14 @@ inline int __shfl_sync(unsigned, int x, int) { return x; }
 namespace epifuse::sm90 {
 namespace {
 
-template <bool kIsCooperative, bool kShares, bool kGathers>
+template <class Consumers_, bool kGathers>
 struct Tiles : UsualConfig {
   static constexpr int kTileM = 128, kTileN = 128;
   static constexpr int kSharedBytes = 232448;
-  static constexpr bool kBatched = true, kGrouped = true;
-  static constexpr bool kCooperative = kIsCooperative, kSharesLast = kShares;
-  static constexpr bool kGathersA = kGathers;
+  using Consumers = Consumers_;
+  using Scheduler = GroupedProducts;
+  using Producer =
+      std::conditional_t<kGathers, GatheredRows<UsualConfig::Producer>, UsualConfig::Producer>;
 };
 
 bool operator==(const AnnouncedTile& a, const AnnouncedTile& b) {
@@ -47,8 +49,9 @@ AnnouncedTile tile_of(const auto& walk, bool exists) {
 template <class Config>
 class Cta {
  public:
-  static constexpr int kWarps = 4 + !Config::kGathersA;  // of a consumer, with what transfers
-  static constexpr int kGatherers = Config::kGathersA ? 3 : 0;
+  static constexpr int kWarps =
+      4 + !Config::Producer::kGathersA;  // of a consumer, with what transfers
+  static constexpr int kGatherers = Config::Producer::kGathersA ? 3 : 0;
 
   Cta(const abi::GemmParams& p, unsigned cta, unsigned num_ctas, int steps)
       : p_(p), cta_(cta), num_ctas_(num_ctas), steps_(steps) {
@@ -56,7 +59,7 @@ class Cta {
     for (int i = 0; i < Ring::kPlaces; ++i) {
       (new (&Ring::announced(i)) EmptyBarrier)->init(1);
       (new (&Ring::taken(i)) EmptyBarrier)
-          ->init(kWarps * (Config::kCooperative ? 2 : 1) + kGatherers);
+          ->init(kWarps * (Config::Consumers::kCooperative ? 2 : 1) + kGatherers);
     }
   }
 
@@ -94,8 +97,8 @@ class Cta {
     start();
     ConsumerWalk<Config> walk;
     bool more = walk.begin(p_, consumer);
-    auto i = static_cast<std::size_t>(Config::kCooperative ? 0 : consumer);
-    for (;; more = walk.next(p_), i += Config::kCooperative ? 1 : 2) {
+    auto i = static_cast<std::size_t>(Config::Consumers::kCooperative ? 0 : consumer);
+    for (;; more = walk.next(p_), i += Config::Consumers::kCooperative ? 1 : 2) {
       EXPECT_TRUE(tile_of(walk, more) == expected[i]);
       if (!more) break;
     }
@@ -134,10 +137,10 @@ void expect_all_taken() {
 }
 
 TEST(Sm90Announce, EveryWarpTakesItsTiles) {
-  expect_all_taken<Tiles<false, false, false>>();
-  expect_all_taken<Tiles<false, true, false>>();
-  expect_all_taken<Tiles<false, true, true>>();
-  expect_all_taken<Tiles<true, false, false>>();
+  expect_all_taken<Tiles<PingPong, false>>();
+  expect_all_taken<Tiles<PingPongSharingLast, false>>();
+  expect_all_taken<Tiles<PingPongSharingLast, true>>();
+  expect_all_taken<Tiles<Cooperative, false>>();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "codegen/sm90/dense.h"
@@ -21,9 +22,9 @@ namespace {
 template <int kM, int kN, bool kShares, bool kPadded = false, int kCluster = 1>
 struct Tiles : UsualConfig {
   static constexpr int kTileM = kM, kTileN = kN;
-  static constexpr bool kBatched = true, kGrouped = true;
-  static constexpr bool kPaddedGroups = kPadded, kSharesLast = kShares;
-  static constexpr int kClusterM = kCluster;
+  using Consumers = std::conditional_t<kShares, PingPongSharingLast, PingPong>;
+  using Scheduler = std::conditional_t<kPadded, PaddedGroups, GroupedProducts>;
+  using Producer = Multicast<UsualConfig::Producer, kCluster, 1>;
 };
 
 // Ends, or counts of padded groups, of uneven groups: some empty, one of all that is left.
@@ -49,7 +50,7 @@ abi::GemmParams params_of(const Routing& routing, int n, int* num_ctas) {
   codegen::sm90::Config config;
   config.tile_m = Config::kTileM;
   config.tile_n = Config::kTileN;
-  config.cluster_m = Config::kClusterM;
+  config.cluster_m = Config::Producer::kClusterM;
   const auto groups = static_cast<std::int64_t>(routing.integers.size());
   const codegen::GemmSizes sizes = routing.is_padded
                                        ? codegen::GemmSizes{groups, routing.num_rows, n, 64}
@@ -100,7 +101,7 @@ void walk_cta(const abi::GemmParams& p, const Routing& routing, Work& work) {
     }
     if (tile.part == Part::first) shared = place;
   }
-  EXPECT_EQ(shared.has_value(), Config::kSharesLast && multiplied > 0);
+  EXPECT_EQ(shared.has_value(), Config::Consumers::kSharesLast && multiplied > 0);
   EXPECT_FALSE(sequence.is_over());
   EXPECT_FALSE(sequence.next(p).exists);
   EXPECT_TRUE(sequence.is_over()) << "an end for each consumer";
@@ -118,17 +119,17 @@ void expect_covered(const Routing& routing, int n) {
   Work work;
   for (int cta = 0; cta < num_ctas; ++cta) {
     blockIdx.x = static_cast<unsigned>(cta);
-    device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::kClusterM);
+    device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::Producer::kClusterM);
     walk_cta<Config>(p, routing, work);
   }
   if ((n + Config::kTileN - 1) / Config::kTileN % 2 == 0) {  // all short tiles are in pairs
     EXPECT_LE(work.most - work.fewest, 2) << "as much for each CTA";
   }
   std::size_t num_tiles = 0;
-  constexpr int kRows = Config::kTileM * Config::kClusterM;
+  constexpr int kRows = Config::kTileM * Config::Producer::kClusterM;
   for (std::size_t g = 0; g < routing.integers.size(); ++g) {
     const int first = routing.first(g), end = routing.integers[g];
-    const int rows = (end - first + kRows - 1) / kRows * Config::kClusterM;
+    const int rows = (end - first + kRows - 1) / kRows * Config::Producer::kClusterM;
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < n; column += Config::kTileN, ++num_tiles) {
         const Place place{static_cast<int>(g), first + row * Config::kTileM, column};

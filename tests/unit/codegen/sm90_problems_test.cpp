@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "cuda_on_host.h"
@@ -15,7 +16,8 @@ namespace {
 template <int kM, int kN, bool kShareTile>
 struct Tiles : UsualConfig {
   static constexpr int kTileM = kM, kTileN = kN;
-  static constexpr bool kProblems = true, kCooperative = kShareTile;
+  using Consumers = std::conditional_t<kShareTile, Cooperative, PingPong>;
+  using Scheduler = ManyProblems;
 };
 
 constexpr int kCtas = 12;
@@ -79,7 +81,7 @@ void consume(const abi::GemmParams& all, int consumer, const std::map<Place, int
              std::map<Place, int>& times) {
   ConsumerWalk<Config> walk;
   bool more = walk.begin(all, consumer);
-  int at = !Config::kCooperative && consumer == 1 ? walk.steps_between : 0;
+  int at = !Config::Consumers::kCooperative && consumer == 1 ? walk.steps_between : 0;
   while (more) {
     const Place place{walk.problem.problem, walk.m, walk.n};
     ASSERT_TRUE(before.contains(place));
@@ -87,7 +89,7 @@ void consume(const abi::GemmParams& all, int consumer, const std::map<Place, int
     ++times[place];
     at += steps_of<Config>(params_of<Config>(all, walk)).count;
     more = walk.next(all);
-    if (!Config::kCooperative) at += walk.steps_between;
+    if (!Config::Consumers::kCooperative) at += walk.steps_between;
   }
 }
 
@@ -111,7 +113,8 @@ void check(int count, unsigned seed) {
     if (described.tiles[at].is_by_hand) continue;
     for (int m = 0; m < p.m; m += Config::kTileM) {
       for (int n = 0; n < p.n; n += Config::kTileN) {
-        expected[{i, m, n}] = Config::kCooperative ? 2 : 1;  // both, or one of the consumers
+        expected[{i, m, n}] =
+            Config::Consumers::kCooperative ? 2 : 1;  // both, or one of the consumers
       }
     }
   }

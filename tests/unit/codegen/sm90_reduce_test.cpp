@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "cuda_on_host.h"
 #include "kernels/sm90/reduce.cuh"
@@ -19,7 +20,8 @@ struct TestConfig {
   using ColReductions = Reductions<Reduce::max, Reduce::sum>;
   static constexpr int kMathColumns = kColumns;
   static constexpr int kTileN = kTile;
-  static constexpr bool kTwoWidths = kWidths, kBatched = true, kGated = false;
+  using Scheduler = std::conditional_t<kWidths, TwoWidths<BatchOfProducts>, BatchOfProducts>;
+  static constexpr Gates kGates = Gates::none;
 };
 
 // Small integers, so that sums are exact, all negative, so that a 0 from outside would be a
@@ -92,7 +94,7 @@ void expect_same(float actual, float expected) {
 template <class Config>
 void expect_reduced(const Matrix& matrix) {
   const int tile_rows = (matrix.rows + 63) / 64 * 64;
-  const int columns = Config::kTileN - (Config::kTwoWidths ? 8 : 0);
+  const int columns = Config::kTileN - (Config::Scheduler::kTwoWidths ? 8 : 0);
   const int tiles = (matrix.cols + columns - 1) / columns;
   Workspace row_sums(tiles * 2, matrix.rows), row_maxima = row_sums;
   Workspace col_maxima(tile_rows / kWarpRows, matrix.cols), col_sums = col_maxima;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 #include <vector>
 
 #include "codegen/sm90/dense.h"
@@ -17,8 +18,8 @@ namespace {
 template <int kM, int kN, bool kWidths, int kCluster = 1>
 struct Tiles : UsualConfig {
   static constexpr int kTileM = kM, kTileN = kN;
-  static constexpr bool kTwoWidths = kWidths;
-  static constexpr int kClusterM = kCluster;
+  using Scheduler = std::conditional_t<kWidths, TwoWidths<OneProduct>, OneProduct>;
+  using Producer = Multicast<UsualConfig::Producer, kCluster, 1>;
 };
 
 struct Placed {
@@ -31,8 +32,8 @@ abi::GemmParams params_of(int m, int n, int* num_ctas) {
   codegen::sm90::Config config;
   config.tile_m = Config::kTileM;
   config.tile_n = Config::kTileN;
-  config.two_widths = Config::kTwoWidths;
-  config.cluster_m = Config::kClusterM;
+  config.two_widths = Config::Scheduler::kTwoWidths;
+  config.cluster_m = Config::Producer::kClusterM;
   const codegen::sm90::Tiling tiling =
       codegen::sm90::tile(config, {1, m, n, 64}, targets::reference_gpu().limits);
   abi::GemmParams p{};
@@ -49,11 +50,11 @@ template <class Config>
 std::map<int, std::vector<Placed>> walk_all(const abi::GemmParams& p, int num_ctas,
                                             std::vector<int>& num_narrow) {
   std::map<int, std::vector<Placed>> rows;
-  const int num_clusters = num_ctas / Config::kClusterM;
+  const int num_clusters = num_ctas / Config::Producer::kClusterM;
   num_narrow.assign(static_cast<std::size_t>(num_clusters), 0);
   for (int cta = 0; cta < num_ctas; ++cta) {
-    device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::kClusterM);
-    const int cluster = cta / Config::kClusterM;
+    device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::Producer::kClusterM);
+    const int cluster = cta / Config::Producer::kClusterM;
     TileWalk<Config> walk, soon;
     for (int tile = cluster; walk.go(p, tile); tile += num_clusters) {
       EXPECT_TRUE(soon.template go<true>(p, tile));
@@ -76,8 +77,8 @@ void expect_covered(int m, int n) {
   const abi::GemmParams p = params_of<Config>(m, n, &num_ctas);
   std::vector<int> num_narrow;
   auto rows = walk_all<Config>(p, num_ctas, num_narrow);
-  constexpr int kRows = Config::kTileM * Config::kClusterM;
-  ASSERT_EQ(static_cast<int>(rows.size()), (m + kRows - 1) / kRows * Config::kClusterM);
+  constexpr int kRows = Config::kTileM * Config::Producer::kClusterM;
+  ASSERT_EQ(static_cast<int>(rows.size()), (m + kRows - 1) / kRows * Config::Producer::kClusterM);
   int first_row = 0;
   for (auto& [row, tiles] : rows) {
     EXPECT_EQ(row, first_row);
@@ -133,7 +134,7 @@ TEST(Sm90Walk, NarrowTilesAreDealtOutEvenly) {
 template <int kM>
 struct ShortLast : UsualConfig {
   static constexpr int kTileM = kM, kTileN = 128;
-  static constexpr bool kShortLast = true;
+  using Scheduler = ShortLastWave<OneProduct>;
 };
 
 // Short tiles of the last wave, where there are any, and the others have each block of 64 rows

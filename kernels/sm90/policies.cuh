@@ -1,0 +1,129 @@
+// What kernels of the Hopper GEMM differ in, as types. A generated Config names one of each kind:
+// Consumers (who multiplies a tile), Scheduler (which tiles there are), Producer (how operands come
+// to the stages), Staging (how an epilogue's full-size operands come and its results go).
+//
+// All are templates: NVRTC keeps the constants of a struct that is none in every cubin.
+#pragma once
+
+#include "kernels/common/reduce.cuh"
+
+namespace epifuse::sm90 {
+
+enum class Sharing { none, last_tile, all_tiles };
+
+template <Sharing kOfConsumers>
+struct ConsumersSharing {
+  static constexpr bool kCooperative = kOfConsumers == Sharing::all_tiles;
+  static constexpr bool kSharesLast = kOfConsumers == Sharing::last_tile;
+  static constexpr int kSplitK = 1;  // CTAs of a cluster that share the sums of a tile
+};
+// Each owns whole tiles, and they take turns on the tensor cores.
+using PingPong = ConsumersSharing<Sharing::none>;
+// The same, but both write the last tile of a CTA.
+using PingPongSharingLast = ConsumersSharing<Sharing::last_tile>;
+// Both share each tile, half of its rows each.
+using Cooperative = ConsumersSharing<Sharing::all_tiles>;
+// The first alone, of a cluster that splits K.
+using OneConsumer = ConsumersSharing<Sharing::none>;
+template <class Consumers, int kCtas>
+struct SplitK : Consumers {
+  static constexpr int kSplitK = kCtas;
+};
+
+enum class Products { one, batch, groups, padded_groups, problems };
+
+template <Products kProducts>
+struct TilesOf {
+  static constexpr bool kProblems = kProducts == Products::problems;
+  static constexpr bool kPadded = kProducts == Products::padded_groups;
+  static constexpr bool kGrouped = kProducts == Products::groups || kPadded;
+  static constexpr bool kBatched = kProducts == Products::batch || kGrouped;  // has a batch dim
+  static constexpr bool kTwoWidths = false, kShortLast = false;
+};
+using OneProduct = TilesOf<Products::one>;
+using BatchOfProducts = TilesOf<Products::batch>;
+// Each group of rows has a B. Groups lie one behind the other; the device alone knows their ends.
+using GroupedProducts = TilesOf<Products::groups>;
+// The same, but A and the result have each group's rows apart.
+using PaddedGroups = TilesOf<Products::padded_groups>;
+// Many products, each of its own sizes, described in memory.
+using ManyProblems = TilesOf<Products::problems>;
+// Some tiles are 8 columns narrower, so that tiles fill whole waves.
+template <class Scheduler>
+struct TwoWidths : Scheduler {
+  static constexpr bool kTwoWidths = true;
+};
+// The last wave may be of tiles of 64 rows.
+template <class Scheduler>
+struct ShortLastWave : Scheduler {
+  static constexpr bool kShortLast = true;
+};
+
+// The dim along which an operand is contiguous.
+enum class Major { k, mn };
+
+// One thread loads tiles of both operands by TMA.
+template <Major kA, Major kB>
+struct TmaProducer {
+  static constexpr bool kAIsKMajor = kA == Major::k, kBIsKMajor = kB == Major::k;
+  static constexpr int kClusterM = 1, kClusterN = 1;
+  static constexpr bool kShiftedA = false, kShiftedB = false, kGathersA = false;
+};
+// kM CTAs of a cluster share tiles of B, kN tiles of A.
+template <class Producer, int kM, int kN>
+struct Multicast : Producer {
+  static constexpr int kClusterM = kM, kClusterN = kN;
+};
+// Three more warps put rows in order that start off 16-byte boundaries: of A, of B.
+template <class Producer, bool kA, bool kB>
+struct MisalignedRows : Producer {
+  static constexpr bool kShiftedA = kA, kShiftedB = kB;
+};
+// Three more warps copy the rows of A that an index names.
+template <class Producer>
+struct GatheredRows : Producer {
+  static constexpr bool kGathersA = true;
+};
+
+// Each consumer has places for so many chunks of loads and of stores in flight.
+template <int kLoads, int kStores>
+struct OwnStaging {
+  static constexpr int kLoadDepth = kLoads, kStoreDepth = kStores;
+  static constexpr bool kInPlace = false, kLoadsInRing = false, kShared = false;
+};
+// Results are staged where full-size loads were.
+template <int kLoads, int kStores>
+struct StagingInPlace : OwnStaging<kLoads, kStores> {
+  static constexpr bool kInPlace = true;
+};
+// Full-size loads come through the stages of operands.
+template <int kLoads, int kStores>
+struct LoadsInRing : OwnStaging<kLoads, kStores> {
+  static constexpr bool kLoadsInRing = true;
+};
+// Ping-pong consumers stage results in one place by turns.
+template <class Staging>
+struct SharedStaging : Staging {
+  static constexpr bool kShared = true;
+};
+
+// How a tile of B holds the columns of two products, where they are gated.
+enum class Gates { none, halves, by_turns };
+
+// What is usual; a generated Config overrides it.
+struct UsualConfig {
+  using Consumers = PingPong;
+  using Scheduler = OneProduct;
+  using Producer = TmaProducer<Major::k, Major::k>;
+  using Staging = OwnStaging<1, 1>;
+  static constexpr Gates kGates = Gates::none;
+  static constexpr int kTileK = 64;                             // 128 bytes: one swizzled row
+  static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
+  // Bit i: its rows are looked up, or put where an index says.
+  static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
+  // Of the epilogue's last values, those of rows first (kernels/sm90/reduce.cuh).
+  using RowReductions = Reductions<>;
+  using ColReductions = Reductions<>;
+};
+
+}  // namespace epifuse::sm90
