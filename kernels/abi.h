@@ -73,11 +73,10 @@ struct GemmParams {
   int lets_next_start;  // whether the kernel after this one may set itself up early
   int a_bytes;          // that come to a stage of A: of all rows of a tile, or of the few there are
   float parameters[kMaxScalars];
-  int whole_tiles;  // where the last wave is of short ones: the tiles before it
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];
-  // In boxes of fewer rows: of b 8 less, where tiles have two widths; of a 64, where there are
-  // short tiles.
+  // In boxes of fewer rows: of b 8 less, where tiles have two widths; of a 64, where groups may end
+  // in short tiles.
   TensorMap fewer_rows;
   TensorMap second_b;  // of a gated product
   FullSizeMaps full[kMaxFullSize];

@@ -47,8 +47,8 @@ struct Chunk {
   int row, col;  // in the result; a warp's chunk starts at its own row
   int part;      // its number among the chunks of a row of tiles
   Batch batch;
-  bool is_cut = false;  // only the first kCutColumns are this tile's
-  int row_end = 0;      // of the group; where the last wave is of short tiles: of the tile
+  bool is_cut = false;                      // only the first kCutColumns are this tile's
+  int row_end = 0;                          // of the group
   const abi::GemmParams* params = nullptr;  // of its problem, where there are many
 };
 

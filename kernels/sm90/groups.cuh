@@ -10,22 +10,20 @@
 namespace epifuse::sm90 {
 
 // A short tile is one block of 64 rows, which ping-pong consumers multiply alone: the last rows of
-// a group where they fit into it, or a part of a tile of the last wave. It takes about half of a
-// tile's time, so of groups a CTA takes two of them, side by side, in the place of one tile. Its
-// rows of A are a box of their own: two boxes of 64 rows a stage in place of one cost whole tiles
-// up to 4 %.
+// a group where they fit into it. It takes about half of a tile's time, so a CTA takes two of them,
+// side by side, in the place of one tile. Its rows of A are a box of their own: two boxes of 64
+// rows a stage in place of one cost whole tiles up to 4 %.
 template <class Config>
 constexpr bool kHasShortTiles =
-    (Config::Scheduler::kGrouped || Config::Scheduler::kShortLast) &&
-    !Config::Consumers::kCooperative
-    && Config::kTileM > kBlockRows&& Config::Producer::kClusterM* Config::Producer::kClusterN == 1;
+    Config::Scheduler::kGrouped && !Config::Consumers::kCooperative &&
+    Config::kTileM > kBlockRows&& Config::Producer::kClusterM* Config::Producer::kClusterN == 1;
 
 // The group of the place that a walk is at. A group's places are its whole tiles, then its pairs of
 // short ones.
 template <class Config>
 struct GroupWalk {
   int group = -1;
-  int first_row = 0, row_end = 0;       // the latter without groups: of the tile
+  int first_row = 0, row_end = 0;
   int first_place = 0, next_place = 0;  // of the group, and of those behind it
   bool is_short = false;                // the tile that the walk is at
   bool is_first_of_pair = false;        // and another one is beside it

@@ -38,7 +38,7 @@ struct TilesOf {
   static constexpr bool kPadded = kProducts == Products::padded_groups;
   static constexpr bool kGrouped = kProducts == Products::groups || kPadded;
   static constexpr bool kBatched = kProducts == Products::batch || kGrouped;  // has a batch dim
-  static constexpr bool kTwoWidths = false, kShortLast = false;
+  static constexpr bool kTwoWidths = false;
 };
 using OneProduct = TilesOf<Products::one>;
 using BatchOfProducts = TilesOf<Products::batch>;
@@ -52,11 +52,6 @@ using ManyProblems = TilesOf<Products::problems>;
 template <class Scheduler>
 struct TwoWidths : Scheduler {
   static constexpr bool kTwoWidths = true;
-};
-// The last wave may be of tiles of 64 rows.
-template <class Scheduler>
-struct ShortLastWave : Scheduler {
-  static constexpr bool kShortLast = true;
 };
 
 // The dim along which an operand is contiguous.

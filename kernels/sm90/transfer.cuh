@@ -142,8 +142,7 @@ class ChunkTransfers {
   __device__ __forceinline__ void send(int place, const Chunk& chunk) {
     const unsigned char* slot = Layout::stores(group_, place);
     cute::tma_store_fence();  // of what the consumer wrote
-    constexpr bool kHasEnds = Scheduler::kGrouped || Scheduler::kShortLast;
-    const bool is_whole = !kHasEnds || chunk.row + kBlockRows <= chunk.row_end;
+    const bool is_whole = !Scheduler::kGrouped || chunk.row + kBlockRows <= chunk.row_end;
     if constexpr (Scheduler::kGrouped || Config::kIndexedStores != 0) {
       copy_rows<Config, Epilogue>(p_, slot, chunk, is_whole ? Config::kIndexedStores : ~0u, lane_);
       __syncwarp();

@@ -21,9 +21,6 @@ __device__ __forceinline__ int cluster_rank() {
 // Walks the tiles a consumer or the producer owns: static round robin, p.raster tiles along m side
 // by side so that they share columns of B in L2.
 //
-// Where few tiles are left for a last wave, each may be cut into short ones, one for each block of
-// 64 rows, which more CTAs multiply in less time (kShortLast).
-//
 // Two widths even out the last wave: the host cuts n into p.columns columns such that tiles fill
 // whole waves; some are 8 narrower, side by side, and others from one band of rows to the next, so
 // that every CTA gets its share of both.
@@ -39,7 +36,6 @@ struct TileWalk {
 
   static constexpr int kRows = Config::kTileM * Producer::kClusterM;
   static constexpr int kColumns = kResultColumns<Config> * Producer::kClusterN;
-  static constexpr int kBlocks = Config::kTileM / kBlockRows;
 
   static __device__ __forceinline__ int first() {
     return static_cast<int>(blockIdx.x) / kClusterSize<Config>;
@@ -56,8 +52,7 @@ struct TileWalk {
   }
   // Of all products.
   static __device__ __forceinline__ int count(const abi::GemmParams& p) {
-    const int tiles = rows_of_tiles(p) * columns_of_tiles(p) * (Scheduler::kBatched ? p.batch : 1);
-    return Scheduler::kShortLast ? p.whole_tiles + (tiles - p.whole_tiles) * kBlocks : tiles;
+    return rows_of_tiles(p) * columns_of_tiles(p) * (Scheduler::kBatched ? p.batch : 1);
   }
 
   // To the tile of that number, or where grouped to the first one of that place: false when there
@@ -67,15 +62,6 @@ struct TileWalk {
   __device__ __forceinline__ bool go(const abi::GemmParams& p, int tile) {
     int tiles_m = rows_of_tiles(p);
     const int tiles_n = columns_of_tiles(p);
-    int block = 0;  // of a tile, which a short one is
-    if constexpr (Scheduler::kShortLast) {
-      const int past = tile - p.whole_tiles;
-      group.is_short = past >= 0;
-      if (group.is_short) {
-        tile = p.whole_tiles + past / kBlocks;
-        block = past % kBlocks;
-      }
-    }
     if constexpr (Scheduler::kGrouped) {
       if (!group.find(p, tile, kRows, tiles_n)) return false;
       tiles_m = group.tiles(kRows);
@@ -106,10 +92,6 @@ struct TileWalk {
     const int column = fast_divide(in_band, static_cast<float>(height));
     m = (band * p.raster + in_band - column * height) * kRows;
     if constexpr (Scheduler::kGrouped) m += group.first_row;
-    if constexpr (Scheduler::kShortLast) {
-      m += block * kBlockRows;
-      group.row_end = m + (group.is_short ? kBlockRows : kRows);
-    }
     n = column * kColumns;
     if constexpr (kClusterSize < Config >> 1 && Config::Consumers::kSplitK == 1) {
       const int rank = cluster_rank<Config>();

@@ -51,8 +51,7 @@ constexpr const char* kGraphs[] = {
     "reductions/reduce_row_sum",
     "models/residual_layer_scale",
 };
-// The last one has more tiles of the largest config than there are multiprocessors; there and at
-// the one before the last waves of some configs are cut.
+// The last one has more tiles of the largest config than there are multiprocessors.
 const Sizes kSizes[] = {
     {{"M", 1}, {"N", 8}, {"K", 8}, {"B", 1}, {"T", 1}, {"G", 1}, {"S", 1}, {"R", 1}},
     {{"M", 130}, {"N", 264}, {"K", 136}, {"B", 3}, {"T", 130}, {"G", 3}, {"S", 50}, {"R", 7}},

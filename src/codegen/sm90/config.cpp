@@ -17,7 +17,6 @@ std::string print(const Config& config) {
   if (config.two_widths) text += fmt::format("/{}", config.tile_n - 8);
   text += fmt::format(", {} stages", config.stages);
   if (config.shares_staging) text += ", shared staging";
-  if (config.short_last) text += ", short last wave";
   if (config.cluster_m * config.cluster_n > 1) {
     text += fmt::format(", cluster {}x{}", config.cluster_m, config.cluster_n);
   }

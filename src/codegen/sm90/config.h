@@ -17,7 +17,6 @@ struct Config {
                              // or, where K is split, one of them the only one (single)
   bool shares_last = false;  // ping-pong: both write the last tile of a CTA
   bool shares_staging = false;  // ping-pong: of results, by turns; one chunk deep
-  bool short_last = false;      // ping-pong: the last wave may be of tiles of 64 rows
   bool two_widths = false;      // some tiles are 8 columns narrower, so that tiles fill whole waves
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile

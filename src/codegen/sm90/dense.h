@@ -30,11 +30,11 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config&
 constexpr int kBlockRows = 64;  // of an instruction
 constexpr int kNarrower = 8;    // columns, of a narrow tile where tiles have two widths
 
-// Whether tiles may have one block of rows alone: the last ones of a group, or those of the last
-// wave (kHasShortTiles in kernels/sm90/groups.cuh).
+// Whether tiles may have one block of rows alone: the last ones of a group (kHasShortTiles in
+// kernels/sm90/groups.cuh).
 inline bool has_short_tiles(const Config& config) {
-  return (config.grouped || config.short_last) && !config.cooperative &&
-         config.tile_m > kBlockRows && config.cluster_m * config.cluster_n == 1;
+  return config.grouped && !config.cooperative && config.tile_m > kBlockRows &&
+         config.cluster_m * config.cluster_n == 1;
 }
 // Columns of a tile's results.
 inline int result_columns(const Config& config) { return config.tile_n / config.products; }
@@ -113,7 +113,6 @@ Pressure pressure(const plan::Epilogue& epilogue);
 // How a config covers a problem.
 struct Tiling {
   std::int64_t tiles = 0;     // of all products
-  std::int64_t whole = 0;     // of these, the others being cut into short ones
   std::int64_t columns = 0;   // of tiles
   std::int64_t num_ctas = 0;  // of the persistent grid, or of all clusters that split K
   int raster = 1;             // tiles along m that are walked side by side

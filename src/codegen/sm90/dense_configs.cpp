@@ -18,7 +18,6 @@ constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
 constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
 constexpr int kMostAccumulatorsOfGather = 160;
-constexpr int kWidestShort = 176;  // columns of tiles whose last wave may be of short ones
 constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
 
 // The candidates; stages and depths follow from the epilogue.
@@ -256,23 +255,6 @@ std::optional<Config> with_shared_staging(Config config, const Pressure& registe
   return config;
 }
 
-// The same where the few tiles of a last wave may be cut into short ones. Small tiles leave little
-// of it idle, and the largest ones gain little (docs/gotchas-hopper.md).
-std::optional<Config> with_short_last(Config config, const FusedGemm& step,
-                                      const EpilogueLayout& layout) {
-  const auto is_indexed = [&](List list) { return layout.indexed(list) != 0; };
-  if (config.cooperative || config.two_widths || cluster_size(config) > 1) return std::nullopt;
-  if (is_batched(step.gemm) || config.gathers) return std::nullopt;
-  if (is_indexed(List::cols) || is_indexed(List::tiles) || is_indexed(List::results)) {
-    return std::nullopt;
-  }
-  if (layout.size(List::partials) > 0) return std::nullopt;
-  if (config.tile_m != 2 * kBlockRows || config.tile_n > kWidestShort) return std::nullopt;
-  if (accumulators(config) < kMostAccumulatorsOfAll) return std::nullopt;
-  config.short_last = true;
-  return config;
-}
-
 }  // namespace
 
 Pressure pressure(const Epilogue& epilogue) {
@@ -321,7 +303,6 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
   if (variant.is_shifted()) {
     if (!takes_shifted_rows(config)) return std::nullopt;
     out.shares_last = false;
-    out.short_last = false;
   }
   const EpilogueLayout layout(step.epilogue, variant.swapped);
   const int room = target.smem_per_block_bytes - fixed_bytes(layout, out, variant);
@@ -345,13 +326,9 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
     if (!suits_groups(shape, step.gemm)) continue;
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
-    const std::size_t first = out.size();
     if (config.stages >= kFewestStages) out.push_back(config);
     if (const auto sharing = with_shared_staging(config, registers, layout, target))
       out.push_back(*sharing);
-    for (std::size_t i = first, count = out.size(); i < count; ++i) {
-      if (const auto cut = with_short_last(out[i], step, layout)) out.push_back(*cut);
-    }
   }
   return out;
 }

@@ -308,7 +308,6 @@ class Binder {
     const Tiling tiling = tile(config_, sizes, limits);
     params_.raster = tiling.raster;
     params_.columns = static_cast<int>(tiling.columns);
-    params_.whole_tiles = static_cast<int>(tiling.whole);
     params_.lets_next_start = tiling.is_one_wave;
     out_.cluster = static_cast<unsigned>(cluster_size(config_));
     out_.grid = static_cast<unsigned>(tiling.num_ctas);

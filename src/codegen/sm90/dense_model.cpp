@@ -14,7 +14,6 @@
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
 //                or max(main, epilogue)                       where results are staged by turns
 //                + epilogue, or half of it + handing over     where both share the last tile
-//                where the last wave is of tiles of 64 rows: main and epilogue of these instead
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
 //   single       start + tiles * (main / parts + epilogue + parts * sharing), and starting again
@@ -97,8 +96,6 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
          (is_cluster ? c.cluster_clocks : 0);
 }
 
-int blocks_of_tile(const Config& config) { return config.tile_m / kBlockRows; }
-
 double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Config& config) {
   constexpr int kTall = 192, kWide = 192;
   const double few = is_short_of_stages(config) ? c.short_of_stages_slows : 1;
@@ -177,11 +174,6 @@ Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceL
       config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
   out.num_ctas = clusters * size;
   out.is_one_wave = out.tiles <= at_once;
-  out.whole = out.tiles;
-  if (config.short_last && !out.is_one_wave) {
-    const std::int64_t left = out.tiles % at_once;
-    if (left * blocks_of_tile(config) <= at_once) out.whole -= left;
-  }
   out.raster = std::max(kBandRows / (config.tile_m * config.cluster_m), 1);
   return out;
 }
@@ -200,9 +192,6 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Pressure load = pressure(step.epilogue);
   const double main = main_clocks(c, config, columns * config.products, sizes.m, sizes.k) *
                       gate_slows(c, step.gemm, config);
-  Config block = config;
-  block.tile_m = kBlockRows;
-  const double short_main = main_clocks(c, block, columns * config.products, sizes.m, sizes.k);
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
@@ -218,13 +207,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
     const double epilogues = config.shares_staging ? epilogue : (main + epilogue) / 2;
     const double last = config.shares_last ? shared_clocks(c, config, epilogue) : epilogue;
     const double turns = config.shares_staging ? c.turns_slow : 1;
-    if (tiling.whole == tiling.tiles) {
-      clocks += waves * std::max(main, epilogues) + last * turns;
-    } else {
-      const double blocks = blocks_of_tile(config);
-      clocks += (waves - 1) * (std::max(main, epilogues) + c.short_tile_clocks) + c.short_clocks +
-                std::max(short_main + epilogue / blocks * turns, epilogue * turns);
-    }
+    clocks += waves * std::max(main, epilogues) + last * turns;
   }
   const double memory = memory_us(c, load, config, sizes);
   return std::pow(std::pow(clocks / c.clocks_per_us, c.overlap) + std::pow(memory, c.overlap),

@@ -17,14 +17,12 @@ std::string consumers(const Config& config) {
 }
 
 std::string scheduler(const plan::GemmDesc& gemm, const Config& config) {
-  std::string out = gemm.is_padded()    ? "sm90::PaddedGroups"
-                    : gemm.is_grouped() ? "sm90::GroupedProducts"
-                    : is_batched(gemm)  ? "sm90::BatchOfProducts"
-                    : config.problems   ? "sm90::ManyProblems"
-                                        : "sm90::OneProduct";
-  if (config.two_widths) out = fmt::format("sm90::TwoWidths<{}>", out);
-  if (config.short_last) out = fmt::format("sm90::ShortLastWave<{}>", out);
-  return out;
+  const std::string out = gemm.is_padded()    ? "sm90::PaddedGroups"
+                          : gemm.is_grouped() ? "sm90::GroupedProducts"
+                          : is_batched(gemm)  ? "sm90::BatchOfProducts"
+                          : config.problems   ? "sm90::ManyProblems"
+                                              : "sm90::OneProduct";
+  return config.two_widths ? fmt::format("sm90::TwoWidths<{}>", out) : out;
 }
 
 std::string_view major(const plan::Operand& operand) {

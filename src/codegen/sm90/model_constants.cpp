@@ -8,7 +8,7 @@ namespace {
 
 // A least-squares fit to the times of all candidates over the grids (2026-11-22; `epifuse bench
 // --sweep`), then moved to where the choice loses least. Of few points, 2026-11-23 and 24: gather
-// (14 configs at one), gates (2 to 32) and the short last wave (10). Estimates: ring_load_clocks,
+// (14 configs at one), gates (2 to 32). Estimates: ring_load_clocks,
 // reduction_clocks and finish_us.
 constexpr ModelConstants kH200{
     .clocks_per_us = 1600,
@@ -42,8 +42,6 @@ constexpr ModelConstants kH200{
     .short_of_stages_slows = 1.01,
     .turns_slow = 1.1,
     .fill_clocks = 300,
-    .short_clocks = 1500,
-    .short_tile_clocks = 80,
     .launch_us = 4.2,
     .bytes_per_us = 4.6e6,
     .overlap = 5,

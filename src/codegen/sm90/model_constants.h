@@ -35,7 +35,6 @@ struct ModelConstants {
   // to the last tile.
   double short_of_stages_slows, turns_slow;
   double fill_clocks;
-  double short_clocks, short_tile_clocks;  // of a short last wave: once, and each tile before it
   double launch_us, bytes_per_us, overlap;
   double dirty_bytes;                  // of L2, written to memory as others take their place
   double read_again;                   // of memory's time, where two tiles of 64 rows are apart

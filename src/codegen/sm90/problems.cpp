@@ -172,9 +172,7 @@ abi::DescribeParams describe_params(const plan::Plan& plan, const Config& config
 std::vector<Config> problem_configs(const std::vector<Config>& configs) {
   std::vector<Config> out;
   for (Config config : configs) {
-    if (cluster_size(config) > 1 || config.two_widths || config.short_last) {
-      continue;
-    }
+    if (cluster_size(config) > 1 || config.two_widths) continue;
     config.shares_last = false;
     config.problems = true;
     if (accumulators(config) > kMostAccumulators) {

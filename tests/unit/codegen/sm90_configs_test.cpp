@@ -139,25 +139,6 @@ TEST(Sm90Configs, GatesShareStagingForOneMoreStage) {
   EXPECT_GT(num_sharing, 0);
 }
 
-TEST(Sm90Configs, AShortLastWaveIsChosenWhereItIsCut) {
-  const Case silu("  y = silu h\n  return y\n");
-  const std::vector<Config> all = silu.configs();
-  for (const Config& config : all) {
-    if (!config.short_last) continue;
-    SCOPED_TRACE(print(config));
-    Config twin = config;
-    twin.short_last = false;
-    EXPECT_NE(std::find(all.begin(), all.end(), twin), all.end());
-    EXPECT_EQ(silu.bytes(config), silu.bytes(twin));
-    const GemmSizes whole{1, 1024, 1024, 4096};  // one wave
-    EXPECT_EQ(expected_us(silu.step(), config, whole, targets::reference_gpu()),
-              expected_us(silu.step(), twin, whole, targets::reference_gpu()));
-  }
-  EXPECT_TRUE(
-      silu.chosen({1, 512, 14336, 4096}).short_last);  // 328 tiles of 176 columns, of which 64
-  EXPECT_FALSE(silu.chosen({1, 4096, 4096, 4096}).short_last);
-}
-
 TEST(Sm90Model, OfADeviceWithoutARowUsesTheRatesOfItsDriver) {
   const Case silu("  y = silu h\n  return y\n");
   const Config config = silu.configs().front();
@@ -183,14 +164,6 @@ TEST(Sm90Configs, KeysTellVariantsApartThatPrintAlike) {
   const Variant first{.plain_stores = 1}, second{.plain_stores = 2};
   EXPECT_EQ(print(first), print(second));
   EXPECT_NE(key(first), key(second));
-}
-
-TEST(Sm90Configs, BatchesAndReductionsHaveNoShortLastWave) {
-  const Case batch("  y = relu h\n  return y\n", "w: bf16[M, N, K]"),
-      sums("  y = row_sum h\n  return h, y\n");
-  for (const Case* each : {&batch, &sums}) {
-    for (const Config& config : each->configs()) EXPECT_FALSE(config.short_last);
-  }
 }
 
 // A decode step reads its weights once: what matters is that most SMs have some to read.

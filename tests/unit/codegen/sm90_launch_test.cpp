@@ -177,31 +177,6 @@ int box_rows(const Launch& launch, std::size_t offset) {
   return map == launch.maps.end() ? 0 : map->box_rows;
 }
 
-// 1450 x 1000 has 12 x 8 tiles of 128 x 128: 8 behind four waves of 22.
-TEST(Sm90Launch, AShortLastWaveStartsBehindWholeOnes) {
-  const Case all(1450);
-  int num_cut = 0;
-  for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
-    if (config.two_widths || sm90::cluster_size(config) > 1) continue;
-    SCOPED_TRACE(print(config));
-    constexpr int kNumSms = 22;
-    targets::DeviceLimits limits = targets::reference_gpu().limits;
-    limits.num_sms = kNumSms;
-    const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound, limits);
-    int whole = 0;
-    std::memcpy(&whole, launch.params.data() + offsetof(abi::GemmParams, whole_tiles),
-                sizeof(whole));
-    const int tiles =
-        (1450 + config.tile_m - 1) / config.tile_m * ((1000 + config.tile_n - 1) / config.tile_n);
-    const int left = tiles > kNumSms ? tiles % kNumSms : kNumSms;
-    const bool is_cut = config.short_last && left * 2 <= kNumSms;
-    EXPECT_EQ(whole, is_cut ? tiles - left : tiles);
-    EXPECT_EQ(box_rows(launch, offsetof(abi::GemmParams, fewer_rows)), config.short_last ? 64 : 0);
-    num_cut += is_cut && left > 0;
-  }
-  EXPECT_GT(num_cut, 0);
-}
-
 TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
   int num_short = 0;
   for (const std::int64_t rows : {1, 64, 65, 300}) {

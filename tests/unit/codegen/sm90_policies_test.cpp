@@ -52,8 +52,6 @@ TEST(Sm90Policies, TheSchedulerSaysWhichTilesThereAre) {
   EXPECT_EQ(policy("Scheduler", kTile), "sm90::OneProduct");
   EXPECT_EQ(policy("Scheduler", with([](Config& c) { c.two_widths = true; })),
             "sm90::TwoWidths<sm90::OneProduct>");
-  EXPECT_EQ(policy("Scheduler", with([](Config& c) { c.short_last = true; })),
-            "sm90::ShortLastWave<sm90::OneProduct>");
   EXPECT_EQ(policy("Scheduler", with([](Config& c) { c.problems = true; })), "sm90::ManyProblems");
 }
 

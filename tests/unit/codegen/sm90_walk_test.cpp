@@ -131,57 +131,5 @@ TEST(Sm90Walk, NarrowTilesAreDealtOutEvenly) {
   EXPECT_LE(*most - *least, 1);
 }
 
-template <int kM>
-struct ShortLast : UsualConfig {
-  static constexpr int kTileM = kM, kTileN = 128;
-  using Scheduler = ShortLastWave<OneProduct>;
-};
-
-// Short tiles of the last wave, where there are any, and the others have each block of 64 rows
-// once; no CTA has more than one short tile, and none has two whole ones more than another.
-template <int kM>
-void expect_blocks_covered(int m, int n, bool has_short) {
-  using Config = ShortLast<kM>;
-  SCOPED_TRACE(fmt::format("{}x{} in {}x128", m, n, kM));
-  codegen::sm90::Config config;
-  config.tile_m = kM;
-  config.tile_n = Config::kTileN;
-  config.short_last = true;
-  const codegen::sm90::Tiling tiling =
-      codegen::sm90::tile(config, {1, m, n, 64}, targets::reference_gpu().limits);
-  abi::GemmParams p{};
-  p.m = m;
-  p.n = n;
-  p.raster = tiling.raster;
-  p.whole_tiles = static_cast<int>(tiling.whole);
-  EXPECT_EQ(tiling.whole < tiling.tiles, has_short);
-  std::map<std::pair<int, int>, int> blocks;
-  for (int cta = 0; cta < tiling.num_ctas; ++cta) {
-    TileWalk<Config> walk;
-    int tile = cta, num_short = 0;
-    for (; walk.go(p, tile); tile += static_cast<int>(tiling.num_ctas)) {
-      num_short += walk.group.is_short;
-      const int end = walk.m + (walk.group.is_short ? 64 : kM);
-      EXPECT_EQ(walk.group.row_end, end);
-      for (int row = walk.m; row < end; row += 64) ++blocks[{row, walk.n}];
-    }
-    EXPECT_LE(num_short, 1);
-    EXPECT_GE(tile, TileWalk<Config>::count(p));
-  }
-  const int rows = (m + kM - 1) / kM * (kM / 64), columns = (n + 127) / 128;
-  EXPECT_EQ(static_cast<int>(blocks.size()), rows * columns);
-  for (const auto& [place, count] : blocks) EXPECT_EQ(count, 1) << place.first;
-}
-
-TEST(Sm90Walk, ShortTilesOfTheLastWaveCoverTheResultOnce) {
-  expect_blocks_covered<128>(2048, 28672, true);   // 20 tiles behind 27 waves of 132
-  expect_blocks_covered<192>(2048, 28672, false);  // 88 of 132
-  expect_blocks_covered<128>(4096, 4096, false);   // 100 of 132
-  expect_blocks_covered<128>(128, 4096, false);    // one wave, not whole
-  expect_blocks_covered<128>(2047, 1152, true);    // 12 behind one wave
-  expect_blocks_covered<192>(1500, 2300, true);    // 12 of 144
-  expect_blocks_covered<128>(1408, 1536, false);   // one wave, whole
-}
-
 }  // namespace
 }  // namespace epifuse::sm90
