@@ -56,10 +56,8 @@ struct FullSizeMaps {
 constexpr int kMaxFullSize = kMaxTiles > kMaxStores ? kMaxTiles : kMaxStores;
 
 // D[b, m, n] = A[b, m, k] * B[b, n, k]^T and its epilogue; where it is gated, a second product of A
-// beside it. Arrays are in the order of the
-// epilogue's loads of that access, and of its stores. Maps of a batched product have two dims more,
-// the inner and the outer batch dim. What most kernels use comes first: a kernel gets the block up
-// to the last entry that it uses, as each KiB makes a launch longer (docs/gotchas-hopper.md).
+// beside it. Arrays are in the order of the epilogue's loads of that access, and of its stores.
+// Maps of a batched product have two dims more, the inner and the outer batch dim.
 struct GemmParams {
   TensorMap a, b;
   int m, n, k;

@@ -20,15 +20,6 @@ using FullBarrier = cutlass::arch::ClusterTransactionBarrier;  // counts arrival
 using EmptyBarrier = cutlass::arch::ClusterBarrier;
 using cutlass::arch::NamedBarrier;
 
-// The first bytes of a GemmParams: those that a kernel uses.
-template <int kBytes>
-struct LeadingParams {
-  alignas(abi::GemmParams) unsigned char bytes[kBytes];
-  __device__ __forceinline__ const abi::GemmParams& params() const {
-    return reinterpret_cast<const abi::GemmParams&>(*this);
-  }
-};
-
 // How long L2 keeps what TMA loads.
 enum class Keep : uint64_t {
   usual = static_cast<uint64_t>(cute::TMA::CacheHintSm90::EVICT_NORMAL),

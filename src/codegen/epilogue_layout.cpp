@@ -135,7 +135,6 @@ void EpilogueLayout::place_in_gemm(Place& place) const {
   const Array array = array_of(place.list);
   const auto index = static_cast<std::size_t>(place.index);
   place.offset = array.offset + index * array.entry_bytes;
-  place.entry_bytes = array.entry_bytes;
   // A row vector or a scalar is looked up in the one row there is.
   place.is_indexed = place.is_indexed && array.integers_offset > 0;
   if (place.is_indexed) {
@@ -163,15 +162,14 @@ void EpilogueLayout::place_in_tail() {
   for (Place& place : loads_) {
     const bool is_parameter = place.list == List::parameters;
     const int entry = first[static_cast<std::size_t>(place.list)] + place.index;
-    place.entry_bytes = is_parameter ? sizeof(float) : sizeof(abi::Strided);
+    const std::size_t entry_bytes = is_parameter ? sizeof(float) : sizeof(abi::Strided);
     place.offset =
         (is_parameter ? offsetof(abi::TailParams, parameters) : offsetof(abi::TailParams, loads)) +
-        static_cast<std::size_t>(entry) * place.entry_bytes;
+        static_cast<std::size_t>(entry) * entry_bytes;
   }
   for (Place& place : stores_) {
-    place.entry_bytes = sizeof(abi::Strided);
     place.offset = offsetof(abi::TailParams, stores) +
-                   static_cast<std::size_t>(place.index) * place.entry_bytes;
+                   static_cast<std::size_t>(place.index) * sizeof(abi::Strided);
   }
 }
 

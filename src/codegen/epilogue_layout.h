@@ -29,13 +29,10 @@ struct Place {
   ir::ValueId value = -1;  // of the plan
   int bytes = 0;           // of an element
   Staging staging = Staging::none;
-  bool is_indexed = false;      // its rows are looked up, or put where an index says
-  std::size_t offset = 0;       // of its entry
-  std::size_t entry_bytes = 0;  // which is a float, Vector, Matrix, Partials or Strided
+  bool is_indexed = false;  // its rows are looked up, or put where an index says
+  std::size_t offset = 0;   // of its entry: a float, Vector, Matrix, Partials or Strided
   // Of a product: of the maps of what is staged in chunks, and of the integers that rows go by.
   std::size_t map_offset = 0, cut_map_offset = 0, integers_offset = 0;
-
-  std::size_t end() const { return offset + entry_bytes; }
 };
 
 // Computed from an epilogue; the kernel's text, its shared memory and its launch ask it.

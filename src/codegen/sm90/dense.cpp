@@ -158,11 +158,9 @@ std::string reductions_text(const Epilogue& epilogue) {
 }
 
 // The type of the kernel's parameter.
-std::string params_text(const EpilogueLayout& layout, const Config& config,
-                        const Variant& variant) {
+std::string_view params_text(const Config& config, const Variant& variant) {
   if (variant.is_shifted()) return "abi::ShiftedGemmParams";
-  if (config.problems) return "abi::ProblemsGemmParams";
-  return fmt::format("sm90::LeadingParams<{}>", params_bytes(layout, config, variant));
+  return config.problems ? "abi::ProblemsGemmParams" : "abi::GemmParams";
 }
 
 // The constants in which this kernel differs from the usual one.
@@ -268,10 +266,8 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
       fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
       fmt::arg("includes", includes), fmt::arg("entry", out.entry),
       fmt::arg("template", variant.is_shifted() ? "shifted" : "dense"),
-      fmt::arg("params", params_text(layout, config, variant)),
-      fmt::arg("p", variant.is_shifted() ? "p"
-                    : config.problems    ? "p.usual"
-                                         : "p.params()"),
+      fmt::arg("params", params_text(config, variant)),
+      fmt::arg("p", !variant.is_shifted() && config.problems ? "p.usual" : "p"),
       fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
       fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),

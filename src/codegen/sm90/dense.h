@@ -83,9 +83,6 @@ int smem_bytes(const EpilogueLayout& layout, const Config& config, const Variant
 // Of staging, 2 KiB a warp and chunk; bit i of `plain`: the i-th load or store has none.
 int load_slots(const EpilogueLayout& layout, unsigned plain);
 int store_slots(const EpilogueLayout& layout, unsigned plain);
-// Bytes of a kernel's parameter block: up to the last entry that it uses.
-std::size_t params_bytes(const EpilogueLayout& layout, const Config& config,
-                         const Variant& variant);
 int cluster_size(const Config& config);
 // Whether K is split and one consumer alone has a cluster's tile.
 bool is_single(const Config& config);

@@ -149,7 +149,7 @@ class Binder {
     if (config_.gathers) params_.gathered_a = plain_matrix(views_.a);
     bind_integers(plan, step_, layout_, bound_, params_);
     set_grid(m, n, k, limits);
-    set_params(out_, &all_params_, params_bytes(layout_, config_, variant_));
+    set_params(out_, &all_params_, variant_.is_shifted() ? sizeof all_params_ : sizeof params_);
     return std::move(out_);
   }
 

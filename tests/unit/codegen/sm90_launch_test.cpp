@@ -99,32 +99,6 @@ TEST(Sm90Launch, RefusesMoreGroupsThanItsNumbersCanCount) {
   EXPECT_THROW(kernel_integers(all.plan.graph, product, all.bound), ArgumentError);
 }
 
-// Host and kernel must agree on how much of the block there is.
-TEST(Sm90Launch, TheParametersEndBehindTheLastThatIsUsed) {
-  const Case all;
-  for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
-    for (const unsigned plain : {0u, 1u}) {
-      SCOPED_TRACE(fmt::format("{}, {}", print(config), plain));
-      const sm90::Variant variant{.plain_stores = plain};
-      const Launch launch = sm90::launch(all.plan, all.step(), config, variant, all.bound,
-                                         targets::reference_gpu().limits);
-      const std::string text =
-          sm90::source(all.plan, all.step(), config, variant, *targets::find_target("sm_90a")).text;
-      EXPECT_NE(text.find(fmt::format("LeadingParams<{}>", launch.params.size())),
-                std::string::npos);
-      std::size_t end = 0;
-      for (const TensorMapRequest& map : launch.maps) end = std::max(end, map.offset + 128);
-      EXPECT_LE(end, launch.params.size());
-      if (plain == 0) {
-        EXPECT_EQ(end, launch.params.size());  // no entry behind the maps is used
-      } else {
-        EXPECT_GE(launch.params.size(),
-                  offsetof(abi::GemmParams, plain_stores) + sizeof(abi::Matrix));
-      }
-    }
-  }
-}
-
 // y is f32, in boxes of 32 columns, z bf16, in boxes of 64.
 TEST(Sm90Launch, AsksForNarrowerBoxesWhereTilesEndInsideOfAChunk) {
   const Case all;
