@@ -94,7 +94,6 @@ __device__ __forceinline__ void set_tile(TileWalk<Config>& walk, const Announced
 template <class Config>
 struct AnnouncedWalk : TileWalk<Config> {
   int number = 0;  // of the tile, among those of the CTA
-  Part part = Part::whole;
 
   // False when there is none of that number.
   __device__ __forceinline__ bool take() {
@@ -105,16 +104,9 @@ struct AnnouncedWalk : TileWalk<Config> {
     keep_order();
     __syncwarp();
     if ((threadIdx.x & 31) == 0) Ring::taken(number).arrive();
-    tile = {same(tile.m),
-            same(tile.n),
-            same(tile.group),
-            same(tile.row_end),
-            same(tile.exists),
-            same(tile.is_short),
-            static_cast<Part>(same(static_cast<int>(tile.part))),
-            0};
+    tile = {same(tile.m),       same(tile.n),      same(tile.group),
+            same(tile.row_end), same(tile.exists), same(tile.is_short)};
     set_tile(*this, tile);
-    part = tile.part;
     return tile.exists;
   }
 

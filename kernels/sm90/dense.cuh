@@ -38,7 +38,6 @@ struct Registers {
 };
 constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
 constexpr int kPartialsBarrier = 2;  // the consumers are done with the stages
-constexpr int kVacatedBarrier = 4;   // likewise, before the last tile's second part goes there
 
 template <class Config, class Epilogue>
 class Consumer {
@@ -83,23 +82,20 @@ class Consumer {
       const Walk done = tiles_;
       if constexpr (Scheduler::kProblems)
         steps = steps_of<Config>(params_of<Config>(p_, done)).count;
-      const bool multiplies = !Consumers::kSharesLast || done.part != Part::second;
       Accumulators acc;
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
-      if (kPingPong && multiplies) NamedBarrier::sync(256, kTurnBarrier + group_);
-      // No step rather than no call: ptxas must see the wait below on every path.
-      const int last = multiply_tile(acc, multiplies ? steps : 0, done);
-      if (kPingPong && multiplies) NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
+      if constexpr (kPingPong) NamedBarrier::sync(256, kTurnBarrier + group_);
+      const int last = multiply_tile(acc, steps, done);
+      if constexpr (kPingPong) NamedBarrier::arrive(256, kTurnBarrier + (group_ ^ 1));
       // While the last products drain: publish this tile's vectors, find the next tile, fetch its.
-      if (kHasRows && (!kPingPong || !multiplies)) NamedBarrier::sync(128, group_);
+      if constexpr (kHasRows && !kPingPong) NamedBarrier::sync(128, group_);
       publish();
       more = tiles_.next(p_);
       if (more) fetch();
       cute::warpgroup_wait<0>();
       fence(acc);
-      if (multiplies) release(last);
+      release(last);
       if constexpr (kPingPong) ring_.skip(Scheduler::kProblems ? tiles_.steps_between : steps);
-      if constexpr (Consumers::kSharesLast) share(acc, done.part);
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       write_tile(acc, done, more);
     }
@@ -247,33 +243,23 @@ class Consumer {
   }
 
   __device__ __forceinline__ void write_tile(const Accumulators& acc, const Walk& done, bool more) {
-    constexpr int kFirst = kChunksOfFirst<Config>;
     if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
-    if (Consumers::kSharesLast && done.part == Part::second) {
-      epilogue_.read_rows(rows(), kFirst);
-    } else {
-      epilogue_.read_rows(rows(), 0);
-    }
+    epilogue_.read_rows(rows(), 0);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
-      const Part other = i < kFirst ? Part::second : Part::first;
-      if (Consumers::kSharesLast && done.part == other) continue;
-      if (i % kChunks == 0 || (Consumers::kSharesLast && i == kFirst)) {
-        epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
-      }
-      const int at = i - (i < kFirst ? 0 : first_chunk_of<Config>(done.part));
+      if (i % kChunks == 0) epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       const unsigned char* loads = nullptr;
       if constexpr (Config::Staging::kLoadsInRing) {
         if (Loads::is_first(i)) Layout::full(ring_.stage).wait(ring_.phase);
         loads = Loads::place(ring_.stage, group_, i);
       }
       if (kHasShortTiles<Config> && done.group.is_short && i >= kChunks) {
-        epilogue_.pass(at);
+        epilogue_.pass(i);
         if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
         continue;
       }
       const float* sums = acc[i / kChunks];
-      epilogue_.run(i, i + 1, at, sums + Exchange<Config>::start(i, 0),
+      epilogue_.run(i, i + 1, i, sums + Exchange<Config>::start(i, 0),
                     sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(), loads,
                     chunk(i, done));
       if (Config::Staging::kLoadsInRing && Loads::is_last(i)) {
@@ -285,20 +271,6 @@ class Consumer {
     }
     if (kTransfers && warp_ == 0) transfers_.end_tile(done, tiles_, more);
     epilogue_.end_tile();
-  }
-
-  // The last tile's second part, from the consumer that multiplied to the other one, by way of the
-  // stages once both are done with them.
-  __device__ __forceinline__ void share(Accumulators& acc, Part part) {
-    if (part == Part::whole) return;
-    NamedBarrier::sync(256, kVacatedBarrier);
-    if (part == Part::first) {
-      exchange_.hand_over(acc);
-      Layout::handed().arrive();
-    } else {
-      Layout::handed().wait(0);
-      exchange_.take_over(acc);
-    }
   }
 
   // This tile's row vectors in shared memory, kResultColumns apart.

@@ -36,7 +36,7 @@ class WarpEpilogue {
   // Row vectors are read before the stores that precede their use; that takes registers.
   static constexpr bool kReadsAhead = kChunks <= 4 || !Config::Scheduler::kTwoWidths;
   // So do a lane's places in staging, if they are not computed for each chunk.
-  static constexpr bool kForgetsPlaces = kChunks > 4 || (kLoadSlots > 0 && Consumers::kSharesLast);
+  static constexpr bool kForgetsPlaces = kChunks > 4;
   static_assert(kChunks % Staging::kLoadDepth == 0 && kChunks % Staging::kStoreDepth == 0);
   static_assert(Consumers::kSplitK == 1 || (Staging::kLoadDepth == 1 && Staging::kStoreDepth == 1));
   static_assert(!kInPlace || kStoreSlots == kLoadSlots);

@@ -1,6 +1,5 @@
-// Accumulators on their way to other warps through the shared memory of the stages, four floats a
-// thread side by side: the second part of a CTA's last tile from one ping-pong consumer to the
-// other, and partial sums between the CTAs of a cluster that split K.
+// Accumulators on their way to other CTAs through the shared memory of the stages, four floats a
+// thread side by side: partial sums between the CTAs of a cluster that split K.
 #pragma once
 
 #include "kernels/sm90/walk.cuh"
@@ -22,28 +21,6 @@ class Exchange {
 
   __device__ __forceinline__ explicit Exchange(int group)
       : group_(group), thread_(threadIdx.x & 127) {}
-
-  __device__ __forceinline__ void hand_over(const Accumulators& acc) const {
-#pragma unroll
-    for (int i = kChunksOfFirst<Config>; i < kAll; ++i) put(acc, i, i - kChunksOfFirst<Config>);
-  }
-  __device__ __forceinline__ void take_over(Accumulators& acc) const {
-#pragma unroll
-    for (int i = kChunksOfFirst<Config>; i < kAll; ++i) {
-#pragma unroll
-      for (int run = 0; run < kRuns; ++run) {
-        float* x = acc[i / kAcross] + start(i, run);
-#pragma unroll
-        for (int quad = 0; quad < quads(i); ++quad, x += 4) {
-          const float4 y = *place(i - kChunksOfFirst<Config>, run, quad);
-          x[0] = y.x;
-          x[1] = y.y;
-          x[2] = y.z;
-          x[3] = y.w;
-        }
-      }
-    }
-  }
 
   // Where the accumulators of a tile's i-th chunk are in those of its block.
   static __device__ __forceinline__ constexpr int start(int i, int run) {

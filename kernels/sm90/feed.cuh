@@ -144,12 +144,8 @@ __device__ __forceinline__ void feed(const abi::GemmParams& all) {
   if constexpr (Scheduler::kGrouped) {
 #pragma unroll 1
     for (; announcer.tile().exists; announcer.go_on()) {
-      if (announcer.tile().part == Part::second) {
-        announcer.announce_more();
-      } else {
-        set_tile(tiles, announcer.tile());
-        feed_tile(all, steps);
-      }
+      set_tile(tiles, announcer.tile());
+      feed_tile(all, steps);
     }
     announcer.announce_end();
   } else {

@@ -54,7 +54,6 @@ class Gatherer {
     AnnouncedWalk<Config> tiles;
 #pragma unroll 1
     for (; tiles.take(); ++tiles.number) {
-      if (tiles.part == Part::second) continue;
       find_rows(tiles);
       is_short_ = kHasShortTiles<Config> && tiles.group.is_short;
 #pragma unroll 1

@@ -59,10 +59,9 @@ struct SharedLayout : Config_ {
   static constexpr int kSentAt = kStagedBarriersAt + kConsumers * kStagedDepth * 8;
   static constexpr int kLandedAt = kSentAt + kConsumers * kStoreDepth * 8;
   static constexpr int kDrainedAt = kLandedAt + kNumStagings * 8;
-  static constexpr int kHandedAt = kDrainedAt + kNumStagings * 8;  // the last tile's second part
   // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
   static constexpr bool kLoadsWait = kLoadDepth > 0 && !kMovesRows;
-  static constexpr int kUnderwayAt = kHandedAt + (Consumers::kSharesLast ? 8 : 0);
+  static constexpr int kUnderwayAt = kDrainedAt + kNumStagings * 8;
   static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
   static constexpr int kBytes =
       Scheduler::kGrouped ? (kBarriersEnd + 15) / 16 * 16 + TileRing<Config>::kBytes : kBarriersEnd;
@@ -81,11 +80,7 @@ struct SharedLayout : Config_ {
       (Consumers::kCooperative ? kConsumers : 1) * (kWarpsPerGroup + kHasTransfers) +
       (Producer::kGathersA ? kMovers : 0);
 
-  // What is exchanged takes the place of the stages (kernels/sm90/exchange.cuh): the last tile's
-  // second part, or a tile's partial sums.
-  static constexpr int kHandedChunks =
-      Consumers::kSharesLast ? kChunksOfConsumer<Config> - kChunksOfFirst<Config> : 0;
-  static_assert(kHandedChunks * kBlockRows * kChunkColumns * 4 * kProducts<Config> <= kStoresAt);
+  // A tile's partial sums take the place of the stages (kernels/sm90/exchange.cuh).
   static_assert(Consumers::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
 
   static __device__ __forceinline__ unsigned char* a(int stage) {
@@ -134,9 +129,6 @@ struct SharedLayout : Config_ {
   }
   static __device__ __forceinline__ EmptyBarrier& underway() {
     return *reinterpret_cast<EmptyBarrier*>(shared_memory() + kUnderwayAt);
-  }
-  static __device__ __forceinline__ EmptyBarrier& handed() {
-    return *reinterpret_cast<EmptyBarrier*>(shared_memory() + kHandedAt);
   }
   static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];

@@ -9,22 +9,17 @@
 
 namespace epifuse::sm90 {
 
-enum class Sharing { none, last_tile, all_tiles };
-
-template <Sharing kOfConsumers>
-struct ConsumersSharing {
-  static constexpr bool kCooperative = kOfConsumers == Sharing::all_tiles;
-  static constexpr bool kSharesLast = kOfConsumers == Sharing::last_tile;
+template <bool kShareTiles>
+struct ConsumersOf {
+  static constexpr bool kCooperative = kShareTiles;
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the sums of a tile
 };
 // Each owns whole tiles, and they take turns on the tensor cores.
-using PingPong = ConsumersSharing<Sharing::none>;
-// The same, but both write the last tile of a CTA.
-using PingPongSharingLast = ConsumersSharing<Sharing::last_tile>;
+using PingPong = ConsumersOf<false>;
 // Both share each tile, half of its rows each.
-using Cooperative = ConsumersSharing<Sharing::all_tiles>;
+using Cooperative = ConsumersOf<true>;
 // The first alone, of a cluster that splits K.
-using OneConsumer = ConsumersSharing<Sharing::none>;
+using OneConsumer = ConsumersOf<false>;
 template <class Consumers, int kCtas>
 struct SplitK : Consumers {
   static constexpr int kSplitK = kCtas;

@@ -9,12 +9,9 @@ namespace epifuse::sm90 {
 struct alignas(16) AnnouncedTile {
   int m, n, group, row_end;
   int exists, is_short;
-  Part part;
-  int unused;
 };
 
-// What is announced, in order: each tile; the last one once more for the other consumer, where both
-// share it; and for either consumer that there are no more.
+// What is announced, in order: each tile, then for either consumer that there are no more.
 template <class Config>
 class TileSequence {
  public:
@@ -24,33 +21,22 @@ class TileSequence {
   }
 
   __device__ __forceinline__ AnnouncedTile next(const abi::GemmParams& p) {
-    if (is_shared_) {
-      is_shared_ = false;
-      last_.part = Part::second;
-      return last_;
-    }
     if (!exists_) {
       ++num_ends_;
       return {};
     }
-    last_ = {
-        walk_.m,     walk_.n, walk_.group.group, walk_.group.row_end, true, walk_.group.is_short,
-        Part::whole, 0};
+    const AnnouncedTile tile{
+        walk_.m, walk_.n, walk_.group.group, walk_.group.row_end, true, walk_.group.is_short};
     exists_ = walk_.advance(p, place_);
-    if (Config::Consumers::kSharesLast && !exists_) {
-      is_shared_ = true;
-      last_.part = Part::first;
-    }
-    return last_;
+    return tile;
   }
   __device__ __forceinline__ bool is_over() const { return num_ends_ == 2; }
 
  private:
   TileWalk<Config> walk_;
   int place_;
-  bool exists_, is_shared_ = false;
+  bool exists_;
   int num_ends_ = 0;
-  AnnouncedTile last_{};
 };
 
 }  // namespace epifuse::sm90

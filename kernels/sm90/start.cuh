@@ -19,8 +19,7 @@ __device__ __forceinline__ int arrivals(int i) {
   int count = at < Layout::kLoadedAt ? kConsumersOfTile<Config> * kPeers : 1;
   count = at < Layout::kEmptyAt ? Layout::kFullArrivals : count;
   count = at >= Layout::kStagedBarriersAt && at < Layout::kSentAt ? kWarpsPerGroup : count;
-  count = at >= Layout::kDrainedAt && at < Layout::kHandedAt ? kMovers : count;
-  count = at >= Layout::kHandedAt && at < Layout::kUnderwayAt ? kWarpsPerGroup * 32 : count;
+  count = at >= Layout::kDrainedAt && at < Layout::kUnderwayAt ? kMovers : count;
   if constexpr (Config::Scheduler::kGrouped) {
     return at >= TileRing<Config>::kTakenAt ? Layout::kTakers : count;
   }

@@ -10,8 +10,7 @@
 
 namespace epifuse::sm90 {
 
-// All members are for a whole warp, and take chunks in the order in which the consumer runs them,
-// counted from the first of its part of a tile.
+// All members are for a whole warp, and take chunks in the order in which the consumer runs them.
 template <class Config, class Epilogue>
 class ChunkTransfers {
   using Layout = SharedLayout<Config, Epilogue>;
@@ -20,6 +19,7 @@ class ChunkTransfers {
   using Staging = typename Config::Staging;
   static constexpr bool kInPlace = Staging::kInPlace;
   using Walk = ConsumerWalk<Config>;
+  static constexpr int kChunks = kChunksOfConsumer<Config>;
   static constexpr int kStride = Consumers::kSplitK;                // CTAs take turns
   static constexpr int kLag = kInPlace && Staging::kLoadDepth > 1;  // stores not waited for
 
@@ -40,9 +40,8 @@ class ChunkTransfers {
     while (more) {
       const Walk done = tiles;
       if constexpr (Layout::kLoadDepth > 0) more = tiles.next(p_);
-      const int count = chunks_of<Config>(done.part);
 #pragma unroll 1
-      for (int i = first_chunk<Config>(); i < count; i += kStride) pass_on(i, done, tiles, more);
+      for (int i = first_chunk<Config>(); i < kChunks; i += kStride) pass_on(i, done, tiles, more);
       end_tile(done, tiles, more);
       if constexpr (Layout::kLoadDepth == 0) more = tiles.next(p_);  // fewer registers
     }
@@ -74,7 +73,7 @@ class ChunkTransfers {
       if constexpr (kInPlace) {
         if (i >= kLag) request(i + (Staging::kLoadDepth - kLag) * kStride, done, next, more);
       } else {
-        release(i + 1 == chunks_of<Config>(done.part));
+        release(i + 1 == kChunks);
       }
     }
     ring_.next();
@@ -83,7 +82,7 @@ class ChunkTransfers {
   __device__ __forceinline__ void end_tile(const Walk& done, const Walk& next, bool more) {
     if constexpr (kLag > 0) {
       await_stores<0>();
-      request(chunks_of<Config>(done.part) + Staging::kLoadDepth - 1, done, next, more);
+      request(kChunks + Staging::kLoadDepth - 1, done, next, more);
     }
   }
 
@@ -115,22 +114,21 @@ class ChunkTransfers {
   // Starts the loads of the i-th chunk counted from tile `done` on.
   __device__ __forceinline__ void request(int i, const Walk& done, const Walk& next, bool more) {
     if constexpr (Layout::kLoadDepth > 0) {
-      const int count = chunks_of<Config>(done.part);
-      const bool is_next = i >= count;
+      const bool is_next = i >= kChunks;
       if (is_next && !more) return;
       Walk tile = done;
       if (is_next) {
         tile = next;
-        i -= count;
+        i -= kChunks;
       }
-      if (i >= chunks_of<Config>(tile.part) || lane_ != 0) return;
+      if (i >= kChunks || lane_ != 0) return;
       load(i % Staging::kLoadDepth, chunk(i, tile));
     }
   }
 
   // Of this consumer's part of a tile, the i-th.
   __device__ __forceinline__ Chunk chunk(int i, const Walk& tile) const {
-    return chunk_of<Config>(tile, group_, first_chunk_of<Config>(tile.part) + i);
+    return chunk_of<Config>(tile, group_, i);
   }
 
   __device__ __forceinline__ void load(int place, const Chunk& chunk) {

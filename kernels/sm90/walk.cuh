@@ -50,11 +50,6 @@ struct TileWalk {
   static __device__ __forceinline__ int columns_of_tiles(const abi::GemmParams& p) {
     return Scheduler::kTwoWidths ? p.columns : (p.n + kColumns - 1) / kColumns;
   }
-  // Of all products.
-  static __device__ __forceinline__ int count(const abi::GemmParams& p) {
-    return rows_of_tiles(p) * columns_of_tiles(p) * (Scheduler::kBatched ? p.batch : 1);
-  }
-
   // To the tile of that number, or where grouped to the first one of that place: false when there
   // is none. `kSoon`: without a division in the first band; such branches take registers that
   // consumers do not have.
@@ -188,42 +183,24 @@ constexpr int kChunksAcross = (kResultColumns<Config> + kChunkColumns - 1) / kCh
 template <class Config>
 constexpr int kChunksOfConsumer = kRowsOfConsumer<Config> / kBlockRows* kChunksAcross<Config>;
 
-// Where both ping-pong consumers write the last tile of a CTA, the one that multiplied it hands the
-// second part of the chunks over to the other one, which has nothing left to do.
-enum class Part { whole, first, second };
-template <class Config>
-constexpr int kChunksOfFirst = (kChunksOfConsumer<Config> + 1) / 2;
-
-template <class Config>
-__device__ __forceinline__ int first_chunk_of(Part part) {
-  return Config::Consumers::kSharesLast && part == Part::second ? kChunksOfFirst<Config> : 0;
-}
-template <class Config>
-__device__ __forceinline__ int chunks_of(Part part) {
-  constexpr int kAll = kChunksOfConsumer<Config>, kFirst = kChunksOfFirst<Config>;
-  if (!Config::Consumers::kSharesLast || part == Part::whole) return kAll;
-  return part == Part::first ? kFirst : kAll - kFirst;
-}
-
-// The tiles of a consumer, of which ping-pong consumers take turns, and its part of the last one.
+// The tiles of a consumer, of which ping-pong consumers take turns.
 template <class Config, bool = Config::Scheduler::kGrouped>
 struct ConsumerWalk : TileWalk<Config> {
   using Consumers = typename Config::Consumers;
   using Scheduler = typename Config::Scheduler;
-  int number = 0;  // of the tile
-  Part part = Part::whole;
+  int number = 0;         // of the tile
   int steps_between = 0;  // of problems: those of the other consumer's tile before this one
 
   // False when there is nothing to do.
   __device__ __forceinline__ bool begin(const abi::GemmParams& p, int consumer) {
     number = this->first() + (Consumers::kCooperative ? 0 : consumer * this->step());
     if (consumer > 0) pass_over(p);
-    return enter(p);
+    return this->go(p, number);
   }
   __device__ __forceinline__ bool next(const abi::GemmParams& p) {
     number += (Consumers::kCooperative ? 1 : 2) * this->step();
     pass_over(p);
-    return enter(p);
+    return this->go(p, number);
   }
 
  private:
@@ -233,17 +210,6 @@ struct ConsumerWalk : TileWalk<Config> {
       const bool exists = this->go(p, number - this->step());
       steps_between = exists ? steps_of<Config>(params_of<Config>(p, *this)).count : 0;
     }
-  }
-  __device__ __forceinline__ bool enter(const abi::GemmParams& p) {
-    if constexpr (Consumers::kSharesLast) {
-      const int count = this->count(p);
-      part = number + this->step() >= count ? Part::first : Part::whole;
-      if (number >= count) {
-        number -= this->step();
-        part = Part::second;
-      }
-    }
-    return this->go(p, number);
   }
 };
 

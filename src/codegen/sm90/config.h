@@ -15,7 +15,6 @@ struct Config {
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
   bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
                              // or, where K is split, one of them the only one (single)
-  bool shares_last = false;  // ping-pong: both write the last tile of a CTA
   bool shares_staging = false;  // ping-pong: of results, by turns; one chunk deep
   bool two_widths = false;      // some tiles are 8 columns narrower, so that tiles fill whole waves
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A

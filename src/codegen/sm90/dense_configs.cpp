@@ -66,14 +66,6 @@ int chunks_of_consumer(const Config& config) {
   return chunks_of_tile(config) / (config.cooperative ? 2 : 1);
 }
 
-// Ping-pong consumers share the last tile of a CTA. Not the tile of large problems: at short K the
-// code between two of its tiles is what limits, and one tile of many is not worth more of it.
-bool shares_last(const Shape& shape, int products) {
-  const bool is_largest = shape.m == 128 && shape.n == 192;
-  const bool has_parts = chunks_of_tile(shape.m, shape.n / products) > 1;
-  return !shape.cooperative && shape.split_k == 1 && !is_largest && has_parts;
-}
-
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
 // accumulators. These limits, and those of the largest tiles, are what compiles without spills over
 // the corpus (2026-11-22).
@@ -107,7 +99,8 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
   if (p.reductions > 0 || p.many_vectors) return false;
-  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && shares_last(shape, p.products);
+  const bool is_widest = shape.m == 128 && shape.n == 192;
+  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.cooperative && !is_widest;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
   return p.cost <= (p.rounds ? 30 : 40);
 }
@@ -205,7 +198,6 @@ Config config_of(const Shape& shape, const FusedGemm& step, const Pressure& regi
   config.tile_n = shape.n;
   config.math_columns = math_columns(registers, shape, step.gemm);
   config.cooperative = shape.cooperative;
-  config.shares_last = shares_last(shape, registers.products);
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
   config.cluster_n = shape.cluster_n;
@@ -213,7 +205,6 @@ Config config_of(const Shape& shape, const FusedGemm& step, const Pressure& regi
   config.products = registers.products;
   config.grouped = step.gemm.is_grouped();
   config.gathers = step.gemm.a.lookup >= 0;
-  if (config.gathers) config.shares_last = false;
   const bool in_ring = loads_in_ring(layout, config, {});
   config.in_place = !in_ring && can_stage_in_place(layout);
   if (config.in_place) {
@@ -302,7 +293,6 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
   Config out = config;
   if (variant.is_shifted()) {
     if (!takes_shifted_rows(config)) return std::nullopt;
-    out.shares_last = false;
   }
   const EpilogueLayout layout(step.epilogue, variant.swapped);
   const int room = target.smem_per_block_bytes - fixed_bytes(layout, out, variant);

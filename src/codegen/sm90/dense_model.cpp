@@ -13,7 +13,7 @@
 //              cost little where they come through the stages)
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
 //                or max(main, epilogue)                       where results are staged by turns
-//                + epilogue, or half of it + handing over     where both share the last tile
+//                + epilogue
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
 //   single       start + tiles * (main / parts + epilogue + parts * sharing), and starting again
@@ -124,13 +124,6 @@ double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ri
   return chunks * chunk / (config.cooperative ? 2 : 1) + narrow;
 }
 
-// Of the last tile's epilogue, where both ping-pong consumers share it.
-double shared_clocks(const ModelConstants& c, const Config& config, double epilogue) {
-  const int chunks = chunks_of_tile(config);
-  const double share = (chunks + 1) / 2 / static_cast<double>(chunks);
-  return std::min(epilogue, epilogue * share + c.hand_over_clocks);
-}
-
 double memory_us(const ModelConstants& c, const Pressure& load, const Config& config,
                  const GemmSizes& sizes) {
   constexpr double kBytes = 2;  // of an element of K as it is counted, and of a slot's results
@@ -205,9 +198,8 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
     clocks += waves * (main + epilogue + exchange);
   } else {
     const double epilogues = config.shares_staging ? epilogue : (main + epilogue) / 2;
-    const double last = config.shares_last ? shared_clocks(c, config, epilogue) : epilogue;
     const double turns = config.shares_staging ? c.turns_slow : 1;
-    clocks += waves * std::max(main, epilogues) + last * turns;
+    clocks += waves * std::max(main, epilogues) + epilogue * turns;
   }
   const double memory = memory_us(c, load, config, sizes);
   return std::pow(std::pow(clocks / c.clocks_per_us, c.overlap) + std::pow(memory, c.overlap),

@@ -8,10 +8,9 @@ namespace epifuse::codegen::sm90 {
 namespace {
 
 std::string consumers(const Config& config) {
-  const std::string_view of_tile = config.cooperative   ? "sm90::Cooperative"
-                                   : is_single(config)  ? "sm90::OneConsumer"
-                                   : config.shares_last ? "sm90::PingPongSharingLast"
-                                                        : "sm90::PingPong";
+  const std::string_view of_tile = config.cooperative  ? "sm90::Cooperative"
+                                   : is_single(config) ? "sm90::OneConsumer"
+                                                       : "sm90::PingPong";
   if (config.split_k == 1) return std::string(of_tile);
   return fmt::format("sm90::SplitK<{}, {}>", of_tile, config.split_k);
 }

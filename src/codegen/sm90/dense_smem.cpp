@@ -57,7 +57,7 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   const int bytes = storers * kSlotBytes * store_places * stores +
                     kConsumers * (kSlotBytes * load_places * loads +
                                   rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
-                    staging_bytes(config, variant) + (config.shares_last ? kBarrierBytes : 0) +
+                    staging_bytes(config, variant) +
                     (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0);
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }

@@ -30,7 +30,6 @@ constexpr ModelConstants kH200{
     .narrow_load_clocks = 576,
     .cluster_clocks = 2900,
     .cluster_fill_clocks = 300,
-    .hand_over_clocks = 2400,
     .exchange_clocks = 2300,
     .split_slows = 1.06,
     .single_clocks = 2000,

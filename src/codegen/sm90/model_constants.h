@@ -22,7 +22,6 @@ struct ModelConstants {
   double narrow_load_clocks;         // of a full operand beside them
   double cluster_clocks;             // a tile
   double cluster_fill_clocks;        // once
-  double hand_over_clocks;           // of half of the last tile
   double exchange_clocks;            // of partial sums, each CTA
   double split_slows;                // the steps, which read K in two places
   double single_clocks;              // of partial sums where tiles are small,

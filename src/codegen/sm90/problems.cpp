@@ -173,7 +173,6 @@ std::vector<Config> problem_configs(const std::vector<Config>& configs) {
   std::vector<Config> out;
   for (Config config : configs) {
     if (cluster_size(config) > 1 || config.two_widths) continue;
-    config.shares_last = false;
     config.problems = true;
     if (accumulators(config) > kMostAccumulators) {
       config.math_columns = kFewestMathColumns;

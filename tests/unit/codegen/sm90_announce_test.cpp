@@ -29,7 +29,7 @@ struct Tiles : UsualConfig {
 
 bool operator==(const AnnouncedTile& a, const AnnouncedTile& b) {
   return a.m == b.m && a.n == b.n && a.group == b.group && a.row_end == b.row_end &&
-         a.exists == b.exists && a.is_short == b.is_short && a.part == b.part;
+         a.exists == b.exists && a.is_short == b.is_short;
 }
 
 template <class Config>
@@ -41,8 +41,7 @@ std::vector<AnnouncedTile> sequence_of(const abi::GemmParams& p) {
 }
 
 AnnouncedTile tile_of(const auto& walk, bool exists) {
-  return {walk.m,    walk.n, walk.group.group, walk.group.row_end, exists, walk.group.is_short,
-          walk.part, 0};
+  return {walk.m, walk.n, walk.group.group, walk.group.row_end, exists, walk.group.is_short};
 }
 
 // The producer of a CTA, whose every tile takes `steps`, and the warps that take them.
@@ -87,8 +86,7 @@ class Cta {
     std::size_t i = 0;
     for (; announcer.tile().exists; announcer.go_on(), ++i) {
       EXPECT_TRUE(announcer.tile() == expected[i]);
-      const int steps = announcer.tile().part == Part::second ? 1 : steps_;
-      for (int s = 0; s < steps; ++s) announcer.announce_more();
+      for (int s = 0; s < steps_; ++s) announcer.announce_more();
     }
     EXPECT_FALSE(expected[i].exists);
     announcer.announce_end();
@@ -138,8 +136,7 @@ void expect_all_taken() {
 
 TEST(Sm90Announce, EveryWarpTakesItsTiles) {
   expect_all_taken<Tiles<PingPong, false>>();
-  expect_all_taken<Tiles<PingPongSharingLast, false>>();
-  expect_all_taken<Tiles<PingPongSharingLast, true>>();
+  expect_all_taken<Tiles<PingPong, true>>();
   expect_all_taken<Tiles<Cooperative, false>>();
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <optional>
 #include <random>
 #include <tuple>
 #include <type_traits>
@@ -19,10 +18,9 @@
 namespace epifuse::sm90 {
 namespace {
 
-template <int kM, int kN, bool kShares, bool kPadded = false, int kCluster = 1>
+template <int kM, int kN, bool kPadded = false, int kCluster = 1>
 struct Tiles : UsualConfig {
   static constexpr int kTileM = kM, kTileN = kN;
-  using Consumers = std::conditional_t<kShares, PingPongSharingLast, PingPong>;
   using Scheduler = std::conditional_t<kPadded, PaddedGroups, GroupedProducts>;
   using Producer = Multicast<UsualConfig::Producer, kCluster, 1>;
 };
@@ -70,7 +68,7 @@ using Place = std::tuple<int, int, int>;  // group, row, column
 
 // How much a CTA multiplies: 2 for a tile, 1 for a short one.
 struct Work {
-  std::map<Place, int> written;  // 2 for all of a tile
+  std::map<Place, int> written;  // times
   int fewest = std::numeric_limits<int>::max(), most = 0;
 };
 
@@ -82,26 +80,18 @@ Place place_of(const Routing& routing, const AnnouncedTile& tile) {
   return {tile.group, tile.m, tile.n};
 }
 
-// Consumers take turns at what is announced, and both write the last tile where they share it.
+// Consumers take turns at what is announced.
 template <class Config>
 void walk_cta(const abi::GemmParams& p, const Routing& routing, Work& work) {
   TileSequence<Config> sequence(p);
   int multiplied = 0;
-  std::optional<Place> shared;
   while (true) {
     const AnnouncedTile tile = sequence.next(p);
     if (!tile.exists) break;
     const Place place = place_of<Config>(routing, tile);
-    work.written[place] += tile.part == Part::whole ? 2 : 1;
-    if (tile.part != Part::second) multiplied += tile.is_short ? 1 : 2;
-    if (tile.part == Part::second) {
-      EXPECT_EQ(shared, place);
-    } else {
-      EXPECT_FALSE(shared) << "only the last one is shared";
-    }
-    if (tile.part == Part::first) shared = place;
+    ++work.written[place];
+    multiplied += tile.is_short ? 1 : 2;
   }
-  EXPECT_EQ(shared.has_value(), Config::Consumers::kSharesLast && multiplied > 0);
   EXPECT_FALSE(sequence.is_over());
   EXPECT_FALSE(sequence.next(p).exists);
   EXPECT_TRUE(sequence.is_over()) << "an end for each consumer";
@@ -133,7 +123,7 @@ void expect_covered(const Routing& routing, int n) {
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < n; column += Config::kTileN, ++num_tiles) {
         const Place place{static_cast<int>(g), first + row * Config::kTileM, column};
-        EXPECT_EQ(work.written[place], 2) << fmt::format("group {}, tile {}, {}", g, row, column);
+        EXPECT_EQ(work.written[place], 1) << fmt::format("group {}, tile {}, {}", g, row, column);
       }
     }
   }
@@ -147,11 +137,10 @@ void expect_all_covered() {
     for (const int num_rows : {1, 130, 2000}) {
       const Routing each = routing(random, num_groups, num_rows, kPadded);
       for (const int n : {1, 384, 1000, 1024}) {
-        expect_covered<Tiles<128, 128, false, kPadded>>(each, n);
-        expect_covered<Tiles<128, 128, true, kPadded>>(each, n);
-        expect_covered<Tiles<64, 96, true, kPadded>>(each, n);
-        expect_covered<Tiles<192, 128, true, kPadded>>(each, n);
-        expect_covered<Tiles<128, 192, false, kPadded, 2>>(each, n);
+        expect_covered<Tiles<128, 128, kPadded>>(each, n);
+        expect_covered<Tiles<64, 96, kPadded>>(each, n);
+        expect_covered<Tiles<192, 128, kPadded>>(each, n);
+        expect_covered<Tiles<128, 192, kPadded, 2>>(each, n);
       }
     }
   }
@@ -162,7 +151,7 @@ TEST(Sm90Groups, TilesCoverTheRowsOfPaddedGroupsOnce) { expect_all_covered<true>
 
 TEST(Sm90Groups, NoGroupsAndNoRowsHaveNoTiles) {
   for (const Routing& none : {Routing{{}, 100, false}, Routing{{0, 0, 0}, 100, false}}) {
-    expect_covered<Tiles<128, 128, true>>(none, 256);
+    expect_covered<Tiles<128, 128>>(none, 256);
   }
 }
 
@@ -176,7 +165,7 @@ TEST(Sm90Groups, WrongEndsStayWithinTheRows) {
   p.groups = {ends.data(), 1, static_cast<int>(ends.size()), 0};
   gridDim.x = 1;
   blockIdx.x = 0;
-  TileWalk<Tiles<128, 128, false>> walk;
+  TileWalk<Tiles<128, 128>> walk;
   int num_tiles = 0;
   for (; walk.go(p, num_tiles); ++num_tiles) {
     EXPECT_GE(walk.m, 0);

@@ -35,8 +35,6 @@ Config with(void (*change)(Config&)) {
 
 TEST(Sm90Policies, ConsumersSayWhoMultipliesATile) {
   EXPECT_EQ(policy("Consumers", kTile), "sm90::PingPong");
-  EXPECT_EQ(policy("Consumers", with([](Config& c) { c.shares_last = true; })),
-            "sm90::PingPongSharingLast");
   EXPECT_EQ(policy("Consumers", with([](Config& c) { c.cooperative = true; })),
             "sm90::Cooperative");
   EXPECT_EQ(policy("Consumers", with([](Config& c) {

@@ -56,7 +56,8 @@ std::map<int, std::vector<Placed>> walk_all(const abi::GemmParams& p, int num_ct
     device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::Producer::kClusterM);
     const int cluster = cta / Config::Producer::kClusterM;
     TileWalk<Config> walk, soon;
-    for (int tile = cluster; walk.go(p, tile); tile += num_clusters) {
+    int tile = cluster;
+    for (; walk.go(p, tile); tile += num_clusters) {
       EXPECT_TRUE(soon.template go<true>(p, tile));
       EXPECT_EQ(soon.m, walk.m);
       EXPECT_EQ(soon.n, walk.n);
@@ -64,7 +65,7 @@ std::map<int, std::vector<Placed>> walk_all(const abi::GemmParams& p, int num_ct
       rows[walk.m].push_back({walk.n, Config::kTileN - (walk.is_narrow ? 8 : 0)});
       num_narrow[static_cast<std::size_t>(cluster)] += walk.is_narrow;
     }
-    EXPECT_FALSE(soon.template go<true>(p, TileWalk<Config>::count(p)));
+    EXPECT_FALSE(soon.template go<true>(p, tile));
   }
   return rows;
 }
