@@ -45,7 +45,6 @@ class WarpEpilogue {
       : p_(p), group_(group), warp_(warp), lane_(lane) {
 #pragma unroll
     for (int i = 0; i < Epilogue::kNumParameters; ++i) x_.parameter[i] = p.parameters[i];
-    if (Staging::kShared && group == 1) stores_phase_ = 1;  // after the other's first tile
   }
 
   // The values x[] of a product.

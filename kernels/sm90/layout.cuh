@@ -40,10 +40,7 @@ struct SharedLayout : Config_ {
   static constexpr int kPlaceBytes = kSlotBytes * kStoreSlots;  // of a chunk's results
   static constexpr int kStoreDepth =
       Staging::kInPlace || kStoreSlots == 0 ? 0 : Staging::kStoreDepth;
-  // One place for both consumers, or each its own.
-  static constexpr int kStorers = Staging::kShared ? 1 : kConsumers;
-  static_assert(!Staging::kShared || kStoreDepth <= 1);
-  static constexpr int kLoadsAt = kStoresAt + kStorers * kStoreDepth * kPlaceBytes;
+  static constexpr int kLoadsAt = kStoresAt + kConsumers * kStoreDepth * kPlaceBytes;
   static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
   static constexpr int kLoadDepth =
       kLoadSlots > 0 && !Staging::kLoadsInRing ? Staging::kLoadDepth : 0;
@@ -98,8 +95,7 @@ struct SharedLayout : Config_ {
   }
   static __device__ __forceinline__ unsigned char* stores(int group, int place) {
     if constexpr (Staging::kInPlace) return loads(group, place);
-    const int storer = Staging::kShared ? 0 : group;
-    return shared_memory() + kStoresAt + (storer * kStoreDepth + place) * kPlaceBytes;
+    return shared_memory() + kStoresAt + (group * kStoreDepth + place) * kPlaceBytes;
   }
   static __device__ __forceinline__ FullBarrier& loaded(int group, int place) {
     return reinterpret_cast<FullBarrier*>(shared_memory() + kLoadedAt)[group * kLoadDepth + place];

@@ -79,7 +79,7 @@ struct GatheredRows : Producer {
 template <int kLoads, int kStores>
 struct OwnStaging {
   static constexpr int kLoadDepth = kLoads, kStoreDepth = kStores;
-  static constexpr bool kInPlace = false, kLoadsInRing = false, kShared = false;
+  static constexpr bool kInPlace = false, kLoadsInRing = false;
 };
 // Results are staged where full-size loads were.
 template <int kLoads, int kStores>
@@ -90,11 +90,6 @@ struct StagingInPlace : OwnStaging<kLoads, kStores> {
 template <int kLoads, int kStores>
 struct LoadsInRing : OwnStaging<kLoads, kStores> {
   static constexpr bool kLoadsInRing = true;
-};
-// Ping-pong consumers stage results in one place by turns.
-template <class Staging>
-struct SharedStaging : Staging {
-  static constexpr bool kShared = true;
 };
 
 // How a tile of B holds the columns of two products, where they are gated.

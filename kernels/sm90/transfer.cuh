@@ -73,7 +73,7 @@ class ChunkTransfers {
       if constexpr (kInPlace) {
         if (i >= kLag) request(i + (Staging::kLoadDepth - kLag) * kStride, done, next, more);
       } else {
-        release(i + 1 == kChunks);
+        release();
       }
     }
     ring_.next();
@@ -175,11 +175,8 @@ class ChunkTransfers {
   }
 
   // Gives back the place of the oldest chunk that was sent: all but kStoreDepth - 1 have been read.
-  // Where there is one place for both consumers it goes to the other one behind a tile's last.
-  __device__ __forceinline__ void release(bool is_last) {
-    if constexpr (Staging::kShared) {
-      if (lane_ == 0) Layout::sent(is_last ? group_ ^ 1 : group_, 0).arrive();
-    } else if (num_unread_ == Staging::kStoreDepth - 1) {
+  __device__ __forceinline__ void release() {
+    if (num_unread_ == Staging::kStoreDepth - 1) {
       if (lane_ == 0) Layout::sent(group_, (ring_.stage + 1) % Staging::kStoreDepth).arrive();
     } else {
       ++num_unread_;

@@ -16,7 +16,6 @@ std::string print(const Config& config) {
   std::string text = fmt::format("{} {}x{}", schedule, config.tile_m, config.tile_n);
   if (config.two_widths) text += fmt::format("/{}", config.tile_n - 8);
   text += fmt::format(", {} stages", config.stages);
-  if (config.shares_staging) text += ", shared staging";
   if (config.cluster_m * config.cluster_n > 1) {
     text += fmt::format(", cluster {}x{}", config.cluster_m, config.cluster_n);
   }

@@ -15,8 +15,7 @@ struct Config {
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
   bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
                              // or, where K is split, one of them the only one (single)
-  bool shares_staging = false;  // ping-pong: of results, by turns; one chunk deep
-  bool two_widths = false;      // some tiles are 8 columns narrower, so that tiles fill whole waves
+  bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile
   int products = 1;                  // whose columns are side by side in tile_n: 2 where gated

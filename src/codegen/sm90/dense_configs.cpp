@@ -219,33 +219,6 @@ Config config_of(const Shape& shape, const FusedGemm& step, const Pressure& regi
   return config;
 }
 
-// Of the largest tiles, several results or the roundings of groups need the registers that taking
-// turns does (all that the corpus has of them was compiled, 2026-11-23).
-bool leaves_room_for_turns(const Config& config, const Pressure& p) {
-  const int slots = p.load_slots + p.store_slots;
-  if (accumulators(config) > kMostAccumulatorsOfGather) return slots <= 2;
-  return accumulators(config) < kMostAccumulatorsOfAll || !config.grouped || !p.rounds;
-}
-
-// The same with one place in which ping-pong consumers stage results by turns, where it makes room
-// for a stage that is wanted.
-std::optional<Config> with_shared_staging(Config config, const Pressure& registers,
-                                          const EpilogueLayout& layout,
-                                          const targets::TargetInfo& target) {
-  if (config.cooperative || config.in_place || registers.store_slots == 0) return std::nullopt;
-  if (cluster_size(config) > 1 || !leaves_room_for_turns(config, registers)) return std::nullopt;
-  // Several results two deep are worth more than a stage (by 8 % at one point).
-  if (registers.store_slots > 1 && config.store_depth > 1) return std::nullopt;
-  const bool wants_more = is_short_of_stages(config) || config.stages < enough_stages(config);
-  if (!wants_more) return std::nullopt;
-  const int stages = config.stages;
-  config.shares_staging = true;
-  config.store_depth = 1;
-  config.stages = stages_that_fit(layout, config, target);
-  if (config.stages < std::max(stages + 1, kFewestStages)) return std::nullopt;
-  return config;
-}
-
 }  // namespace
 
 Pressure pressure(const Epilogue& epilogue) {
@@ -317,8 +290,6 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);
-    if (const auto sharing = with_shared_staging(config, registers, layout, target))
-      out.push_back(*sharing);
   }
   return out;
 }

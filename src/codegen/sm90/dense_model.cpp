@@ -12,7 +12,6 @@
 //   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
 //              cost little where they come through the stages)
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
-//                or max(main, epilogue)                       where results are staged by turns
 //                + epilogue
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
@@ -197,9 +196,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
     const double exchange = config.split_k > 1 ? c.exchange_clocks * config.split_k : 0;
     clocks += waves * (main + epilogue + exchange);
   } else {
-    const double epilogues = config.shares_staging ? epilogue : (main + epilogue) / 2;
-    const double turns = config.shares_staging ? c.turns_slow : 1;
-    clocks += waves * std::max(main, epilogues) + epilogue * turns;
+    clocks += waves * std::max(main, (main + epilogue) / 2) + epilogue;
   }
   const double memory = memory_us(c, load, config, sizes);
   return std::pow(std::pow(clocks / c.clocks_per_us, c.overlap) + std::pow(memory, c.overlap),

@@ -45,9 +45,7 @@ std::string staging(const EpilogueLayout& layout, const Config& config, const Va
   const std::string_view how = config.in_place && by_tma                ? "StagingInPlace"
                                : loads_in_ring(layout, config, variant) ? "LoadsInRing"
                                                                         : "OwnStaging";
-  const std::string out =
-      fmt::format("sm90::{}<{}, {}>", how, config.load_depth, config.store_depth);
-  return config.shares_staging ? fmt::format("sm90::SharedStaging<{}>", out) : out;
+  return fmt::format("sm90::{}<{}, {}>", how, config.load_depth, config.store_depth);
 }
 
 }  // namespace

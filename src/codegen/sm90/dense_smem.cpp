@@ -53,8 +53,7 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   const int store_places = stores > 0 ? config.store_depth : 0;
   // Loads have one barrier each, stores two; where there are no stores, loads have their second.
   const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
-  const int storers = config.shares_staging ? 1 : kConsumers;
-  const int bytes = storers * kSlotBytes * store_places * stores +
+  const int bytes = kConsumers * kSlotBytes * store_places * stores +
                     kConsumers * (kSlotBytes * load_places * loads +
                                   rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
                     staging_bytes(config, variant) +

@@ -39,7 +39,6 @@ constexpr ModelConstants kH200{
     .cooperative_gate_slows = 1.03,
     .wide_by_turns_slows = 1.02,
     .short_of_stages_slows = 1.01,
-    .turns_slow = 1.1,
     .fill_clocks = 300,
     .launch_us = 4.2,
     .bytes_per_us = 4.6e6,

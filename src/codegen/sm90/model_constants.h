@@ -30,9 +30,7 @@ struct ModelConstants {
   // Gated, with b along N: beside tiles of 128 x 128.
   double tall_gate_slows, cooperative_gate_slows;
   double wide_by_turns_slows;  // 192 columns, gates by turns
-  // Gates with few stages, which a place for results by turns may mend, and what taking turns adds
-  // to the last tile.
-  double short_of_stages_slows, turns_slow;
+  double short_of_stages_slows;  // gates with few stages
   double fill_clocks;
   double launch_us, bytes_per_us, overlap;
   double dirty_bytes;                  // of L2, written to memory as others take their place

@@ -111,34 +111,6 @@ TEST(Sm90Configs, StageTwoChunksOfTwoResults) {
   }
 }
 
-// One place for the results of both consumers is worth a stage, not less.
-TEST(Sm90Configs, GatesShareStagingForOneMoreStage) {
-  const Case gates(
-      "  gate = slice h [:, :4096]\n  up = slice h [:, 4096:]\n"
-      "  t = silu gate\n  y = mul t, up\n  return y, h\n",
-      "w: bf16[8192, K]");
-  constexpr int kSlot = 8192, kResults = 3;  // y and both columns of h
-  const std::vector<Config> all = gates.configs();
-  int num_sharing = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].shares_staging) continue;
-    SCOPED_TRACE(print(all[i]));
-    ++num_sharing;
-    ASSERT_GT(i, 0U);
-    Config twin = all[i];
-    twin.shares_staging = false;
-    twin.stages = all[i - 1].stages;
-    EXPECT_EQ(twin, all[i - 1]);
-    EXPECT_GT(all[i].stages, twin.stages);
-    EXPECT_TRUE(!twin.cooperative && !twin.in_place && twin.store_depth == 1);
-    EXPECT_EQ(cluster_size(twin), 1);
-    twin.stages = all[i].stages;
-    EXPECT_EQ(gates.bytes(twin) - gates.bytes(all[i]), kResults * kSlot);
-    EXPECT_LE(gates.bytes(all[i]), targets::find_target("sm_90a")->smem_per_block_bytes);
-  }
-  EXPECT_GT(num_sharing, 0);
-}
-
 TEST(Sm90Model, OfADeviceWithoutARowUsesTheRatesOfItsDriver) {
   const Case silu("  y = silu h\n  return y\n");
   const Config config = silu.configs().front();

@@ -78,8 +78,6 @@ TEST(Sm90Policies, StagingSaysWhereFullOperandsAndResultsPass) {
       << "what is written by hand is not staged in place of anything";
   EXPECT_EQ(policy("Staging", with([](Config& c) { c.cooperative = true; })),
             "sm90::LoadsInRing<1, 1>");
-  EXPECT_EQ(policy("Staging", with([](Config& c) { c.shares_staging = true; })),
-            "sm90::SharedStaging<sm90::OwnStaging<1, 1>>");
 }
 
 }  // namespace
