@@ -65,48 +65,30 @@ void EpilogueRun::reduce_strip(const Reduction& reduction, const float* in,
 }
 
 void EpilogueRun::finish() const {
-  for (const Reduction& reduction : reductions_) {
-    if (reduces_rows(reduction.kind)) {
-      finish_rows(reduction);
-    } else {
-      finish_columns(reduction);
-    }
-  }
+  for (const Reduction& reduction : reductions_) finish(reduction);
 }
 
-void EpilogueRun::finish_rows(const Reduction& reduction) const {
+// Each result is combined of parts: chunks of its row, or blocks of rows of its columns.
+void EpilogueRun::finish(const Reduction& reduction) const {
   const Operand& result = reduction.result;
   const auto store = strips_.store[static_cast<std::size_t>(result.dtype)];
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(reduction.grid.num_rows()));
   row_offsets(reduction.grid, result, 0, offsets);
+  const bool by_rows = reduces_rows(reduction.kind);
+  const std::int64_t num_parts = by_rows ? num_chunks_ : row_blocks_per_batch_;
+  const std::int64_t columns = by_rows ? 1 : grid_.n;
   const double* partials = reduction.values();
+  std::vector<float> values(static_cast<std::size_t>(columns));
   for (const std::int64_t offset : offsets) {
-    double total = identity(reduction.kind);
-    for (std::int64_t i = 0; i < num_chunks_; ++i) {
-      total = combine(reduction.kind, total, *partials++);
-    }
-    const auto value = static_cast<float>(total);
-    store(result.at(offset), 1, &value, 1);
-  }
-}
-
-void EpilogueRun::finish_columns(const Reduction& reduction) const {
-  const Operand& result = reduction.result;
-  const auto store = strips_.store[static_cast<std::size_t>(result.dtype)];
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(reduction.grid.num_rows()));
-  row_offsets(reduction.grid, result, 0, offsets);
-  const double* partials = reduction.values();
-  std::vector<float> values(static_cast<std::size_t>(grid_.n));
-  for (const std::int64_t offset : offsets) {
-    for (std::int64_t column = 0; column < grid_.n; ++column) {
+    for (std::int64_t column = 0; column < columns; ++column) {
       double total = identity(reduction.kind);
-      for (std::int64_t block = 0; block < row_blocks_per_batch_; ++block) {
-        total = combine(reduction.kind, total, partials[block * grid_.n + column]);
+      for (std::int64_t part = 0; part < num_parts; ++part) {
+        total = combine(reduction.kind, total, partials[part * columns + column]);
       }
       values[static_cast<std::size_t>(column)] = static_cast<float>(total);
     }
-    store(result.at(offset), result.column_stride, values.data(), grid_.n);
-    partials += row_blocks_per_batch_ * grid_.n;
+    store(result.at(offset), result.column_stride, values.data(), columns);
+    partials += num_parts * columns;
   }
 }
 

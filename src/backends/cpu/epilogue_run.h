@@ -91,8 +91,7 @@ class EpilogueRun {
   void load_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
   void store_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
   void reduce_strip(const Reduction& reduction, const float* in, const Chunk& chunk) const;
-  void finish_rows(const Reduction& reduction) const;
-  void finish_columns(const Reduction& reduction) const;
+  void finish(const Reduction& reduction) const;
 
   const plan::Epilogue& epilogue_;
   const EpilogueProgram& program_;
