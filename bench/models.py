@@ -289,6 +289,45 @@ def layer_cost(rows, arguments):
             rel_error=0.0))  # fmt: skip
 
 
+class SiluChain(nn.Module):
+    """Layers of silu(linear), each one fused kernel."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256, 256) for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = F.silu(layer(x))
+        return x
+
+
+def moving_cost(rows, arguments):
+    """Suite `host`: microseconds of a layer with the tensors of the call before, or with others."""
+    kept = []  # inputs that are held take memory, so that all that a call allocates moves too
+    for layers in (16, 48):
+        x = torch.randn(256, 256, device="cuda").to(torch.bfloat16)
+        model = SiluChain(layers).cuda().to(torch.bfloat16).eval().requires_grad_(False)
+
+        for name in ("inductor", "epifuse"):
+            run = torch.compile(model, **COMPILERS[name])
+            run(x)
+
+            def moved(run=run, x=x):
+                kept.append(torch.empty_like(x))
+                run(kept[-1])
+
+            for workload, call in ((f"torch_layers_{layers}", lambda run=run, x=x: run(x)),
+                                   (f"torch_layers_{layers}_moved", moved)):
+                us = host_us(call) / layers
+                kept.clear()
+                print(f"{workload}: {name} {us:.1f} us a layer", flush=True)
+                add(rows, row_of(
+                    arguments, suite="host", workload=workload, m=256, n=256, k=256,
+                    contender=name, us=us, epilogue="bias+silu", baseline="", ratio=0.0,
+                    ratio_sustained=0.0, rel_error=0.0))  # fmt: skip
+
+
 def call_cost(rows, arguments):
     """Host microseconds of one call of the op from Python, outside of graphs."""
     from epifuse.torch import op
@@ -325,6 +364,8 @@ def main():
     parser.add_argument("--filter", default="", help="only points whose text has this")
     parser.add_argument("--compile-rounds", type=int, default=1,
                         help="how often each compiles, by turns: compile_s is the median")
+    parser.add_argument("--only-host", action="store_true",
+                        help="only what layers and calls cost the host")
     parser.add_argument("--commit", default="")
     arguments = parser.parse_args()
     usual = ["epifuse"] if arguments.device == "cpu" else list(COMPILERS)
@@ -338,8 +379,9 @@ def main():
         if arguments.device == "cuda":
             call_cost(rows, arguments)
             layer_cost(rows, arguments)
+            moving_cost(rows, arguments)
         start_inductor(arguments.device)
-        for point in POINTS:
+        for point in [] if arguments.only_host else POINTS:
             if point.device == arguments.device and arguments.filter in point.text:
                 add_point(rows, point, names, arguments)
                 write(arguments.file, rows)

@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kConfigStep = 8;  // all would compile for minutes
 constexpr int kLaunchBlock = 200, kLaunchBlocks = 25;
+constexpr int kCallBlock = 20;                        // of a chain of layers
 constexpr std::int64_t kM = 256, kN = 256, kK = 256;  // small: the host is slower than the device
 
 double us_since(Clock::time_point start) { return seconds_since(start) * 1e6; }
@@ -97,6 +98,69 @@ void fill_cache(const Graph& graph) {
   }
 }
 
+// Layers one behind the other by one program, with activations that lie elsewhere at every call or
+// stay.
+class Layers {
+ public:
+  Layers(const Program& program, const std::shared_ptr<const cuda::Device>& device, int count)
+      : program_(program) {
+    for (int i = 0; i < count; ++i) {
+      weights_.emplace_back(device, kN * kK * kBytes);
+      biases_.emplace_back(device, kN * kBytes);
+      weights_.back().fill(0);
+      biases_.back().fill(0);
+    }
+    for (int i = 0; i <= count; ++i) {
+      activations_.emplace_back(device, kM * kK * kBytes + kMoves * kMove);
+      activations_.back().fill(0);
+    }
+    for (int i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      calls_.push_back({{"x", view(activations_[at], {kM, kK})},
+                        {"w", view(weights_[at], {kN, kK})},
+                        {"b", view(biases_[at], {kN})},
+                        {"y", view(activations_[at + 1], {kM, kN})}});
+    }
+  }
+
+  void run(bool moves) {
+    if (moves) {
+      const std::size_t offset = ++moved_ % kMoves * kMove;
+      for (std::size_t i = 0; i < calls_.size(); ++i) {
+        calls_[i].front().view.data = static_cast<char*>(activations_[i].data()) + offset;
+        calls_[i].back().view.data = static_cast<char*>(activations_[i + 1].data()) + offset;
+      }
+    }
+    for (const std::vector<Binding>& call : calls_) program_.run(call);
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 2, kMove = 512, kMoves = 1 << 13;
+  static TensorView view(const cuda::DeviceBuffer& buffer, std::vector<std::int64_t> shape) {
+    return {buffer.data(), DType::bf16, std::move(shape), {}, DeviceKind::cuda};
+  }
+  const Program& program_;
+  std::vector<cuda::DeviceBuffer> weights_, biases_, activations_;
+  std::vector<std::vector<Binding>> calls_;
+  std::size_t moved_ = 0;
+};
+
+// Median host time of a layer.
+double layer_us(const Program& program, const std::shared_ptr<const cuda::Device>& device,
+                int count, bool moves) {
+  Layers layers(program, device, count);
+  layers.run(moves);
+  std::vector<double> us;
+  for (int block = 0; block < kLaunchBlocks; ++block) {
+    cuda::synchronize(*device);
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < kCallBlock; ++i) layers.run(moves);
+    us.push_back(us_since(begin) / (kCallBlock * count));
+  }
+  cuda::synchronize(*device);
+  return median(std::move(us));
+}
+
 }  // namespace
 
 std::vector<ResultRow> measure_host() {
@@ -119,8 +183,13 @@ std::vector<ResultRow> measure_host() {
     launches.push_back(us_since(begin) / kLaunchBlock);
     cuda::synchronize(*device);
   }
-  return {row("compile", compile_us()), row("first_launch", first),
-          row("launch", median(std::move(launches)))};
+  std::vector<ResultRow> rows{row("compile", compile_us()), row("first_launch", first),
+                              row("launch", median(std::move(launches)))};
+  rows.push_back(row("layers_16", layer_us(program, device, 16, false)));
+  rows.push_back(row("layers_16_moved", layer_us(program, device, 16, true)));
+  rows.push_back(row("layers_48", layer_us(program, device, 48, false)));
+  rows.push_back(row("layers_48_moved", layer_us(program, device, 48, true)));
+  return rows;
 }
 
 }  // namespace epifuse::cli

@@ -9,7 +9,8 @@ namespace epifuse::cli {
 
 // Suite "host", `us` alone. Workloads: compile (median of new kernels), first_launch (warm cache,
 // from after driver initialisation to the end of the first launch call), launch (median of repeated
-// calls of Program::run). Needs a GPU.
+// calls of Program::run), layers_16 and layers_48 (of a chain, for each layer), with _moved on
+// tensors that no call had before. Needs a GPU.
 std::vector<ResultRow> measure_host();
 
 }  // namespace epifuse::cli

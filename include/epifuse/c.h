@@ -117,8 +117,8 @@ EpifuseStatus epifuse_output(const EpifuseKernel* kernel, const EpifuseTensor* i
 
 /* Runs on all inputs and outputs, in the order of the text. On CUDA the work is queued on `stream`
    (a cudaStream_t, of the current device) and the call returns. For strides that have not come
-   before a program is compiled. What sizes, strides and addresses modulo 256 decide is done at their
-   first call and remembered: tensors that move cost no more than those that stay. */
+   before a program is compiled. What sizes, strides and addresses modulo 256 decide is done at
+   their first call and remembered: tensors that move cost no more than those that stay. */
 EpifuseStatus epifuse_run(const EpifuseKernel* kernel, const EpifuseTensor* inputs,
                           const EpifuseTensor* outputs, void* stream);
 

@@ -137,6 +137,7 @@ def test_launchers_take_tensors_that_move():
     kept = []  # so that no two calls share an address
     for rows in [2, 2, 2, 5, 2, 5, 5, 2]:
         x, w, y = torch.randn(rows, 4), torch.randn(4, 3), torch.empty(rows, 3)
-        launch(0, x.data_ptr(), rows, 4, 4, 1, w.data_ptr(), 4, 3, 3, 1, y.data_ptr(), rows, 3, 3, 1)
+        head = (x.data_ptr(), rows, 4, 4, 1, w.data_ptr(), 4, 3, 3, 1)
+        launch(0, *head, y.data_ptr(), rows, 3, 3, 1)
         torch.testing.assert_close(y, x @ w)
         kept += [x, w, y]

@@ -15,9 +15,9 @@ def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
     """A function of a stream (0 on CPUs) and of numbers, that queues the kernel of a graph.
 
     `name` is what PyTorch's profiler calls it. The numbers are, of every input and then of every
-    output: its address, its sizes, its strides (epifuse_run_numbers in epifuse/c.h). It keeps a call
-    site, so that calls of the same sizes, strides and alignment look nothing up. It raises what the
-    core does; sizes and strides are not checked against any tensor.
+    output: its address, its sizes, its strides (epifuse_run_numbers in epifuse/c.h). It keeps a
+    call site, so that calls of the same sizes, strides and alignment look nothing up. It raises
+    what the core does; sizes and strides are not checked against any tensor.
     """
     described = _native.describe(graph)
     tensors = [*described["inputs"], *described["outputs"]]
