@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -263,8 +262,25 @@ std::vector<OverlapCheck::Meeting> OverlapCheck::meetings(std::span<const Extent
   return out;
 }
 
+// By pairs, as most calls have a few tensors and one output.
+bool OverlapCheck::lie_apart(std::span<const std::uintptr_t> bases) const {
+  const auto begins = [&](const Extent& extent) {
+    return static_cast<std::int64_t>(bases[extent.number]) + extent.begin;
+  };
+  for (auto output = extents_.rbegin(); output != extents_.rend() && output->is_output; ++output) {
+    const std::int64_t begin = begins(*output), end = begin + output->end - output->begin;
+    for (auto other = output + 1; other != extents_.rend(); ++other) {
+      const std::int64_t other_begin = begins(*other);
+      if (other_begin < end && begin < other_begin + other->end - other->begin) return false;
+    }
+  }
+  return true;
+}
+
 void OverlapCheck::run(const plan::Plan& plan, const CallForm& form,
                        const codegen::CallValues& values) const {
+  constexpr std::size_t kFew = 16;  // beyond these it is sooner found by sorting
+  if (extents_.size() <= kFew && lie_apart(values.bases)) return;
   std::vector<Extent> extents = extents_;
   for (Extent& extent : extents) {
     const auto base = static_cast<std::int64_t>(values.bases[extent.number]);
@@ -272,16 +288,8 @@ void OverlapCheck::run(const plan::Plan& plan, const CallForm& form,
     extent.end += base;
   }
   std::ranges::sort(extents, {}, &Extent::begin);
-  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
-  std::int64_t end = kNone, end_of_outputs = kNone;
-  const bool apart = std::ranges::all_of(extents, [&](const Extent& extent) {
-    if (extent.begin < (extent.is_output ? end : end_of_outputs)) return false;
-    end = std::max(end, extent.end);
-    if (extent.is_output) end_of_outputs = std::max(end_of_outputs, extent.end);
-    return true;
-  });
-  if (apart) return;
   std::vector<Meeting> met = meetings(extents, values.bases);
+  if (met.empty()) return;
   {
     const std::scoped_lock lock(mutex_);
     if (met == allowed_) return;

@@ -41,6 +41,7 @@ class OverlapCheck {
     std::int64_t bytes;
     auto operator<=>(const Meeting&) const = default;
   };
+  bool lie_apart(std::span<const std::uintptr_t> bases) const;
   static std::vector<Meeting> meetings(std::span<const Extent> extents,
                                        std::span<const std::uintptr_t> bases);
   std::vector<Extent> extents_;

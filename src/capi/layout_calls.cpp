@@ -65,12 +65,12 @@ bool LayoutPrograms::is_of_form(CallNumbers numbers, const Form& form) const {
 
 void LayoutPrograms::run_form(const Form& form, CallNumbers numbers, Stream stream) {
   if (form.call == nullptr) return;
-  std::vector<void*> addresses;
-  addresses.reserve(form.address_places.size());
+  std::vector<std::uintptr_t> bases;
+  bases.reserve(form.address_places.size());
   for (const std::size_t place : form.address_places) {
-    addresses.push_back(reinterpret_cast<void*>(numbers[place]));
+    bases.push_back(backends::base_of(reinterpret_cast<void*>(numbers[place])));
   }
-  form.call->run(addresses, {}, stream);
+  form.call->run({bases, {}}, stream);
 }
 
 // By the names that a program's graph has for the tensors.

@@ -80,13 +80,15 @@ RecentForm::RecentForm(const backends::Executable& executable, std::span<const B
 }
 
 void RecentForm::run(std::span<const Binding> bindings, Stream stream) const {
-  std::vector<void*> addresses;
+  std::vector<std::uintptr_t> bases;
   std::vector<double> scalars;
-  addresses.reserve(tensor_places.size());
+  bases.reserve(tensor_places.size());
   scalars.reserve(scalar_places.size());
-  for (const std::size_t place : tensor_places) addresses.push_back(bindings[place].view.data);
+  for (const std::size_t place : tensor_places) {
+    bases.push_back(backends::base_of(bindings[place].view.data));
+  }
   for (const std::size_t place : scalar_places) scalars.push_back(bindings[place].scalar);
-  call.run(addresses, scalars, stream);
+  call.run({bases, scalars}, stream);
 }
 
 void Program::run(std::span<const Binding> tensors, Stream stream) const {

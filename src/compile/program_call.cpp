@@ -16,12 +16,7 @@ ProgramCall::ProgramCall(const backends::Executable& executable, const codegen::
       overlaps_(plan_, form_),
       prepared_(executable.prepare(form_)) {}
 
-void ProgramCall::run(std::span<void* const> tensors, std::span<const double> scalars,
-                      Stream stream) const {
-  std::vector<std::uintptr_t> bases;
-  bases.reserve(tensors.size());
-  for (const void* tensor : tensors) bases.push_back(backends::base_of(tensor));
-  const codegen::CallValues values{bases, scalars};
+void ProgramCall::run(const codegen::CallValues& values, Stream stream) const {
   overlaps_.run(plan_, form_, values);
   prepared_->run(values, stream);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -28,7 +27,7 @@ class ProgramCall {
   ProgramCall(const backends::Executable& executable, const codegen::Bound& bound);
 
   // Throws ArgumentError where an output shares memory with another tensor.
-  void run(std::span<void* const> tensors, std::span<const double> scalars, Stream stream) const;
+  void run(const codegen::CallValues& values, Stream stream) const;
 
  private:
   const plan::Plan& plan_;

@@ -77,18 +77,23 @@ class CpuExecutable : public backends::Executable {
     }
 
     void run(const codegen::CallValues& values, Stream) const override {
+      if (temporary_bytes_.empty()) return run_on(values);
       std::vector<std::uintptr_t> bases(values.bases.begin(), values.bases.end());
       std::vector<BufferPool::Buffer> memory;
       for (const std::size_t bytes : temporary_bytes_) {
         memory.push_back(executable_.pool_.borrow(bytes));
         bases.push_back(reinterpret_cast<std::uintptr_t>(memory.back().data()));
       }
-      const BoundLoan loan(*this);
-      backends::set_values(form_.bound, form_, {bases, values.scalars}, *loan.bound);
-      executable_.run_steps(*loan.bound);
+      run_on({bases, values.scalars});
     }
 
    private:
+    void run_on(const codegen::CallValues& values) const {
+      const BoundLoan loan(*this);
+      backends::set_values(form_.bound, form_, values, *loan.bound);
+      executable_.run_steps(*loan.bound);
+    }
+
     struct BoundLoan {
       explicit BoundLoan(const CpuCall& of) : call(of), bound(of.take()) {}
       ~BoundLoan() { call.give_back(std::move(bound)); }
