@@ -114,6 +114,33 @@ TEST(PreparedCalls, AnOverlapIsRefusedAfterAGoodCallOfTheSameForm) {
   EXPECT_EQ(shared.state().recent.size(), 1u);
 }
 
+TEST(PreparedCalls, AnOverlapAmongManyTensorsIsRefusedAfterAGoodCall) {
+  constexpr int kInputs = 20;  // more than are compared by pairs
+  std::string text = "graph g(x0: f32[N]", sums = "  s0 = neg x0\n";
+  for (int i = 1; i < kInputs; ++i) {
+    text += ", x" + std::to_string(i) + ": f32[N]";
+    sums += "  s" + std::to_string(i) + " = add s" + std::to_string(i - 1) + ", x" +
+            std::to_string(i) + "\n";
+  }
+  text += ") {\n" + sums + "  return s" + std::to_string(kInputs - 1) + " as y\n}";
+  const Program shared = compile(Graph::parse(text), Target::cpu());
+  constexpr std::int64_t kHalf = 64;  // floats, 256 bytes: addresses keep their remainder
+  std::vector<float> memory(2 * kHalf * (kInputs + 2), 1.0F);
+  const auto at = [&](std::int64_t halves) {
+    return TensorView{memory.data() + halves * kHalf, DType::f32, {2 * kHalf}};
+  };
+  std::vector<Binding> tensors;
+  for (int i = 0; i < kInputs; ++i) tensors.emplace_back("x" + std::to_string(i), at(2 * i));
+  tensors.emplace_back("y", at(2 * kInputs));
+  EXPECT_EQ(error_of(shared, tensors), "");
+  tensors.back().view = at(2 * 7 + 1);  // half of one input and half of the next
+  EXPECT_NE(error_of(shared, tensors).find("output 'y' shares memory with input"),
+            std::string::npos);
+  tensors.back().view = at(2 * (kInputs - 1));  // which the last step reads
+  EXPECT_EQ(error_of(shared, tensors), "") << "in place";
+  EXPECT_EQ(shared.state().recent.size(), 1u);
+}
+
 TEST(PreparedCalls, ANullPointerIsRefusedAfterAGoodCall) {
   const Program shared = program();
   Call call(1);
