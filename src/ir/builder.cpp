@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/did_you_mean.h"
 #include "base/float_types.h"
 #include "epifuse/error.h"
 #include "epifuse/graph.h"
@@ -245,7 +246,7 @@ Value apply(std::string_view op, const std::vector<Value>& operands) {
     return Access::make(Node{.op = row.op}, operands);
   }
   throw ArgumentError(fmt::format("apply expects the name of an elementwise op, got '{}'{}",
-                                  ir::escape(op), ir::did_you_mean(op, names)));
+                                  ir::escape(op), did_you_mean(op, names)));
 }
 
 Value operator+(const Value& a, const Value& b) { return binary(Op::add, a, b); }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <functional>
 
+#include "base/did_you_mean.h"
 #include "epifuse/error.h"
 #include "ir/limits.h"
 #include "ir/source_error.h"

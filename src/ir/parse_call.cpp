@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/did_you_mean.h"
 #include "base/float_types.h"
 #include "base/text.h"
 #include "ir/source_error.h"

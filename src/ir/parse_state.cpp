@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/did_you_mean.h"
 #include "epifuse/error.h"
 #include "ir/limits.h"
 #include "ir/source_error.h"

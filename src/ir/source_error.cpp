@@ -4,8 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <numeric>
-#include <vector>
 
 #include "epifuse/error.h"
 
@@ -13,25 +11,6 @@ namespace epifuse::ir {
 namespace {
 
 constexpr std::size_t kContextBytes = 80;  // shown of a line on either side of the place
-constexpr std::size_t kMaxGuessLength = 40;
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-// Insertions, deletions and substitutions from `a` to `b`, case aside (Levenshtein distance).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (lower(a[i]) != lower(b[j]));
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({diagonal + 1, row[j] + 1, substituted});
-    }
-  }
-  return row.back();
-}
 
 }  // namespace
 
@@ -66,23 +45,6 @@ std::string escape(std::string_view bytes, std::size_t max_length) {
   }
   if (bytes.size() > max_length) out += "...";
   return out;
-}
-
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> choices) {
-  if (word.size() > kMaxGuessLength) return "";
-  std::size_t best = word.size() <= 3 ? 2 : 3;  // one more than the errors forgiven
-  std::string_view guess;
-  for (const std::string_view choice : choices) {
-    const std::size_t shorter = std::min(word.size(), choice.size());
-    const std::size_t longer = std::max(word.size(), choice.size());
-    if (longer - shorter >= best) continue;
-    const std::size_t distance = edit_distance(word, choice);
-    if (distance < std::min(best, word.size())) {
-      best = distance;
-      guess = choice;
-    }
-  }
-  return guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess);
 }
 
 }  // namespace epifuse::ir

@@ -1,7 +1,6 @@
 // Errors that point into a text: position, the line, a mark under the place.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,8 +12,5 @@ namespace epifuse::ir {
 
 // Printable ASCII as it is, every other byte as \xNN; cut after `max_length` bytes with "...".
 std::string escape(std::string_view bytes, std::size_t max_length = 60);
-
-// " (did you mean 'x'?)" for the word closest to `word`; empty when none is close.
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> choices);
 
 }  // namespace epifuse::ir
