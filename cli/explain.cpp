@@ -8,6 +8,7 @@
 #include "failure.h"
 #include "ir/text.h"
 #include "options.h"
+#include "output.h"
 #include "passes/pipeline.h"
 
 namespace epifuse::cli {
@@ -28,8 +29,7 @@ void print_passes(const Graph& graph, const CompileOptions& options) {
                   });
 }
 
-void explain(const std::string& file, const Target& target, const Options& options) {
-  const Graph graph = load_graph(file);
+void explain(const Graph& graph, const Target& target, const Options& options) {
   if (options.passes) print_passes(graph, options.graph.compile_options());
   const Program program = compile(graph, target, options.graph.compile_options());
   const Sizes sizes = options.graph.sizes();
@@ -41,9 +41,12 @@ void explain(const std::string& file, const Target& target, const Options& optio
 int run(const Options& options) {
   const Target target = Target::parse(options.graph.target);
   int code = kOk;
-  for (const std::string& file : options.graph.files()) {
-    const auto failure = attempt([&] { explain(file, target, options); });
-    if (failure) code = std::max<int>(code, failure->code);
+  for (const GraphFile& file : load_files(options.graph)) {
+    auto failure = file.failure;
+    if (file.graph) failure = attempt([&] { explain(*file.graph, target, options); });
+    if (!failure) continue;
+    if (options.json) print_json(to_json(*failure));
+    code = std::max<int>(code, failure->code);
   }
   return code;
 }

@@ -19,7 +19,40 @@ Failure failure(ExitCode code, const std::exception& error, const char* in_front
   return {code, fmt::format("{}{}", in_front, error.what())};
 }
 
+// "did you mean 'x'?" of a message that ends a sentence with it in parentheses.
+std::string guess_in(const std::string& message) {
+  const std::size_t begin = message.find("(did you mean ");
+  if (begin == std::string::npos) return "";
+  const std::size_t end = message.find("?)", begin);
+  return end == std::string::npos ? "" : message.substr(begin + 1, end - begin);
+}
+
+std::string hint_of(const Failure& failure) {
+  switch (failure.code) {
+    case kUnavailable:
+      return "`epifuse devices` shows what this machine can run, and what is missing";
+    case kInternal:
+    case kDeviceFailed: return "please report it with the graph and what `epifuse devices` prints";
+    default: return guess_in(failure.message);
+  }
+}
+
 }  // namespace
+
+std::string_view kind_of(const Failure& failure) {
+  switch (failure.code) {
+    case kCheckFailed: return "check_failed";
+    case kBadInput: return "bad_input";
+    case kUnavailable: return "unavailable";
+    case kDeviceFailed: return "device_failed";
+    case kOutputLost: return "output_lost";
+    default: return "internal";
+  }
+}
+
+nlohmann::json to_json(const Failure& failure) {
+  return {{"kind", kind_of(failure)}, {"message", failure.message}, {"hint", hint_of(failure)}};
+}
 
 Failure current_failure() {
   try {

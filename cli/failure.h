@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "command.h"
 
@@ -13,6 +15,12 @@ struct Failure {
   ExitCode code = kInternal;
   std::string message;  // of any length, with any bytes
 };
+
+// "bad_input", "unavailable" and so on: one for each exit code.
+std::string_view kind_of(const Failure& failure);
+
+// {"kind", "message", "hint"}: the failure for programs. The hint says what to do, or is empty.
+nlohmann::json to_json(const Failure& failure);
 
 // What the exception that is being handled comes to.
 Failure current_failure();

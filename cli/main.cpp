@@ -1,11 +1,16 @@
 // The command line of epifuse: parses, runs one command, turns exceptions into exit codes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/did_you_mean.h"
 #include "base/printable.h"
 #include "base/settings.h"
 #include "command.h"
@@ -42,6 +47,8 @@ Exit codes:
   4  the run-time compiler or the device failed
   5  standard output could not be written
   70 a bug of epifuse
+With --json a command that fails prints one object: kind, message, hint. Where several files
+are given, each that fails has such an object under "error".
 
 Environment:
 )";
@@ -51,26 +58,47 @@ Environment:
   return text;
 }
 
-int run_guarded(const std::function<int()>& action) {
+// Says the failure on standard error and, to programs, as one object on standard output.
+int end_failed(const Failure& failure, bool json) {
+  report(failure);
+  if (json && failure.code != kOutputLost) print_json(to_json(failure));
+  return failure.code;
+}
+
+int run_guarded(const std::function<int()>& action, bool json) {
   try {
     return action();
   } catch (...) {
-    const Failure failure = current_failure();
-    report(failure);
-    return failure.code;
+    return end_failed(current_failure(), json);
   }
 }
 
 // The help that was asked for, or what is wrong with the arguments.
-int exit_parsing(const CLI::App& app, const CLI::ParseError& error) {
+int exit_parsing(const CLI::App& app, const CLI::ParseError& error, bool json) {
   std::ostringstream out, message;
   const int code = app.exit(error, out, message);
   std::fputs(out.str().c_str(), stdout);
   std::fputs(printable_lines(message.str()).c_str(), stderr);
-  return code == 0 ? kOk : kBadInput;
+  if (code == 0) return kOk;
+  if (json) print_json(to_json(Failure{kBadInput, error.what()}));
+  return kBadInput;
+}
+
+// The first word is no option and no command: what is wrong with it.
+std::optional<Failure> unknown_command(const std::vector<std::string_view>& words) {
+  if (words.empty() || words.front().starts_with('-')) return std::nullopt;
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  if (std::ranges::find(names, words.front()) != names.end()) return std::nullopt;
+  return Failure{kBadInput,
+                 fmt::format("unknown command '{}'{}; there are: {}", printable(words.front()),
+                             did_you_mean(words.front(), names), fmt::join(names, ", "))};
 }
 
 int run_main(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
+  const bool json = std::ranges::find(words, "--json") != words.end();
+  if (const auto failure = unknown_command(words)) return end_failed(*failure, json);
   CLI::App app{"epifuse: a matrix multiply and the elementwise work around it, as one kernel."};
   app.set_version_flag("--version", EPIFUSE_VERSION);
   app.require_subcommand(1);
@@ -83,10 +111,10 @@ int run_main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return exit_parsing(app, error);
+    return exit_parsing(app, error, json);
   }
   for (const auto& [sub, action] : actions) {
-    if (sub->parsed()) return run_guarded(action);
+    if (sub->parsed()) return run_guarded(action, json);
   }
   return kBadInput;
 }

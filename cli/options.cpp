@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/did_you_mean.h"
 #include "base/printable.h"
 #include "epifuse/error.h"
 #include "files.h"
@@ -52,6 +53,20 @@ std::string read_graph(const std::string& path) {
   } catch (const ArgumentError& error) {
     throw ArgumentError(error.what() + meant(path));
   }
+}
+
+// Size symbols of the inputs, which give every size of the graph.
+std::set<std::string> symbols_of(const Graph& graph) {
+  std::set<std::string> symbols;
+  for (const ir::Node& node : graph.ir().nodes) {
+    if (node.op != ir::Op::input) continue;
+    for (const std::vector<Dim>* dims : {&node.type.shape, &node.type.strides}) {
+      for (const Dim& dim : *dims) {
+        for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
+      }
+    }
+  }
+  return symbols;
 }
 
 }  // namespace
@@ -117,18 +132,40 @@ Graph load_graph(const std::string& path) {
   }
 }
 
-Sizes complete_sizes(const Graph& graph, const Sizes& given) {
-  std::set<std::string> symbols;
-  for (const ir::Node& node : graph.ir().nodes) {
-    if (node.op != ir::Op::input) continue;
-    for (const std::vector<Dim>* dims : {&node.type.shape, &node.type.strides}) {
-      for (const Dim& dim : *dims) {
-        for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
-      }
-    }
+std::vector<GraphFile> load_files(const GraphOptions& options) {
+  const Sizes sizes = options.sizes();
+  std::vector<GraphFile> files;
+  std::vector<const Graph*> graphs;
+  for (const std::string& path : options.files()) {
+    GraphFile& file = files.emplace_back();
+    file.path = path;
+    file.failure = attempt([&] { file.graph = load_graph(path); });
   }
+  for (const GraphFile& file : files) {
+    if (file.graph) graphs.push_back(&*file.graph);
+  }
+  if (graphs.size() == files.size()) check_symbols(sizes, graphs);
+  return files;
+}
+
+void check_symbols(const Sizes& given, const std::vector<const Graph*>& graphs) {
+  std::set<std::string> symbols;
+  for (const Graph* graph : graphs) symbols.merge(symbols_of(*graph));
+  const std::vector<std::string_view> names(symbols.begin(), symbols.end());
+  for (const auto& [symbol, size] : given) {
+    if (symbols.contains(symbol)) continue;
+    throw ArgumentError(
+        fmt::format("sizes: got {}={}, but {} a size symbol {}{}; {}", printable(symbol), size,
+                    graphs.size() == 1 ? "the graph does not have" : "none of the graphs has",
+                    printable(symbol), did_you_mean(symbol, names),
+                    names.empty() ? "all sizes are fixed"
+                                  : fmt::format("there are: {}", fmt::join(names, ", "))));
+  }
+}
+
+Sizes complete_sizes(const Graph& graph, const Sizes& given) {
   Sizes out;
-  for (const std::string& symbol : symbols) {
+  for (const std::string& symbol : symbols_of(graph)) {
     const auto found = given.find(symbol);
     out[symbol] = found == given.end() ? kDefaultSize : found->second;
   }

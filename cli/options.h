@@ -3,11 +3,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "epifuse/graph.h"
 #include "epifuse/program.h"
+#include "failure.h"
 
 namespace epifuse::cli {
 
@@ -32,6 +34,20 @@ struct GraphOptions {
 // The graph in a file, of which the language's limit is read at most; ParseError's text gets the
 // file's name in front.
 Graph load_graph(const std::string& path);
+
+// A file of the command line: its graph, or why there is none.
+struct GraphFile {
+  std::string path;
+  std::optional<Graph> graph;
+  std::optional<Failure> failure;  // reported already
+};
+
+// All files, one after another also behind one that fails. Throws ArgumentError for a size that
+// names no symbol of any of the graphs; a file that failed might have had it.
+std::vector<GraphFile> load_files(const GraphOptions& options);
+
+// Throws ArgumentError for a size that names no symbol of any of the graphs.
+void check_symbols(const Sizes& given, const std::vector<const Graph*>& graphs);
 
 // The given sizes, plus a default for every symbol of the graph's inputs that has none; sizes that
 // name no symbol of it are left out.

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/cuda/driver/device.h"
 #include "backends/reference/evaluate.h"
 #include "base/printable.h"
 #include "check/verify_program.h"
@@ -21,6 +22,7 @@
 #include "npy.h"
 #include "options.h"
 #include "output.h"
+#include "run_report.h"
 #include "tensors.h"
 #include "timing.h"
 
@@ -38,21 +40,6 @@ struct Options {
   int rounds = 300;
   double seconds = 2.0;
   bool check = true, time = true, tune = false, json = false;
-};
-
-struct Report {
-  std::string file, graph, target, numerics;
-  Sizes sizes;
-  int num_kernels = 0, num_left_out = 0;
-  std::vector<std::string> how;     // a kernel each, as chosen for these tensors
-  std::vector<std::string> tuned;   // what was measured to be best, a line each
-  std::vector<std::string> splits;  // why a fused kernel could not run on these tensors
-  double compile_seconds = 0;
-  std::vector<reference::Verdict> verdicts;
-  double fused_us = 0, unfused_us = 0;
-  bool ok() const {
-    return std::all_of(verdicts.begin(), verdicts.end(), [](const auto& v) { return v.ok(); });
-  }
 };
 
 std::map<std::string, std::string> input_files(const std::vector<std::string>& words) {
@@ -88,17 +75,14 @@ std::vector<reference::Verdict> check(const Program& program, TargetTensors& ten
 }
 
 void time(const Graph& graph, const Program& program, TargetTensors& tensors,
-          const Options& options, Report& report) {
+          const Options& options, RunReport& report) {
   const Progress progress("timing");
   CompileOptions unfused_options = options.graph.compile_options();
   unfused_options.fuse = false;
   const Program unfused = compile(graph, program.target(), unfused_options);
-  const auto us = time_interleaved(
-      program.target(),
-      {[&] { program.run(tensors.bindings()); }, [&] { unfused.run(tensors.bindings()); }},
-      options.rounds, options.seconds);
-  report.fused_us = us[0];
-  report.unfused_us = us[1];
+  report.time = compare_times(
+      program.target(), [&] { program.run(tensors.bindings()); },
+      [&] { unfused.run(tensors.bindings()); }, options.rounds, options.seconds);
 }
 
 std::string saved_name(const Graph& graph, const ir::Output& output) {
@@ -112,9 +96,9 @@ void save_outputs(const std::string& folder, const Graph& graph, const HostTenso
   }
 }
 
-Report run_graph(const std::string& file, const Graph& graph, const Options& options) {
+RunReport run_graph(const std::string& file, const Graph& graph, const Options& options) {
   const Target target = Target::parse(options.graph.target);
-  Report report{file, graph.ir().name, target.arch, options.graph.numerics};
+  RunReport report{file, graph.ir().name, target.arch, options.graph.numerics};
   report.sizes = complete_sizes(graph, options.graph.sizes());
   std::optional<Program> program;
   report.compile_seconds = seconds_of([&] {
@@ -149,109 +133,15 @@ Report run_graph(const std::string& file, const Graph& graph, const Options& opt
   return report;
 }
 
-std::string sizes_text(const Sizes& sizes) {
-  std::vector<std::string> words;
-  for (const auto& [symbol, size] : sizes) words.push_back(fmt::format("{}={}", symbol, size));
-  return fmt::format("{}", fmt::join(words, " "));
-}
-
-void print_report(const Report& report) {
-  fmt::print("{}  {}  target {}, numerics {}\n", report.graph, sizes_text(report.sizes),
-             report.target, report.numerics);
-  fmt::print("  plan     {} kernel{}, {} op{} left out of fusion\n", report.num_kernels,
-             report.num_kernels == 1 ? "" : "s", report.num_left_out,
-             report.num_left_out == 1 ? "" : "s");
-  for (const std::string& how : report.how) fmt::print("           {}\n", how);
-  for (const std::string& why : report.splits) {
-    fmt::print("           run as product and tail on these tensors: {}\n", why);
-  }
-  fmt::print("  compile  {:.3f} s\n", report.compile_seconds);
-  for (const std::string& line : report.tuned) fmt::print("  tune     {}\n", line);
-  for (const reference::Verdict& verdict : report.verdicts) {
-    fmt::print(
-        "  check    {}: {}, largest error {:.3g} = {:.0f} % of what is allowed, {} elements\n",
-        verdict.output, verdict.ok() ? "right" : "WRONG", verdict.max_error,
-        100 * verdict.max_ratio, verdict.checked);
-    if (!verdict.ok()) fmt::print("           {}\n", verdict.first_failure);
-  }
-  if (report.fused_us > 0) {
-    fmt::print("  time     fused {:.1f} us, unfused {:.1f} us, ratio {:.3f}\n", report.fused_us,
-               report.unfused_us, report.fused_us / report.unfused_us);
-  }
-}
-
-void print_table(const std::vector<Report>& reports) {
-  fmt::print("\n{:<28} {:<14} {:>7} {:>8} {:>10} {:>6} {:>12} {:>12} {:>6}\n", "graph", "sizes",
-             "kernels", "compile", "error", "check", "unfused us", "fused us", "ratio");
-  for (const Report& report : reports) {
-    double error = 0;
-    for (const auto& verdict : report.verdicts) error = std::max(error, verdict.max_ratio);
-    fmt::print("{:<28} {:<14} {:>7} {:>6.2f} s {:>8.0f} % {:>6} {:>12.1f} {:>12.1f} {:>6.3f}\n",
-               report.graph, sizes_text(report.sizes), report.num_kernels, report.compile_seconds,
-               100 * error,
-               report.verdicts.empty() ? "-"
-               : report.ok()           ? "right"
-                                       : "WRONG",
-               report.unfused_us, report.fused_us,
-               report.unfused_us > 0 ? report.fused_us / report.unfused_us : 0);
-  }
-  fmt::print(
-      "kernels: launches of one run.  error: largest, in % of the bound computed from float64\n"
-      "(docs/numerics.md).  ratio: fused / unfused time; below 1 fusion wins.\n");
-}
-
-nlohmann::json to_json(const Report& report) {
-  nlohmann::json out{{"file", report.file},
-                     {"graph", report.graph},
-                     {"target", report.target},
-                     {"numerics", report.numerics},
-                     {"sizes", report.sizes},
-                     {"kernels", report.num_kernels},
-                     {"left_out", report.num_left_out},
-                     {"how", report.how},
-                     {"tuned", report.tuned},
-                     {"splits", report.splits},
-                     {"compile_seconds", report.compile_seconds},
-                     {"ok", report.ok()},
-                     {"outputs", nlohmann::json::array()}};
-  for (const reference::Verdict& verdict : report.verdicts) {
-    out["outputs"].push_back({{"name", verdict.output},
-                              {"checked", verdict.checked},
-                              {"failed", verdict.failed},
-                              {"max_error", verdict.max_error},
-                              {"max_error_over_allowed", verdict.max_ratio},
-                              {"relative_error", verdict.relative_error},
-                              {"first_failure", verdict.first_failure}});
-  }
-  if (report.fused_us > 0) {
-    out["fused_us"] = report.fused_us;
-    out["unfused_us"] = report.unfused_us;
-    out["ratio"] = report.fused_us / report.unfused_us;
-  }
-  return out;
-}
-
 // One of the files: what became of it.
 struct Job {
-  std::string file;
-  std::optional<Graph> graph;
-  std::optional<Report> report;
-  std::optional<Failure> failure;
+  GraphFile file;
+  std::optional<RunReport> report;
 };
 
 nlohmann::json to_json(const Job& job) {
   if (job.report) return to_json(*job.report);
-  return {{"file", job.file}, {"ok", false}, {"error", job.failure->message}};
-}
-
-std::vector<Job> load_jobs(const Options& options) {
-  std::vector<Job> jobs;
-  for (const std::string& file : options.graph.files()) {
-    Job& job = jobs.emplace_back();
-    job.file = file;
-    job.failure = attempt([&] { job.graph = load_graph(file); });
-  }
-  return jobs;
+  return {{"file", job.file.path}, {"ok", false}, {"error", to_json(*job.file.failure)}};
 }
 
 // Before anything runs: the folder can be written in, and no output would replace another.
@@ -260,13 +150,14 @@ void prepare_saving(const std::string& folder, const std::vector<Job>& jobs) {
   const OutputFile probe(std::filesystem::path(folder) / "output.npy");  // nothing of it stays
   std::map<std::string, const Job*> writers;
   for (const Job& job : jobs) {
-    if (!job.graph) continue;
-    for (const ir::Output& output : job.graph->ir().outputs) {
-      const auto [place, is_new] = writers.emplace(saved_name(*job.graph, output), &job);
+    const std::optional<Graph>& graph = job.file.graph;
+    if (!graph) continue;
+    for (const ir::Output& output : graph->ir().outputs) {
+      const auto [place, is_new] = writers.emplace(saved_name(*graph, output), &job);
       if (is_new) continue;
       throw ArgumentError(
           fmt::format("--save: {} and {} would both write {}: expected graphs of different names",
-                      printable(place->second->file), printable(job.file), place->first));
+                      printable(place->second->file.path), printable(job.file.path), place->first));
     }
   }
 }
@@ -274,7 +165,7 @@ void prepare_saving(const std::string& folder, const std::vector<Job>& jobs) {
 int exit_code(const std::vector<Job>& jobs) {
   int code = kOk;
   for (const Job& job : jobs) {
-    code = std::max<int>(code, job.failure        ? job.failure->code
+    code = std::max<int>(code, job.file.failure   ? job.file.failure->code
                                : job.report->ok() ? kOk
                                                   : kCheckFailed);
   }
@@ -282,16 +173,18 @@ int exit_code(const std::vector<Job>& jobs) {
 }
 
 int run(const Options& options) {
-  Target::parse(options.graph.target);  // what is wrong with the arguments is said once
-  options.graph.sizes();
+  const Target target = Target::parse(options.graph.target);  // what is wrong is said once
   input_files(options.inputs);
-  std::vector<Job> jobs = load_jobs(options);
+  std::vector<Job> jobs;
+  for (GraphFile& file : load_files(options.graph)) jobs.push_back({std::move(file), {}});
+  if (target.kind == DeviceKind::cuda) cuda::Device::require();  // before kernels are compiled
   if (!options.save.empty()) prepare_saving(options.save, jobs);
   nlohmann::json all = nlohmann::json::array();
-  std::vector<Report> reports;
+  std::vector<RunReport> reports;
   for (Job& job : jobs) {
-    if (job.graph) {
-      job.failure = attempt([&] { job.report = run_graph(job.file, *job.graph, options); });
+    if (job.file.graph) {
+      job.file.failure =
+          attempt([&] { job.report = run_graph(job.file.path, *job.file.graph, options); });
     }
     if (job.report && !options.json) print_report(*job.report);
     if (job.report) reports.push_back(*job.report);

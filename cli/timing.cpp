@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -19,8 +20,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFewestOnCpu = 15;  // other programs disturb most rounds a little
 constexpr double kQuietSeconds = 2.0;
 
-std::vector<double> time_on_cpu(const std::vector<std::function<void()>>& runs, int rounds,
-                                double seconds) {
+using Runs = std::vector<std::function<void()>>;
+
+std::vector<std::vector<double>> sample_on_cpu(const Runs& runs, int rounds, double seconds) {
   std::vector<std::vector<double>> us(runs.size());
   for (const auto& run : runs) run();  // warm-up: buffers, primitives
   const Clock::time_point start = Clock::now();
@@ -33,24 +35,47 @@ std::vector<double> time_on_cpu(const std::vector<std::function<void()>>& runs, 
       us[which].push_back(seconds_since(begin) * 1e6);
     }
   }
-  // What the machine does beside this slows down whole rounds: their ratios drift less than times.
-  const std::vector<double> last = us.back();
-  const double last_us = median(last);
-  std::vector<double> out;
-  for (auto& each : us) {
-    for (std::size_t round = 0; round < each.size(); ++round) each[round] /= last[round];
-    out.push_back(median(std::move(each)) * last_us);
-  }
-  return out;
+  return us;
+}
+
+// The sample below which `share` of them lie.
+double quantile(std::vector<double> samples, double share) {
+  std::ranges::sort(samples);
+  return samples[static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1) + 0.5)];
 }
 
 }  // namespace
 
-std::vector<double> time_interleaved(const Target& target,
-                                     const std::vector<std::function<void()>>& runs, int rounds,
-                                     double seconds) {
-  if (target.kind == DeviceKind::cpu) return time_on_cpu(runs, rounds, seconds);
-  return cuda::time_interleaved(runs, rounds, seconds);
+Comparison compare_rounds(const std::vector<double>& us, const std::vector<double>& baseline_us) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < us.size(); ++i) ratios.push_back(us[i] / baseline_us[i]);
+  Comparison out;
+  out.num_rounds = ratios.size();
+  out.low = quantile(ratios, 0.25);
+  out.high = quantile(ratios, 0.75);
+  out.ratio = quantile(std::move(ratios), 0.5);
+  out.baseline_us = median(baseline_us);
+  out.us = out.ratio * out.baseline_us;
+  return out;
+}
+
+std::string ratio_text(const Comparison& comparison) {
+  const double saved = 100 * (1 - comparison.ratio);
+  const std::string meaning =
+      comparison.high < 1  ? fmt::format("fusion saves {:.0f} % of the time", saved)
+      : comparison.low > 1 ? fmt::format("fusion takes {:.0f} % longer here", -saved)
+                           : "no clear difference";
+  return fmt::format("ratio {:.2f}, {:.2f} to {:.2f} in the middle half of {} rounds: {}",
+                     comparison.ratio, comparison.low, comparison.high, comparison.num_rounds,
+                     meaning);
+}
+
+Comparison compare_times(const Target& target, const std::function<void()>& run,
+                         const std::function<void()>& baseline, int rounds, double seconds) {
+  const Runs runs{run, baseline};
+  const auto us = target.kind == DeviceKind::cpu ? sample_on_cpu(runs, rounds, seconds)
+                                                 : cuda::sample_interleaved(runs, rounds, seconds);
+  return compare_rounds(us[0], us[1]);
 }
 
 struct Progress::State {

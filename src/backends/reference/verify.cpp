@@ -54,6 +54,7 @@ class Comparison {
         dtype_(result.dtype),
         results_(result.data, result.dtype, {0, result.shape, result.strides_or_dense()}) {
     verdict_.output = output.name;
+    verdict_.empty = result.num_elements() == 0;
   }
 
   void compare_row(std::int64_t r) {

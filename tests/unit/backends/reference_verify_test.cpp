@@ -31,6 +31,13 @@ TEST(Verify, NaNInfinityAndZero) {
   EXPECT_EQ(verify_unary(kRelu, {1, 2}, {kNaN, kInf}).failed, 2);
 }
 
+TEST(Verify, AnEmptyResultIsRight) {
+  const reference::Verdict verdict = verify_unary(kRelu, {}, {});
+  EXPECT_EQ(verdict.checked, 0);
+  EXPECT_TRUE(verdict.ok());
+  EXPECT_FALSE(reference::Verdict{}.ok()) << "nothing checked of an output with elements";
+}
+
 TEST(Verify, SaysWhereAndWhat) {
   const reference::Verdict verdict = verify_unary(kRelu, {1, 2, 3}, {1, 2.5, 3});
   EXPECT_EQ(verdict.first_failure, "y[1]: got 2.5, expected 2 within [2, 2]");

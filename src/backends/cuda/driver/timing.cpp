@@ -79,7 +79,7 @@ std::vector<double> medians(std::vector<std::vector<double>> samples) {
 
 }  // namespace
 
-std::vector<double> time_interleaved(const Runs& runs, int rounds, double seconds) {
+std::vector<std::vector<double>> sample_interleaved(const Runs& runs, int rounds, double seconds) {
   const std::shared_ptr<const Device> device = Device::require();
   DeviceBuffer flush(device, kFlushBytes);
   warm_up(*device, runs);
@@ -106,7 +106,11 @@ std::vector<double> time_interleaved(const Runs& runs, int rounds, double second
     }
     round += batch;
   }
-  return medians(std::move(us));
+  return us;
+}
+
+std::vector<double> time_interleaved(const Runs& runs, int rounds, double seconds) {
+  return medians(sample_interleaved(runs, rounds, seconds));
 }
 
 std::vector<double> time_sustained(const Runs& runs, double block_seconds, int rounds) {

@@ -7,11 +7,15 @@
 
 namespace epifuse::cuda {
 
-// Each run queues its work on the default stream. Both throw UnavailableError without a GPU.
+// Each run queues its work on the default stream. All throw UnavailableError without a GPU.
 
-// Median microseconds of each run on the device. Runs alternate one by one, in an order that
+// Microseconds of each run on the device, one a round. Runs alternate one by one, in an order that
 // rotates, so that all see the same clocks; the L2 cache is flushed before each. Stops after
 // `rounds`, or when `seconds` have passed and three rounds are done.
+std::vector<std::vector<double>> sample_interleaved(const std::vector<std::function<void()>>& runs,
+                                                    int rounds, double seconds);
+
+// The median of each run's samples.
 std::vector<double> time_interleaved(const std::vector<std::function<void()>>& runs, int rounds,
                                      double seconds);
 
