@@ -1,6 +1,7 @@
 // `epifuse cache`: the folder of compiled kernels and tuned choices.
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "epifuse/error.h"
 #include "jit/jit.h"
 #include "output.h"
+#include "text_table.h"
 #include "tune/store.h"
 
 namespace epifuse::cli {
@@ -38,10 +40,38 @@ struct Summary {
   }
 };
 
-void print_entry(const std::string& key, std::uintmax_t bytes, const std::string& what,
-                 bool valid) {
-  fmt::print("{}  {:>8} bytes  {}{}\n", printable(key.substr(0, 16)), bytes, printable(what),
-             valid ? "" : "  CORRUPT (ignored, replaced by the next one)");
+// "TARGET NAME: what it is for" of a description, in three cells; what has no such parts is the
+// last.
+std::array<std::string, 3> description_cells(const std::string& description) {
+  const std::size_t space = description.find(' ');
+  const std::size_t colon = description.find(": ");
+  if (space == std::string::npos || colon == std::string::npos || colon < space) {
+    return {"", "", printable(description)};
+  }
+  return {printable(description.substr(0, space)),
+          printable(description.substr(space + 1, colon - space - 1)),
+          printable(description.substr(colon + 2))};
+}
+
+std::string state_text(bool valid) { return valid ? "good" : "CORRUPT"; }
+
+std::string key_text(const std::string& key) { return printable(key.substr(0, 16)); }
+
+void print_lists(const std::vector<jit::KernelCache::Entry>& kernels,
+                 const std::vector<tune::TuneStore::Entry>& choices) {
+  std::vector<std::vector<std::string>> rows{{"KEY", "SIZE>", "STATE", "TARGET", "KERNEL", "OF"}};
+  for (const auto& entry : kernels) {
+    const auto [target, name, what] = description_cells(entry.description);
+    rows.push_back(
+        {key_text(entry.key), size_text(entry.bytes), state_text(entry.valid), target, name, what});
+  }
+  if (rows.size() > 1) fmt::print("Compiled kernels\n{}\n", text_table(rows));
+  rows = {{"KEY", "SIZE>", "STATE", "CHOICE", "FOR"}};
+  for (const auto& entry : choices) {
+    rows.push_back({key_text(entry.key), size_text(entry.bytes), state_text(entry.valid),
+                    printable(entry.tuned.choice), printable(entry.description)});
+  }
+  if (rows.size() > 1) fmt::print("Tuned choices\n{}\n", text_table(rows));
 }
 
 nlohmann::json to_json(const jit::KernelCache::Entry& entry) {
@@ -96,19 +126,11 @@ int run(const Options& options) {
                              {"choices", list(choices)}};
     print_json(out);
   } else {
-    if (options.action == "list") {
-      for (const auto& entry : kernels) {
-        print_entry(entry.key, entry.bytes, entry.description, entry.valid);
-      }
-      for (const auto& entry : choices) {
-        print_entry(entry.key, entry.bytes,
-                    fmt::format("tuned {}: {}", entry.description, entry.tuned.choice),
-                    entry.valid);
-      }
-    }
-    fmt::print("{}: {} kernels, {} tuned choices, {} bytes, {} corrupt\n",
-               printable(cache.kernels.folder().native()), sum.kernels, sum.choices, sum.bytes,
-               sum.corrupt);
+    if (options.action == "list") print_lists(kernels, choices);
+    fmt::print("{}: {} kernels, {} tuned choices, {}, {} corrupt{}\n",
+               printable(cache.kernels.folder().native()), sum.kernels, sum.choices,
+               size_text(sum.bytes), sum.corrupt,
+               sum.corrupt > 0 ? " (ignored; replaced when they are next needed)" : "");
   }
   const bool good = sum.corrupt == 0 && cache.kernels.is_private();
   return options.action == "verify" && !good ? kCheckFailed : kOk;

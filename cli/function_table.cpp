@@ -138,21 +138,36 @@ json function_row(const OpAccuracy& found, std::optional<double> clocks,
   return row;
 }
 
-std::string function_line_head() {
-  return fmt::format(
-      "{:<11} {:<7} {:>10}  {:<24} {:>9} {:>10} {:>9} {:>9} {:>9} {:>7} {:>8} {:>8}\n", "op",
-      "level", "f32 ulps", "at", "bf16 ulps", "differ", "small err", "err/1+|x|", "of bound",
-      "refused", "clocks", "results");
+std::string function_line_head(bool has_clocks) {
+  return fmt::format("{:<12} {:<8} {:>9} {:>10} {:>9} {:>12} {:>11}  {:<6} {}{}\n", "OP",
+                     "NUMERICS", "F32 ULPS", "BF16 ULPS", "BF16 OFF", "ERR/(1+|X|)", "BOUND USED",
+                     "CHECK", has_clocks ? " CLOCKS  PER CLOCK  " : "", "WORST AT");
 }
 
 std::string function_line(const json& row) {
+  const bool has_clocks = row.at("clocks").is_number();
   return fmt::format(
-      "{:<11} {:<7} {:>10}  {:<24} {:>9.3f} {:>10} {:>9} {:>9} {:>9} {:>7} {:>8} {:>8}\n",
+      "{:<12} {:<8} {:>9} {:>10.3f} {:>9} {:>12} {:>11}  {:<6} {}{}\n",
       row.at("workload").get<std::string>(), row.at("numerics").get<std::string>(),
-      ulps_text(row.at("max_ulps")), operands_text(row), row.at("max_bf16_ulps").get<double>(),
-      share_text(row.at("bf16_differ")), error_text(row.at("max_small_error")),
-      error_text(row.at("max_scaled_error")), bound_text(row),
-      row.at("num_refused").get<std::int64_t>(), clocks_text(row), rate_text(row));
+      ulps_text(row.at("max_ulps")), row.at("max_bf16_ulps").get<double>(),
+      share_text(row.at("bf16_differ")), error_text(row.at("max_scaled_error")), bound_text(row),
+      row.at("num_refused") == 0 ? "right" : "WRONG",
+      has_clocks ? fmt::format("{:>7} {:>10}  ", clocks_text(row), rate_text(row)) : "",
+      operands_text(row));
+}
+
+std::string function_legend(bool has_clocks) {
+  std::string text =
+      "\nF32 ULPS, BF16 ULPS: the largest error, in units of the last place.  BF16 OFF: bf16 "
+      "results\n"
+      "that are not the nearest.  BOUND USED: the largest error as a share of what the tests "
+      "allow;\n"
+      "up to 100 % is right.  WORST AT: the operands of the largest error.\n";
+  if (has_clocks) {
+    text +=
+        "CLOCKS: of a multiprocessor for 128 results.  PER CLOCK: results of a multiprocessor.\n";
+  }
+  return text;
 }
 
 std::string function_markdown(const json& rows) {

@@ -19,8 +19,10 @@ namespace epifuse::cli {
 nlohmann::json function_row(const OpAccuracy& found, std::optional<double> clocks,
                             const ResultContext& context);
 
-// One line of the terminal's table, and its head.
-std::string function_line_head();
+// One line of the terminal's table, its head, and what the columns mean. Costs are shown where they
+// were measured.
+std::string function_line_head(bool has_clocks);
+std::string function_legend(bool has_clocks);
 std::string function_line(const nlohmann::json& row);
 
 // The tables of docs/numerics.md: all functions under `fast`, and those that `approx` replaces.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/cuda/driver/device.h"
+#include "base/did_you_mean.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "check/op_accuracy.h"
@@ -40,8 +41,12 @@ std::vector<Function> chosen_functions(const Options& options) {
     functions.emplace_back(op, Numerics::fast);
     if (has_own_approx(op)) functions.emplace_back(op, Numerics::approx);
   }
-  if (functions.empty())
-    throw ArgumentError("functions: no arithmetic op is called " + options.only);
+  if (functions.empty()) {
+    std::vector<std::string_view> names;
+    for (const ir::Op op : measurable_ops()) names.push_back(ir::name(op));
+    throw ArgumentError(fmt::format("functions: no arithmetic op is called {}{}",
+                                    printable(options.only), did_you_mean(options.only, names)));
+  }
   return functions;
 }
 
@@ -67,7 +72,7 @@ nlohmann::json measure(const Options& options, const Target& target, const Resul
     const Progress progress("costs");
     clocks = measure_clocks(functions);
   }
-  if (!options.json) fmt::print("{}", function_line_head());
+  if (!options.json) fmt::print("{}", function_line_head(!clocks.empty()));
   nlohmann::json rows = nlohmann::json::array();
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const auto [op, numerics] = functions[i];
@@ -80,6 +85,7 @@ nlohmann::json measure(const Options& options, const Target& target, const Resul
     if (found.num_refused > 0) fmt::print("  {}\n", found.first_refused);
     std::fflush(stdout);
   }
+  if (!options.json) fmt::print("{}", function_legend(!clocks.empty()));
   return rows;
 }
 

@@ -37,12 +37,18 @@ void check(const Graph& graph) {
 
 }  // namespace
 
+std::shared_ptr<const plan::Plan> checked_plan(const Graph& graph, const Target& target,
+                                               const CompileOptions& options, plan::Plans& plans) {
+  const targets::TargetInfo& info = target_info(target);
+  check(graph);
+  return plans.of(graph.ir(), options_on(info, options));
+}
+
 Program compile(const Graph& graph, const Target& target, const CompileOptions& options,
                 plan::Plans& plans) {
   const targets::TargetInfo& info = target_info(target);
-  check(graph);
+  const std::shared_ptr<const plan::Plan> plan = checked_plan(graph, target, options, plans);
   const CompileOptions planned = options_on(info, options);
-  const std::shared_ptr<const plan::Plan> plan = plans.of(graph.ir(), planned);
   auto state = std::make_shared<Program::State>();
   state->target = target;
   state->options = options;

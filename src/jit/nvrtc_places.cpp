@@ -7,7 +7,7 @@ namespace epifuse::jit {
 
 std::vector<std::string> nvrtc_places(const Settings& settings,
                                       std::vector<std::string>* looked_in) {
-  const LibraryQuery query{"libnvrtc", settings.nvrtc, "EPIFUSE_NVRTC", {EPIFUSE_NVRTC_HINT}};
+  const LibraryQuery query{"libnvrtc", settings.nvrtc, "EPIFUSE_NVRTC", {}};
   return library_places(query, settings, looked_in);
 }
 

@@ -8,6 +8,7 @@
 #include <shared_mutex>
 
 #include "backends/cuda/choose/tuner.h"
+#include "backends/cuda/prepare/sources.h"
 #include "backends/cuda/run/prepared_run.h"
 #include "backends/cuda/run/problems.h"
 #include "backends/cuda/run/run_builder.h"
@@ -144,32 +145,10 @@ backends::RunPlan CudaExecutable::plan_for(const codegen::Bound& bound) const {
   return run;
 }
 
-// A config as a part of a file's name: "ping_pong_128x192_4_stages".
-std::string file_part(const codegen::GemmConfig& config) {
-  std::string part;
-  for (const char c : codegen::print(config)) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
-    if (plain) part += c;
-    if (!plain && !part.empty() && part.back() != '_') part += '_';
-  }
-  return part;
-}
-
 std::vector<std::pair<std::string, std::string>> CudaExecutable::sources() const {
   std::vector<std::pair<std::string, std::string>> sources;
-  for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
-    const StepKernels& step = prepared_.steps[i];
-    const auto add = [&](const Kernel& kernel, std::string_view suffix) {
-      sources.emplace_back(fmt::format("{}_{}_{}.cu", prepared_.plan.graph.name, i, suffix),
-                           kernel.source.text);
-    };
-    for (const Kernel& kernel : step.kernels) {
-      add(kernel, step.kind == StepKind::family
-                      ? fmt::format("{}_{}", step.family->name, file_part(kernel.config))
-                  : step.kind == StepKind::grouped ? "grouped"
-                                                   : "tail");
-    }
-    if (step.finish) add(step.finish->kernel, "finish");
+  for (NamedSource& each : all_sources(prepared_)) {
+    sources.emplace_back(std::move(each.file), std::move(each.source.text));
   }
   return sources;
 }

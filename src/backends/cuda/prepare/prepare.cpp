@@ -162,6 +162,11 @@ class Preparer {
     return std::move(result_);
   }
 
+  PreparedSteps finish_uncompiled() {
+    for (std::size_t i = 0; i < result_.kernels.size(); ++i) complete_shortlist(i);
+    return std::move(result_);
+  }
+
   // The only step, compiled.
   StepKernels finish_one() {
     compile();
@@ -289,6 +294,13 @@ Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit
   Preparer preparer(plan, target, jit, fuses, device);
   for (const plan::Step& step : plan.steps) preparer.add(step);
   return as_plan(plan, preparer.finish());
+}
+
+Prepared prepare_uncompiled(const Plan& plan, const TargetInfo& target, bool fuses) {
+  jit::Jit jit(jit::KernelCache({}));  // is asked for nothing
+  Preparer preparer(plan, target, jit, fuses);
+  for (const plan::Step& step : plan.steps) preparer.add(step);
+  return as_plan(plan, preparer.finish_uncompiled());
 }
 
 StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepKernels& usual,

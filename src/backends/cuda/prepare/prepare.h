@@ -65,6 +65,10 @@ Prepared prepare_steps(const plan::Plan& plan, const targets::TargetInfo& target
                        bool fuses = true,
                        const std::optional<targets::DeviceProfile>& device = std::nullopt);
 
+// The same without compiling: whole shortlists, of which some kernel may turn out to spill. Needs
+// no NVRTC.
+Prepared prepare_uncompiled(const plan::Plan& plan, const targets::TargetInfo& target, bool fuses);
+
 // Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
 // typical ones. None when no candidate compiles well: `report` then says why.
 StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
