@@ -1,6 +1,31 @@
 # Libraries of the Debian archive, and the wheels that `./dev` unpacks into .deps/.
+set(epifuse_missing "")  # Debian packages
+
+# find_package(package ...); what is missing is said of all packages at once, by Debian's names.
+macro(epifuse_find package debian)
+  find_package(${package} ${ARGN} QUIET)
+  if(NOT ${package}_FOUND)
+    list(APPEND epifuse_missing ${debian})
+  endif()
+endmacro()
+
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
+epifuse_find(fmt libfmt-dev)
+# The version is checked again when the library is loaded (src/backends/cpu/matmul.cpp).
+epifuse_find(dnnl "libdnnl-dev;ocl-icd-opencl-dev" 2.6)
+epifuse_find(nlohmann_json nlohmann-json3-dev)
+if(EPIFUSE_BUILD_CLI OR EPIFUSE_BUILD_TESTS)
+  epifuse_find(CLI11 libcli11-dev)
+endif()
+if(EPIFUSE_BUILD_TESTS)
+  epifuse_find(GTest libgtest-dev)
+endif()
+epifuse_find(Python3 python3 COMPONENTS Interpreter)
+if(epifuse_missing)
+  list(JOIN epifuse_missing " " epifuse_missing)
+  message(FATAL_ERROR "Missing libraries. On Debian and Ubuntu, as root:\n"
+                      "  apt-get install ${epifuse_missing}\nThen configure again.")
+endif()
 # {fmt} 9 is compiled once (src/base/fmt_library.cpp): header-only, it is two thirds of the work on
 # a file. Of other versions the parts to instantiate are others.
 add_library(epifuse_fmt INTERFACE)
@@ -10,16 +35,6 @@ if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
 else()
   target_link_libraries(epifuse_fmt INTERFACE fmt::fmt-header-only)
 endif()
-# The version is checked again when the library is loaded (src/backends/cpu/matmul.cpp).
-find_package(dnnl 2.6 REQUIRED)
-find_package(nlohmann_json REQUIRED)
-if(EPIFUSE_BUILD_CLI OR EPIFUSE_BUILD_TESTS)
-  find_package(CLI11 REQUIRED)
-endif()
-if(EPIFUSE_BUILD_TESTS)
-  find_package(GTest REQUIRED)
-endif()
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 include(cmake/Fetch.cmake)
 

@@ -27,6 +27,15 @@ add_custom_command(
 
 if(TARGET epifuse_jit)
   target_sources(epifuse_jit PRIVATE "${embed_output}")
-  target_compile_definitions(epifuse_jit PRIVATE EPIFUSE_NVRTC_HINT="${EPIFUSE_NVRTC_HINT}"
-                             EPIFUSE_VERSION="${PROJECT_VERSION}")
+  target_compile_definitions(epifuse_jit PRIVATE EPIFUSE_VERSION="${PROJECT_VERSION}")
 endif()
+
+# Binaries find NVRTC beside themselves: links, so that no path of this machine is in a binary.
+file(GLOB nvrtc_files "${EPIFUSE_NVRTC_HINT}/libnvrtc*.so.*")
+foreach(folder bin lib tests tests/added_op tests/cpu tests/fuzz tests/gpu tests/rtc tests/text bench)
+  file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
+  foreach(nvrtc_file ${nvrtc_files})
+    get_filename_component(nvrtc_name "${nvrtc_file}" NAME)
+    file(CREATE_LINK "${nvrtc_file}" "${PROJECT_BINARY_DIR}/${folder}/${nvrtc_name}" SYMBOLIC)
+  endforeach()
+endforeach()

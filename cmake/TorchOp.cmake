@@ -21,6 +21,9 @@ target_include_directories(epifuse_torch_op SYSTEM PRIVATE "${EPIFUSE_TORCH_INCL
 target_include_directories(epifuse_torch_op PRIVATE "${PROJECT_SOURCE_DIR}/include")
 target_compile_definitions(epifuse_torch_op PRIVATE TORCH_TARGET_VERSION=0x020a000000000000
                            EPIFUSE_C_LIBRARY="$<TARGET_SONAME_FILE_NAME:epifuse_c>")
+# Its messages name files: without the folders of the machine that builds it.
+target_compile_options(epifuse_torch_op PRIVATE
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${EPIFUSE_TORCH_INCLUDE}/=")
 add_dependencies(epifuse_torch_op epifuse_c)  # which it loads when it runs
 target_link_libraries(epifuse_torch_op PRIVATE epifuse_flags epifuse_torch_stand_in
                       ${CMAKE_DL_LIBS})

@@ -13,3 +13,9 @@ from epifuse._native import (
 )
 
 __all__ = ["BadInputError", "BugError", "Error", "FailedError", "UnavailableError", "version"]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":  # of the library, which is loaded when it is first asked
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
