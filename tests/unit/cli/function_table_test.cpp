@@ -49,17 +49,18 @@ Under `approx`:
 }
 
 TEST(FunctionTable, LinesStandUnderTheirHead) {
-  EXPECT_EQ(
-      function_line_head(false) +
-          function_line(row_of(ir::Op::silu, Numerics::approx, 1234567, std::nullopt)),
-      R"(OP           NUMERICS  F32 ULPS  BF16 ULPS  BF16 OFF  ERR/(1+|X|)  BOUND USED  CHECK  WORST AT
-silu         approx       1e+06      0.501    0.12 %      2.2e-04        62 %  right  -3.5
-)");
+  EXPECT_EQ(function_line_head(false) +
+                function_line(row_of(ir::Op::silu, Numerics::approx, 1234567, std::nullopt)),
+            "OP           NUMERICS  F32 ULPS  BF16 ULPS  BF16 OFF  ERR/(1+|X|)  BOUND USED  CHECK  "
+            "WORST AT\n"
+            "silu         approx       1e+06      0.501    0.12 %      2.2e-04        62 %  right  "
+            "-3.5\n");
   EXPECT_EQ(
       function_line_head(true) + function_line(row_of(ir::Op::silu, Numerics::fast, 2.125, 18.5)),
-      R"(OP           NUMERICS  F32 ULPS  BF16 ULPS  BF16 OFF  ERR/(1+|X|)  BOUND USED  CHECK   CLOCKS  PER CLOCK  WORST AT
-silu         fast          2.12      0.501    0.12 %      2.2e-04        62 %  right    18.50        6.9  -3.5
-)");
+      "OP           NUMERICS  F32 ULPS  BF16 ULPS  BF16 OFF  ERR/(1+|X|)  BOUND USED  CHECK  "
+      " CLOCKS  PER CLOCK  WORST AT\n"
+      "silu         fast          2.12      0.501    0.12 %      2.2e-04        62 %  right  "
+      "  18.50        6.9  -3.5\n");
 }
 
 TEST(FunctionTable, ReplacesWhatIsBetweenItsMarks) {
