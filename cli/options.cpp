@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "backends/cuda/driver/device.h"
 #include "base/did_you_mean.h"
 #include "base/printable.h"
 #include "epifuse/error.h"
@@ -75,6 +76,12 @@ std::string target_names() {
   std::vector<std::string_view> names{"auto", "cuda"};
   for (const targets::TargetInfo& row : targets::all_targets()) names.push_back(row.name);
   return fmt::format("One of {}", fmt::join(names, ", "));
+}
+
+Target runnable_target(const std::string& name) {
+  Target target = Target::parse(name);
+  if (target.kind == DeviceKind::cuda) cuda::Device::require();
+  return target;
 }
 
 void GraphOptions::add_to(CLI::App& app) {

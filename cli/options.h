@@ -16,6 +16,10 @@ namespace epifuse::cli {
 // What --target takes, for its help.
 std::string target_names();
 
+// The target of that name, to run on. Throws ArgumentError for no target, and UnavailableError,
+// with nothing compiled, for a GPU where there is none.
+Target runnable_target(const std::string& name);
+
 // What to compile and how: `FILE... SYMBOL=SIZE... --target --numerics`.
 struct GraphOptions {
   std::vector<std::string>

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "backends/cuda/driver/device.h"
 #include "backends/reference/evaluate.h"
 #include "base/printable.h"
 #include "check/verify_program.h"
@@ -173,11 +172,10 @@ int exit_code(const std::vector<Job>& jobs) {
 }
 
 int run(const Options& options) {
-  const Target target = Target::parse(options.graph.target);  // what is wrong is said once
+  runnable_target(options.graph.target);  // what is wrong with the arguments is said once
   input_files(options.inputs);
   std::vector<Job> jobs;
   for (GraphFile& file : load_files(options.graph)) jobs.push_back({std::move(file), {}});
-  if (target.kind == DeviceKind::cuda) cuda::Device::require();  // before kernels are compiled
   if (!options.save.empty()) prepare_saving(options.save, jobs);
   nlohmann::json all = nlohmann::json::array();
   std::vector<RunReport> reports;

@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFewestOnCpu = 15;  // other programs disturb most rounds a little
 constexpr double kQuietSeconds = 2.0;
+constexpr double kLeastUs = 1e-3;  // of a run without work, so that ratios are numbers
 
 using Runs = std::vector<std::function<void()>>;
 
@@ -48,7 +49,9 @@ double quantile(std::vector<double> samples, double share) {
 
 Comparison compare_rounds(const std::vector<double>& us, const std::vector<double>& baseline_us) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < us.size(); ++i) ratios.push_back(us[i] / baseline_us[i]);
+  for (std::size_t i = 0; i < us.size(); ++i) {
+    ratios.push_back(std::max(us[i], kLeastUs) / std::max(baseline_us[i], kLeastUs));
+  }
   Comparison out;
   out.num_rounds = ratios.size();
   out.low = quantile(ratios, 0.25);

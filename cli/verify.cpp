@@ -136,7 +136,7 @@ nlohmann::json to_json(const std::vector<Failure>& failures, const Options& opti
 
 int run(const Options& options) {
   if (options.print) return print_graphs(options);
-  const Target target = Target::parse(options.graph.target);
+  const Target target = runnable_target(options.graph.target);
   std::vector<Failure> failures;
   {
     const Progress progress("running random graphs");

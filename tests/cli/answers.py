@@ -79,8 +79,8 @@ def test_an_empty_result_is_right():
 def test_a_gpu_is_asked_for_before_anything_is_compiled():
     write_graph("a.epi")
     environment = {**NO_NVRTC, "EPIFUSE_CUDA_DRIVER": "/nowhere"}
-    fails("No GPU to run on", "run", "a.epi", "--target", "cuda", env=environment,
-          code=UNAVAILABLE)
+    for words in (["run", "a.epi"], ["verify", "--graphs", "1"], ["functions"]):
+        fails("No GPU to run on", *words, "--target", "cuda", env=environment, code=UNAVAILABLE)
     assert not os.path.exists("empty_cache")
 
 

@@ -11,7 +11,8 @@ import epifuse
 
 
 def test_metadata():
-    assert importlib.metadata.version("epifuse") == epifuse.version()
+    assert importlib.metadata.version("epifuse") == epifuse.version() == epifuse.__version__
+    assert not hasattr(epifuse, "__nothing__")
 
 
 def test_the_library_is_the_wheels():

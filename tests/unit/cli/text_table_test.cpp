@@ -36,6 +36,8 @@ TEST(Comparison, IsOfRatiosWithinRounds) {
       "ratio 0.82, 0.80 to 0.85 in the middle half of 5 rounds: fusion saves 18 % of the time");
 }
 
+TEST(Comparison, OfNoWorkIsANumber) { EXPECT_EQ(compare_rounds({0, 0}, {0, 0}).ratio, 1); }
+
 TEST(Comparison, SaysWhatTheSpreadAllows) {
   EXPECT_EQ(ratio_text({.ratio = 0.99, .low = 0.97, .high = 1.02, .num_rounds = 30}),
             "ratio 0.99, 0.97 to 1.02 in the middle half of 30 rounds: no clear difference");
