@@ -29,7 +29,7 @@ struct ModelConstants {
   double single_restart_clocks;      // and a wave of clusters after another
   // Gated, with b along N: beside tiles of 128 x 128.
   double tall_gate_slows, cooperative_gate_slows;
-  double wide_by_turns_slows;  // 192 columns, gates by turns
+  double wide_by_turns_slows;    // 192 columns, gates by turns
   double short_of_stages_slows;  // gates with few stages
   double fill_clocks;
   double launch_us, bytes_per_us, overlap;

@@ -163,7 +163,16 @@ class Preparer {
   }
 
   PreparedSteps finish_uncompiled() {
-    for (std::size_t i = 0; i < result_.kernels.size(); ++i) complete_shortlist(i);
+    for (std::size_t i = 0; i < result_.kernels.size(); ++i) {
+      StepKernels& step = result_.kernels[i];
+      if (step.kind != StepKind::family) continue;
+      const auto& gemm = std::get<FusedGemm>(result_.steps[i]);
+      for (const std::size_t picked : shortlist(step, gemm)) {
+        const codegen::GemmConfig& config = step.candidates[picked];
+        step.kernels.push_back(
+            {config, step.family->source(plan_, gemm, config, step.variant, target_), nullptr});
+      }
+    }
     return std::move(result_);
   }
 

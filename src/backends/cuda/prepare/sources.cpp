@@ -49,14 +49,15 @@ Sizes completed(const plan::GemmDesc& gemm, Sizes sizes) {
 }
 
 // The kernel of a family's step that its model chooses at these sizes; the first of an empty run.
-const Kernel& chosen(const Prepared& prepared, std::size_t i, const Sizes& sizes) {
+const Kernel& chosen(const Prepared& prepared, std::size_t i, const Sizes& sizes,
+                     const targets::DeviceProfile& device) {
   const StepKernels& step = prepared.steps[i];
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[i]);
   const codegen::GemmSizes size = tune::gemm_sizes(gemm.gemm, completed(gemm.gemm, sizes));
   if (size.is_empty()) return step.kernels.front();
   std::vector<codegen::GemmConfig> configs;
   for (const Kernel& kernel : step.kernels) configs.push_back(kernel.config);
-  return step.kernels[codegen::choose(*step.family, gemm, configs, size, {})];
+  return step.kernels[codegen::choose(*step.family, gemm, configs, size, device)];
 }
 
 }  // namespace
@@ -72,12 +73,13 @@ std::vector<NamedSource> all_sources(const Prepared& prepared) {
   return sources;
 }
 
-std::vector<NamedSource> chosen_sources(const Prepared& prepared, const Sizes& sizes) {
+std::vector<NamedSource> chosen_sources(const Prepared& prepared, const Sizes& sizes,
+                                        const targets::DeviceProfile& device) {
   std::vector<NamedSource> sources;
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const StepKernels& step = prepared.steps[i];
     if (step.kind == StepKind::family) {
-      sources.push_back(named(prepared, i, chosen(prepared, i, sizes)));
+      sources.push_back(named(prepared, i, chosen(prepared, i, sizes, device)));
     } else {
       for (const Kernel& kernel : step.kernels) sources.push_back(named(prepared, i, kernel));
     }

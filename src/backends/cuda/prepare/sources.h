@@ -18,7 +18,9 @@ struct NamedSource {
 std::vector<NamedSource> all_sources(const Prepared& prepared);
 
 // One kernel for each launch of a run: of a family's step the one that its model of time chooses at
-// these sizes. Symbols without a size are 4096. Throws ArgumentError for sizes that fit no tensors.
-std::vector<NamedSource> chosen_sources(const Prepared& prepared, const Sizes& sizes);
+// these sizes on the device. Symbols without a size are 4096. Throws ArgumentError for sizes that
+// fit no tensors.
+std::vector<NamedSource> chosen_sources(const Prepared& prepared, const Sizes& sizes,
+                                        const targets::DeviceProfile& device);
 
 }  // namespace epifuse::cuda
