@@ -10,12 +10,9 @@ namespace epifuse::codegen::sm90 {
 struct Config {
   int tile_m = 0, tile_n = 0, stages = 0;  // multiples of 64, of 16
   int load_depth = 1,
-      store_depth = 1;    // chunks of full-size loads and stores in flight, a consumer
-  bool in_place = false;  // results are staged where full-size loads were; no store_depth
-  // Columns whose epilogue is computed before any of them is staged: many hide latencies, but their
-  // temporaries stand beside the accumulators. ptxas decides: what spills makes room for its
-  // leaner.
-  int math_columns = 64;
+      store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
+  bool in_place = false;     // results are staged where full-size loads were; no store_depth
+  int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
   bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
                              // or, where K is split, one of them the only one (single)
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves

@@ -97,10 +97,13 @@ int cut_columns(const Config& config);
 // What an epilogue needs beside the accumulators.
 struct Pressure {
   int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
+  int rows = 0;                         // row vectors
   int reductions = 0;
-  int products = 1;     // accumulators of an element
-  int cost = 0;         // instructions an element
-  bool rounds = false;  // keeps roundings, and with them more values
+  int products = 1;           // accumulators of an element
+  int cost = 0;               // instructions an element
+  bool rounds = false;        // keeps roundings, and with them more values
+  bool vectors = false;       // more than the one row vector of a bias
+  bool many_vectors = false;  // more than two vectors or scalars
 };
 Pressure pressure(const plan::Epilogue& epilogue);
 

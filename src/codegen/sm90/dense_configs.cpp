@@ -17,6 +17,8 @@ constexpr int kFewestStages = 3;
 constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
 constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
+constexpr int kMostAccumulatorsOfGather = 160;
+constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
 
 // The candidates; stages and depths follow from the epilogue.
 struct Shape {
@@ -55,8 +57,52 @@ constexpr Shape kShapes[] = {
     {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
 };
 
+// Of one consumer thread.
+int accumulators_of(const Shape& shape) {
+  return accumulators(shape.m, shape.n, shape.cooperative);
+}
+
 int chunks_of_consumer(const Config& config) {
   return chunks_of_tile(config) / (config.cooperative ? 2 : 1);
+}
+
+// Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
+// accumulators. These limits, and those of the largest tiles, are what compiles without spills over
+// the corpus (2026-11-22).
+int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+  const bool batched = is_batched(gemm), gated = p.products > 1;
+  const int slots = p.load_slots + p.store_slots;
+  if (gated && (slots > 2 || p.many_vectors)) return 16;
+  if (accumulators_of(shape) <= kMostAccumulatorsOfAll) {
+    if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
+    const bool is_cut = accumulators_of(shape) > 96 && shape.n % kChunkColumns != 0;
+    if (is_cut) return p.cost > 9 ? 16 : 32;
+    const bool has_vectors = batched ? p.vectors : p.many_vectors;
+    const bool is_tight =
+        (shape.cluster_m * shape.cluster_n > 1 && (shape.m == 256 || has_vectors)) ||
+        (batched && p.reductions > 0) || (gemm.a.lookup >= 0 && has_adjacent_gates(gemm));
+    return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
+  }
+  if (batched || (slots > 1 && p.vectors)) return 16;
+  if (gated && (p.rounds || has_adjacent_gates(gemm))) return 16;
+  if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
+  const int most_cost = slots > 1 ? 16 : shape.cluster_m * shape.cluster_n > 1 ? 24 : 32;
+  return slots > 2 || p.cost > most_cost ? 16 : 32;
+}
+
+bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+  const bool batched = is_batched(gemm), grouped = gemm.is_grouped();
+  const int slots = p.load_slots + p.store_slots;
+  if (batched && (shape.two_widths || p.load_slots > 0)) return false;
+  if (grouped && slots > 1 && (p.products > 1 || p.vectors)) return false;
+  if (grouped && p.vectors && accumulators_of(shape) > kMostAccumulatorsOfGroups) return false;
+  if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
+  if (shape.two_widths && p.store_slots > 1) return false;
+  if (p.reductions > 0 || p.many_vectors) return false;
+  const bool is_widest = shape.m == 128 && shape.n == 192;
+  if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.cooperative && !is_widest;
+  if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
+  return p.cost <= (p.rounds ? 30 : 40);
 }
 
 // Of a gated product a tile of B has two parts of whole groups of 16 columns, and where it runs
@@ -150,6 +196,7 @@ Config config_of(const Shape& shape, const FusedGemm& step, const Pressure& regi
   Config config;
   config.tile_m = shape.m;
   config.tile_n = shape.n;
+  config.math_columns = math_columns(registers, shape, step.gemm);
   config.cooperative = shape.cooperative;
   config.two_widths = shape.two_widths;
   config.cluster_m = shape.cluster_m;
@@ -185,6 +232,11 @@ Pressure pressure(const Epilogue& epilogue) {
   out.load_slots = load_slots(layout, 0);
   out.store_slots = store_slots(layout, 0);
   out.reductions = layout.size(List::partials);
+  out.rows = layout.size(List::rows);
+  const int num_tiles = layout.size(List::tiles);
+  const auto num_loads = static_cast<int>(epilogue.loads.size());
+  out.vectors = out.rows > 1 || out.rows + num_tiles < num_loads;
+  out.many_vectors = num_loads - num_tiles > 2;
   return out;
 }
 
@@ -229,6 +281,10 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
   const EpilogueLayout layout = with_most_rows(step.epilogue);
   std::vector<Config> out;
   for (const Shape& shape : kShapes) {
+    if (accumulators_of(shape) > kMostAccumulatorsOfAll &&
+        !takes_most_accumulators(registers, shape, step.gemm)) {
+      continue;
+    }
     if (!suits_gate(shape, step.gemm, registers)) continue;
     if (!suits_groups(shape, step.gemm)) continue;
     const Config config = config_of(shape, step, registers, layout, target);
