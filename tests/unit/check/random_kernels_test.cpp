@@ -155,8 +155,11 @@ class Case {
   void launch(const codegen::KernelFamily& family, const plan::FusedGemm& gemm, Counts& counts) {
     if (family.why_not(plan_, gemm, target_) || family.why_not_bound(plan_, gemm, bound_)) return;
     const codegen::GemmVariant variant = family.variant(plan_, gemm, bound_);
+    const codegen::OperandRoles roles = family.roles(variant);
     const auto configs = family.configs(gemm, target_);
-    for (std::size_t i = 0; i < configs.size(); i += 1 + configs.size() / 5) {
+    // Graphs that exchange operands are few.
+    const std::size_t stride = roles.are_exchanged ? 1 : 1 + configs.size() / 5;
+    for (std::size_t i = 0; i < configs.size(); i += stride) {
       const auto config = family.fitted(gemm, configs[i], variant, target_);
       if (!config) continue;
       codegen::Bound bound = bound_;
@@ -168,7 +171,6 @@ class Case {
       };
       EXPECT_FALSE(launch(bound).params.empty());
       expect_patched(launch, bound, counts);
-      const codegen::OperandRoles roles = family.roles(variant);
       counts.gathers += gemm.gemm.a.lookup >= 0 ? 1 : 0;
       counts.partials += gemm.epilogue.reduces() ? 1 : 0;
       counts.swapped += roles.are_exchanged ? 1 : 0;
