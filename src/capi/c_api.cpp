@@ -29,7 +29,7 @@ struct EpifuseKernel {
 };
 
 struct EpifuseCallSite {
-  const epifuse::LayoutPrograms& programs;
+  const EpifuseKernel& kernel;
   epifuse::LayoutPrograms::CallSite site;
 };
 
@@ -315,7 +315,7 @@ EpifuseStatus epifuse_call_site(const EpifuseKernel* kernel, EpifuseCallSite** s
   return guarded([&] {
     require(kernel, "a kernel");
     require(site, "a place for the call site");
-    *site = new EpifuseCallSite{kernel->programs, {}};
+    *site = new EpifuseCallSite{*kernel, {}};
   });
 }
 
@@ -326,7 +326,8 @@ EpifuseStatus epifuse_run_at(EpifuseCallSite* site, const int64_t* numbers, size
   return guarded([&] {
     require(site, "a call site");
     require(numbers, "numbers");
-    site->programs.run({numbers, count}, stream, &site->site);
+    site->kernel.count_call();
+    site->kernel.programs.run({numbers, count}, stream, &site->site);
   });
 }
 
