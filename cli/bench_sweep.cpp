@@ -15,7 +15,7 @@
 #include "backends/cuda/prepare/late_kernels.h"
 #include "backends/cuda/prepare/prepare.h"
 #include "backends/cuda/run/run_builder.h"
-#include "backends/problems.h"
+#include "backends/pointer_arrays.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"

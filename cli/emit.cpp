@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/cuda/prepare/sources.h"
-#include "backends/cuda/run/problems.h"
+#include "backends/cuda/run/pointer_arrays.h"
 #include "backends/target.h"
 #include "base/printable.h"
 #include "bundle.h"
@@ -22,7 +22,7 @@ namespace {
 struct Options {
   GraphOptions graph;
   std::string bundle;
-  bool json = false, all = false, problems = false;
+  bool json = false, all = false, pointer_arrays = false;
 };
 
 // What the files come to.
@@ -48,12 +48,12 @@ SourceFiles sources_of(const Graph& graph, const Target& target, const Options& 
 }
 
 // Those of many problems, or why there are none.
-SourceFiles problem_sources(const std::string& file, const Graph& graph, const Target& target,
-                            const Options& options) {
+SourceFiles pointer_array_sources(const std::string& file, const Graph& graph, const Target& target,
+                                  const Options& options) {
   plan::Plans plans;
   const auto plan = checked_plan(graph, target, options.graph.compile_options(), plans);
   const cuda::Prepared prepared = cuda::prepare_uncompiled(*plan, target_info(target), true);
-  const cuda::ProblemRunner runner(prepared, target_info(target), nullptr);
+  const cuda::PointerArrayRunner runner(prepared, target_info(target), nullptr);
   if (runner.why_not() && !options.json) {
     fmt::print("// {}: problems run one after another: {}\n", printable(file),
                runner.why_not()->sentence);
@@ -70,10 +70,10 @@ void emit(const GraphFile& file, const Target& target, const Options& options, E
     }
     return;
   }
-  const SourceFiles sources = options.problems
-                                  ? problem_sources(file.path, *file.graph, target, options)
+  const SourceFiles sources = options.pointer_arrays
+                                  ? pointer_array_sources(file.path, *file.graph, target, options)
                                   : sources_of(*file.graph, target, options);
-  if (sources.empty() && !options.problems && !options.json) {
+  if (sources.empty() && !options.pointer_arrays && !options.json) {
     fmt::print("// {}: the vendor's library runs all of it\n", printable(file.path));
   }
   for (const auto& [name, text] : sources) {
@@ -120,8 +120,9 @@ std::function<int()> define_emit(CLI::App& app) {
                "Print every kernel that is compiled ahead, not only those that would run");
   app.add_option("--bundle", options->bundle,
                  "Write the kernels and all headers they need into this folder instead");
-  app.add_flag("--problems", options->problems,
-               "Print the kernels of many problems, each of its own sizes (Program::run_problems)");
+  app.add_flag(
+      "--pointer-arrays", options->pointer_arrays,
+      "Print the kernels of many problems, each of its own sizes (Program::run_pointer_arrays)");
   app.footer(
       "Prints the kernel that the model of time chooses at the given sizes; symbols without a "
       "size\n"

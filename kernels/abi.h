@@ -78,12 +78,12 @@ struct GemmParams {
   TensorMap fewer_rows;
   TensorMap second_b;  // of a gated product
   FullSizeMaps full[kMaxFullSize];
-  Vector scalars[kMaxScalars];      // without a stride
-  Partials partials[kMaxStores];    // of row reductions, then of column reductions
-  Matrix plain_tiles[kMaxTiles];    // of loads by hand
-  Matrix plain_stores[kMaxStores];  // of stores by hand
-  Integers groups;                  // of a grouped product
-  Matrix gathered_a;                // where its rows are looked up
+  Vector scalars[kMaxScalars];        // without a stride
+  Partials partials[kMaxStores];      // of row reductions, then of column reductions
+  Matrix plain_tiles[kMaxTiles];      // of loads by hand
+  Matrix non_tma_stores[kMaxStores];  // of stores by hand
+  Integers groups;                    // of a grouped product
+  Matrix gathered_a;                  // where its rows are looked up
   Integers rows_of_a;
   Integers rows_of_cols[kMaxVectors];
   Integers rows_of_tiles[kMaxTiles];
@@ -100,15 +100,15 @@ constexpr int kStagings = 2;          // loaded ahead of the stages
 // An operand whose rows start off 16-byte boundaries. Its rows j, j + 8, .. are a matrix with a map
 // of its own; row i of it starts 2 (shifts >> 4 j & 7) bytes into row i of the map, as boxes start
 // at 16-byte boundaries only.
-struct ShiftedOperand {
+struct MisalignedOperand {
   TensorMap classes[kRowClasses];
   unsigned shifts;
 };
 
 // Of kernels with such operands: `a` or `b` stands for the map of that name in `gemm`.
-struct ShiftedGemmParams {
+struct MisalignedGemmParams {
   GemmParams gemm;
-  ShiftedOperand a, b;
+  MisalignedOperand a, b;
 };
 
 struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in elements
@@ -133,11 +133,11 @@ struct TailParams {
 
 constexpr int kMaxProblemTensors = 24;  // inputs and outputs of a graph of many problems
 constexpr int kMaxProblemSizes = 16;    // and its size symbols
-constexpr int kDescribeThreads = 32;    // of every block of kernels/common/problems.cuh
-constexpr int kByHandThreads = 256;     // of every block of kernels/common/problems_by_hand.cuh
+constexpr int kDescribeThreads = 32;    // of every block of kernels/common/pointer_arrays.cuh
+constexpr int kByHandThreads = 256;  // of every block of kernels/common/pointer_arrays_by_hand.cuh
 
-// A problem as kernels/common/problems_by_hand.cuh takes it: a[m, k], b[n, k] and the full-size
-// operands, at any strides; vectors and scalars are those of the problem's GemmParams.
+// A problem as kernels/common/pointer_arrays_by_hand.cuh takes it: a[m, k], b[n, k] and the
+// full-size operands, at any strides; vectors and scalars are those of the problem's GemmParams.
 struct ByHand {
   long long m, n, k;
   Matrix a, b, second_b;
@@ -146,7 +146,7 @@ struct ByHand {
 };
 
 // One of many problems, each with sizes and tensors of its own: written by
-// kernels/common/problems.cuh.
+// kernels/common/pointer_arrays.cuh.
 struct Problem {
   GemmParams gemm;
   ByHand by_hand;
@@ -159,7 +159,7 @@ struct ProblemTiles {
 };
 
 // Of the Hopper GEMM on many problems: what is the same for all, and where each is described.
-struct ProblemsGemmParams {
+struct PointerArrayGemmParams {
   GemmParams usual;
   const Problem* problems;
   const ProblemTiles* tiles;
@@ -172,7 +172,7 @@ struct ProblemTensor {
   const long long* row_strides;
 };
 
-// What kernels/common/problems.cuh makes the descriptions of; `usual` has the maps' boxes.
+// What kernels/common/pointer_arrays.cuh makes the descriptions of; `usual` has the maps' boxes.
 struct DescribeParams {
   GemmParams usual;
   Problem* problems;

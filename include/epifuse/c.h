@@ -71,14 +71,14 @@ void epifuse_free(char* text);
       "numerics": "fast" | "exact" | "approx",
       "tf32": false,
       "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
-      "after": {"leaf": ["value"]},            inputs that the host makes of values of the graph
-      "in_memory": ["value"],                  values that the host needs in memory in any case
-      "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
+      "after": {"leaf": ["value"]},            inputs that the framework makes of values of the
+   graph "in_memory": ["value"],                  values that the framework needs in memory in any
+   case "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
       "likely_sizes": {"M": 128}}  what symbols of the graph are likely to be
    The answer, kernels in an order in which they can run:
      {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier
                    "epilogue": "bias+gelu_erf",         its ops, in order
-                   "graph": ".epi text, without any of the host's names",
+                   "graph": ".epi text, without any of the framework's names",
                    "inputs": [{"value": "x", "shape": null}],   in order of the text's; a shape
                                                    (texts of sizes) where the kernel reshapes it
                    "outputs": [{"value": "t", "shape": null}],  the same for results

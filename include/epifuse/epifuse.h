@@ -5,6 +5,6 @@
 #include "epifuse/dtype.h"
 #include "epifuse/error.h"
 #include "epifuse/graph.h"
-#include "epifuse/problems.h"
+#include "epifuse/pointer_arrays.h"
 #include "epifuse/program.h"
 #include "epifuse/tensor.h"

@@ -1,4 +1,4 @@
-// What of a larger program becomes kernels: for hosts that run the rest themselves.
+// What of a larger program becomes kernels: for frameworks that run the rest themselves.
 #pragma once
 
 #include <map>
@@ -12,24 +12,25 @@
 
 namespace epifuse {
 
-/// What a host knows of its program beyond the graph.
+/// What a framework knows of its program beyond the graph.
 struct FusionRequest {
-  /// Values that one kernel computes together or not at all: the parts of one op of the host.
+  /// Values that one kernel computes together or not at all: the parts of one op of the framework.
   std::vector<std::vector<std::string>> whole;
-  /// Inputs of the graph that the host computes from values of the graph, with those values: a
+  /// Inputs of the graph that the framework computes from values of the graph, with those values: a
   /// kernel cannot both compute a value and wait for what is made of it.
   std::map<std::string, std::vector<std::string>, std::less<>> after;
-  /// Values that the host needs in memory whoever computes them: its results, operands of what it
-  /// does not fuse elementwise work into. Of others it reads what the kernels store.
+  /// Values that the framework needs in memory whoever computes them: its results, operands of what
+  /// it does not fuse elementwise work into. Of others it reads what the kernels store.
   std::set<std::string, std::less<>> in_memory;
-  /// Whether to leave to the host what it is known to run faster itself, as PyTorch does on CPUs.
+  /// Whether to leave to the framework what it is known to run faster itself, as PyTorch does on
+  /// CPUs.
   bool only_faster = false;
   /// What symbols of sizes are likely to be, from 0 to kMaxElements; without, a product that has
   /// some is fused.
   Sizes likely_sizes;
 };
 
-/// A tensor that goes between the host and a kernel.
+/// A tensor that goes between the framework and a kernel.
 struct FusionTensor {
   std::string value;                      ///< of the graph
   std::optional<std::vector<Dim>> shape;  ///< where the kernel sees it in another, row-major
@@ -39,11 +40,11 @@ struct FusionTensor {
 struct FusedKernel {
   std::string name;      ///< an identifier: "matmul_bias_gelu_erf"
   std::string epilogue;  ///< its ops, in order: "bias+gelu_erf"
-  /// What to compile: no name of the host's is in it, nor its strides, so that the same work is the
-  /// same text. Inputs are declared row-major, whatever their tensors will be.
+  /// What to compile: no name of the framework's is in it, nor its strides, so that the same work
+  /// is the same text. Inputs are declared row-major, whatever their tensors will be.
   Graph graph;
   std::vector<FusionTensor> inputs, outputs;  ///< in order of the graph's
-  std::vector<std::string> values;            ///< of the host's graph, computed inside
+  std::vector<std::string> values;            ///< of the framework's graph, computed inside
 };
 
 /// A value that depends on a product and that no kernel computes.
@@ -56,9 +57,9 @@ struct Fusions {
   std::vector<LeftOutValue> left_out;
 };
 
-/// The kernels that `target` fuses of `graph`, whose outputs are all values that the host reads.
-/// Only what pays: a product with work around it, of which no more is stored than without it.
-/// Throws ArgumentError when the request names values or symbols that the graph has not.
+/// The kernels that `target` fuses of `graph`, whose outputs are all values that the framework
+/// reads. Only what pays: a product with work around it, of which no more is stored than without
+/// it. Throws ArgumentError when the request names values or symbols that the graph has not.
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options = {},
                      const FusionRequest& request = {});
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "epifuse/graph.h"
-#include "epifuse/problems.h"
+#include "epifuse/pointer_arrays.h"
 #include "epifuse/tensor.h"
 
 namespace epifuse {
@@ -76,15 +76,15 @@ class Program {
     run(std::span<const Binding>(tensors.begin(), tensors.size()), stream);
   }
   /// Runs on many problems at once, each of its own sizes. A graph that becomes one kernel of
-  /// matrices (explain_problems) takes one launch for all of them, and two small ones beside it:
-  /// sizes and addresses are read on the device, so that nothing waits for the host. Any other runs
-  /// one problem after another, for which a GPU's arrays are copied to the host first; while a
+  /// matrices (explain_pointer_arrays) takes one launch for all of them, and two small ones beside
+  /// it: sizes and addresses are read on the device, so that nothing waits for the host. Any other
+  /// runs one problem after another, for which a GPU's arrays are copied to the host first; while a
   /// stream is captured that is not possible (UnavailableError). Throws ArgumentError when a name
   /// is missing or does not fit, and where the host reads the arrays when a problem's tensors do
   /// not.
-  void run_problems(const Problems& problems, Stream stream = nullptr) const;
-  /// How run_problems runs this graph: by which kernel, or why one after another. One line.
-  std::string explain_problems() const;
+  void run_pointer_arrays(const PointerArrays& problems, Stream stream = nullptr) const;
+  /// How run_pointer_arrays runs this graph: by which kernel, or why one after another. One line.
+  std::string explain_pointer_arrays() const;
   /// Compiles what `run` on such tensors needs, if anything, and runs nothing: `data` is only
   /// looked at for its alignment. For threads beside the one that will run. Throws as `run` does.
   void prepare(std::span<const Binding> tensors) const;
@@ -104,9 +104,9 @@ class Program {
   std::string explain_json(const Sizes& sizes = {}, std::string_view machine = "") const;
   /// Generated sources, one per kernel of the target (empty for the CPU), in plan order.
   std::vector<std::pair<std::string, std::string>> sources() const;
-  /// Generated sources of run_problems, in the order of their launches; empty where problems run
-  /// one after another.
-  std::vector<std::pair<std::string, std::string>> problem_sources() const;
+  /// Generated sources of run_pointer_arrays, in the order of their launches; empty where problems
+  /// run one after another.
+  std::vector<std::pair<std::string, std::string>> pointer_array_sources() const;
   /// Kernels that one run launches, or steps on the CPU.
   int num_kernels() const;
   const Target& target() const;

@@ -1,4 +1,4 @@
-// Puts the rows of an operand in order that TMA has loaded class by class (abi::ShiftedOperand).
+// Puts the rows of an operand in order that TMA has loaded class by class (abi::MisalignedOperand).
 //
 // A box starts at a 16-byte boundary only, up to 14 bytes before its rows do, and is 16 bytes wider
 // than the 128 that a stage takes: a row comes as 9 pieces of 16 bytes and leaves as 8. In a stage,

@@ -261,16 +261,16 @@ __device__ __forceinline__ float across_lanes(float value, int lanes, float* scr
 }
 
 template <class Tail, int kStore>
-__device__ __forceinline__ void finish_row(const Body<Tail>& body,
-                                           const Accumulators<Tail, 1>& accumulators, long long row,
-                                           int lane, int lanes, float* scratch) {
+__device__ __forceinline__ void finalize_row(const Body<Tail>& body,
+                                             const Accumulators<Tail, 1>& accumulators,
+                                             long long row, int lane, int lanes, float* scratch) {
   if constexpr (kStore < Body<Tail>::kNumStores) {
     constexpr Reduce kReduce = Tail::kReduce[kStore];
     if constexpr (kReduce != Reduce::none) {
       const float result = across_lanes<kReduce>(accumulators.sum[kStore][0], lanes, scratch);
       if (lane == 0) body.template put_one<kStore>(row, 0, result);
     }
-    finish_row<Tail, kStore + 1>(body, accumulators, row, lane, lanes, scratch);
+    finalize_row<Tail, kStore + 1>(body, accumulators, row, lane, lanes, scratch);
   }
 }
 
@@ -306,13 +306,13 @@ __device__ __forceinline__ void row_reduction(const abi::TailParams& p) {
           accumulators.template add<0>(values, chunks[c].at.count);
         }
       }
-      finish_row<Tail, 0>(body, accumulators, row, lane, p.lanes, scratch);
+      finalize_row<Tail, 0>(body, accumulators, row, lane, p.lanes, scratch);
     }
   }
 }
 
 template <class Tail, int kStore>
-__device__ __forceinline__ void finish_columns(
+__device__ __forceinline__ void finalize_columns(
     const Body<Tail>& body, const Accumulators<Tail, Tail::kVector>& accumulators, const Place& at,
     int lanes, float (*scratch)[kThreads]) {
   if constexpr (kStore < Body<Tail>::kNumStores) {
@@ -337,7 +337,7 @@ __device__ __forceinline__ void finish_columns(
         }
       }
     }
-    finish_columns<Tail, kStore + 1>(body, accumulators, at, lanes, scratch);
+    finalize_columns<Tail, kStore + 1>(body, accumulators, at, lanes, scratch);
   }
 }
 
@@ -376,8 +376,8 @@ __device__ __forceinline__ void column_reduction(const abi::TailParams& p) {
           accumulators.template add<0>(values, chunks[c].at.count);
         }
       }
-      finish_columns<Tail, 0>(body, accumulators, place<B::kVector>(0, col, num_cols), p.lanes,
-                              scratch);
+      finalize_columns<Tail, 0>(body, accumulators, place<B::kVector>(0, col, num_cols), p.lanes,
+                                scratch);
     }
   }
 }

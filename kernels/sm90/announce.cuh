@@ -82,17 +82,18 @@ class TileAnnouncer<Config, false> {
 };
 
 template <class Config>
-__device__ __forceinline__ void set_tile(TileWalk<Config>& walk, const AnnouncedTile& tile) {
-  walk.m = tile.m;
-  walk.n = tile.n;
-  walk.batch.inner = walk.group.group = tile.group;
-  walk.group.row_end = tile.row_end;
-  walk.group.is_short = tile.is_short;
+__device__ __forceinline__ void set_tile(TileScheduler<Config>& scheduler,
+                                         const AnnouncedTile& tile) {
+  scheduler.m = tile.m;
+  scheduler.n = tile.n;
+  scheduler.batch.inner = scheduler.group.group = tile.group;
+  scheduler.group.row_end = tile.row_end;
+  scheduler.group.is_short = tile.is_short;
 }
 
 // The tiles that a warp takes.
 template <class Config>
-struct AnnouncedWalk : TileWalk<Config> {
+struct AnnouncedScheduler : TileScheduler<Config> {
   int number = 0;  // of the tile, among those of the CTA
 
   // False when there is none of that number.
@@ -116,7 +117,7 @@ struct AnnouncedWalk : TileWalk<Config> {
 };
 
 template <class Config>
-struct ConsumerWalk<Config, true> : AnnouncedWalk<Config> {
+struct ConsumerScheduler<Config, true> : AnnouncedScheduler<Config> {
   int steps_between = 0;
 
   __device__ __forceinline__ bool begin(const abi::GemmParams&, int consumer) {

@@ -4,7 +4,7 @@
 
 #include "kernels/common/integers.cuh"
 #include "kernels/sm90/staging.cuh"
-#include "kernels/sm90/walk.cuh"
+#include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
 
@@ -67,7 +67,7 @@ __device__ __forceinline__ void copy_rows(const abi::GemmParams& p, const unsign
   const int all_columns = min(tile_columns, p.n - chunk.col);
   Epilogue::Stores::for_each([&](auto type, int i) {
     using Element = decltype(type);
-    if (Config::kPlainStores >> i & 1) return;
+    if (Config::kNonTmaStores >> i & 1) return;
     constexpr int kColumns = columns_of_slot(sizeof(typename Element::Storage));
     const unsigned char* first = slot;
     slot += kChunkColumns / kColumns * kSlotBytes;
@@ -81,8 +81,8 @@ __device__ __forceinline__ void copy_rows(const abi::GemmParams& p, const unsign
     }
 #pragma unroll
     for (int c = 0; c < kChunkColumns; c += kColumns) {
-      copy_slot<Config, Element>(p.plain_stores[i], rows, first + c / kColumns * kSlotBytes, chunk,
-                                 chunk.col + c, min(all_columns - c, kColumns), lane);
+      copy_slot<Config, Element>(p.non_tma_stores[i], rows, first + c / kColumns * kSlotBytes,
+                                 chunk, chunk.col + c, min(all_columns - c, kColumns), lane);
     }
   });
 }

@@ -1,7 +1,7 @@
 // Hopper GEMM with a generated epilogue: D[m, n] = epilogue(sum over k of A[m, k] * B[n, k]), f32
 // accumulation.
 //
-// Persistent and warp-specialised: warpgroup 0 feeds a ring of shared-memory stages by TMA and
+// Persistent and warp-specialised: warpgroup 0 fills a ring of shared-memory stages by TMA and
 // moves what the epilogue reads and writes, warpgroups 1 and 2 multiply. Ping-pong: each consumer
 // owns whole tiles and they take turns on the tensor cores, so that the epilogue of one runs under
 // the mainloop of the other. Cooperative: the consumers share a tile. Where a cluster splits K it
@@ -18,8 +18,8 @@
 
 #include "kernels/common/integers.cuh"
 #include "kernels/sm90/exchange.cuh"
-#include "kernels/sm90/feed.cuh"
 #include "kernels/sm90/gather.cuh"
+#include "kernels/sm90/producer.cuh"
 #include "kernels/sm90/transfer.cuh"
 
 namespace epifuse::sm90 {
@@ -29,11 +29,12 @@ namespace epifuse::sm90 {
 template <class Config, class Epilogue>
 struct Registers {
   static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
-  static constexpr bool kManyProducts = Config::Scheduler::kBatched || Config::Scheduler::kProblems;
+  static constexpr bool kManyProducts =
+      Config::Scheduler::kBatched || Config::Scheduler::kPointerArrays;
   static constexpr bool kSimple = !Config::Scheduler::kTwoWidths && !kManyProducts &&
                                   kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0;
   static constexpr bool kLeavesRoom = !kMostAccumulators || kManyProducts;
-  static constexpr uint32_t kToFeed = kSimple ? 24 : kLeavesRoom ? 56 : 40;
+  static constexpr uint32_t kOfProducer = kSimple ? 24 : kLeavesRoom ? 56 : 40;
   static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;
 };
 constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
@@ -69,7 +70,7 @@ class Consumer {
     start<Config>(p_);
     bool more = tiles_.begin(p_, group_);
     if (kPingPong && group_ == 1) {
-      ring_.skip(Scheduler::kProblems ? tiles_.steps_between : steps);
+      ring_.skip(Scheduler::kPointerArrays ? tiles_.steps_between : steps);
       NamedBarrier::arrive(256, kTurnBarrier);
     }
     if constexpr (!kManyProducts) epilogue_.load_scalars(p_, {});
@@ -79,8 +80,8 @@ class Consumer {
     }
 #pragma unroll 1
     while (more) {
-      const Walk done = tiles_;
-      if constexpr (Scheduler::kProblems)
+      const Schedule done = tiles_;
+      if constexpr (Scheduler::kPointerArrays)
         steps = steps_of<Config>(params_of<Config>(p_, done)).count;
       Accumulators acc;
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
@@ -95,7 +96,7 @@ class Consumer {
       cute::warpgroup_wait<0>();
       fence(acc);
       release(last);
-      if constexpr (kPingPong) ring_.skip(Scheduler::kProblems ? tiles_.steps_between : steps);
+      if constexpr (kPingPong) ring_.skip(Scheduler::kPointerArrays ? tiles_.steps_between : steps);
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       write_tile(acc, done, more);
     }
@@ -135,19 +136,19 @@ class Consumer {
 
  private:
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
-  static constexpr bool kManyProducts = Scheduler::kBatched || Scheduler::kProblems;
+  static constexpr bool kManyProducts = Scheduler::kBatched || Scheduler::kPointerArrays;
   // Where the producer's other warps move operands, the first warp of each consumer transfers.
-  using Walk = ConsumerWalk<Config>;
+  using Schedule = ConsumerScheduler<Config>;
   static constexpr bool kTransfers = Layout::kMovesRows && Layout::kStagedDepth > 0;
 
   // This warp's i-th chunk of a tile.
-  __device__ __forceinline__ Chunk chunk(int i, const TileWalk<Config>& tile) const {
+  __device__ __forceinline__ Chunk chunk(int i, const TileScheduler<Config>& tile) const {
     Chunk chunk = chunk_of<Config>(tile, group_, i);
     chunk.row += warp_ * kWarpRows;
     return chunk;
   }
 
-  // Row and column values of the tile the walk is at, as raw bits into registers.
+  // Row and column values of the tile the tile scheduler is at, as raw bits into registers.
   __device__ __forceinline__ void fetch() {
     const abi::GemmParams& p = params_of<Config>(p_, tiles_);
     Epilogue::Rows::for_each([&](auto type, int i) {
@@ -193,7 +194,7 @@ class Consumer {
   }
 
   // The tile's mainloop; returns the stage that the last products still read.
-  __device__ __forceinline__ int multiply_tile(Accumulators& acc, int steps, const Walk& tile) {
+  __device__ __forceinline__ int multiply_tile(Accumulators& acc, int steps, const Schedule& tile) {
     if constexpr (Scheduler::kTwoWidths) {
       if (tile.is_narrow) {
         return multiply_all<typename Config::NarrowWgmma, kAccumulators - 4, kBlocks>(acc, steps);
@@ -242,7 +243,8 @@ class Consumer {
     return previous;
   }
 
-  __device__ __forceinline__ void write_tile(const Accumulators& acc, const Walk& done, bool more) {
+  __device__ __forceinline__ void write_tile(const Accumulators& acc, const Schedule& done,
+                                             bool more) {
     if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
     epilogue_.read_rows(rows(), 0);
 #pragma unroll
@@ -304,7 +306,7 @@ class Consumer {
 
   const abi::GemmParams& p_;
   int group_, thread_, warp_, lane_;
-  Walk tiles_;
+  Schedule tiles_;
   RingPosition<Config::kStages> ring_;
   uint32_t raw_rows_[kRowFetches][Warp::kRows];
   uint32_t raw_cols_[kBlocks * 2][Warp::kCols];
@@ -320,9 +322,9 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0);
   prepare<Config, Epilogue>(warp);
   if (warp < kWarpsPerGroup) {
-    cutlass::arch::warpgroup_reg_dealloc<Registers<Config, Epilogue>::kToFeed>();
+    cutlass::arch::warpgroup_reg_dealloc<Registers<Config, Epilogue>::kOfProducer>();
     if (warp == 0) {
-      feed<Config, Epilogue>(p);
+      produce<Config, Epilogue>(p);
     } else if constexpr (Config::Producer::kGathersA) {
       Gatherer<Config, Epilogue>(p, warp - 1).run();
     } else if (kHasTransfers && warp <= kConsumers) {

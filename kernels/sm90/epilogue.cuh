@@ -1,14 +1,14 @@
 // A consumer warp's way out: accumulators, 16 rows x 64 columns at a time -> the generated epilogue
 // -> staging, whence TMA takes them (kernels/sm90/transfer.cuh), as it brings full-size loads
-// there. What TMA cannot address is read and written element by element (kPlainLoads,
-// kPlainStores).
+// there. What TMA cannot address is read and written element by element (kNonTmaLoads,
+// kNonTmaStores).
 #pragma once
 
 #include "kernels/common/integers.cuh"
 #include "kernels/sm90/pairs.cuh"
 #include "kernels/sm90/reduce.cuh"
 #include "kernels/sm90/staging.cuh"
-#include "kernels/sm90/walk.cuh"
+#include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
 
@@ -30,8 +30,8 @@ class WarpEpilogue {
   static constexpr bool kInPlace = Staging::kInPlace;
 
   static constexpr int kMathGroups = Config::kMathColumns / kGroupColumns;
-  static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kPlainLoads);
-  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kNonTmaLoads);
+  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kNonTmaStores);
   static constexpr int kChunks = kChunksOfConsumer<Config>;
   // Row vectors are read before the stores that precede their use; that takes registers.
   static constexpr bool kReadsAhead = kChunks <= 4 || !Config::Scheduler::kTwoWidths;
@@ -111,7 +111,7 @@ class WarpEpilogue {
       } else if (kReadsAhead && next < kChunks) {
         read_rows(rows, next, 0);
       }
-      reduction.finish_columns(first * kGroupColumns);
+      reduction.finalize_columns(first * kGroupColumns);
       if constexpr (kStoreSlots == 0) continue;
       if (first == 0 && !kInPlace) {
         Layout::sent(group_, store_place(at))
@@ -122,7 +122,7 @@ class WarpEpilogue {
         store_tiles(store_slots(at), g, out[g - first], lane);
       }
     }
-    reduction.finish_rows();
+    reduction.finalize_rows();
     if constexpr (Layout::kStagedDepth > 0) {
       __syncwarp();
       if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
@@ -149,11 +149,11 @@ class WarpEpilogue {
   __device__ __forceinline__ void end_tile() { end_chunks(kChunks); }
 
  private:
-  static __device__ __forceinline__ constexpr bool is_plain_load(int i) {
-    return Config::kPlainLoads >> i & 1;
+  static __device__ __forceinline__ constexpr bool is_non_tma_load(int i) {
+    return Config::kNonTmaLoads >> i & 1;
   }
-  static __device__ __forceinline__ constexpr bool is_plain_store(int i) {
-    return Config::kPlainStores >> i & 1;
+  static __device__ __forceinline__ constexpr bool is_non_tma_store(int i) {
+    return Config::kNonTmaStores >> i & 1;
   }
 
   // Of 16 columns, in a tile's i-th chunk.
@@ -185,7 +185,7 @@ class WarpEpilogue {
   __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in,
                                              int lane) {
     Epilogue::Tiles::for_each([&](auto type, int i) {
-      if (is_plain_load(i)) return;
+      if (is_non_tma_load(i)) return;
       using List = Types<decltype(type)>;
       load_group<decltype(type)>(slot, g, in, lane);
       slot += slots<List>() * kSlotBytes;
@@ -229,7 +229,7 @@ class WarpEpilogue {
         const uint32_t* loaded = in;
         Epilogue::Tiles::for_each([&](auto type, int i) {
           using T = decltype(type);
-          if (is_plain_load(i)) {
+          if (is_non_tma_load(i)) {
             x_.tile[i] = load_plain<T>(i, half * 8, column + e, chunk);
           } else {
             x_.tile[i] = read_word<T>(loaded, q & 1, half, e);
@@ -245,7 +245,7 @@ class WarpEpilogue {
       uint32_t* words = out;
       Epilogue::Stores::for_each([&](auto type, int i) {
         using T = decltype(type);
-        if (is_plain_store(i)) {
+        if (is_non_tma_store(i)) {
           store_plain<T>(i, half * 8, column, chunk, results[0][i]);
           store_plain<T>(i, half * 8, column + 1, chunk, results[1][i]);
         } else {
@@ -294,13 +294,13 @@ class WarpEpilogue {
       to = named_row(p_.rows_of_stores[i], to);
       if (to < 0 || to >= p_.rows_of_stores[i].num_rows) return;
     }
-    *element<Element>(p_.plain_stores[i], to, column, chunk) = Element::store(x);
+    *element<Element>(p_.non_tma_stores[i], to, column, chunk) = Element::store(x);
   }
 
   __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out,
                                               int lane) {
     Epilogue::Stores::for_each([&](auto type, int i) {
-      if (is_plain_store(i)) return;
+      if (is_non_tma_store(i)) return;
       using List = Types<decltype(type)>;
       store_group<decltype(type)>(slot, g, out, lane);
       slot += slots<List>() * kSlotBytes;

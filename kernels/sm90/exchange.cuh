@@ -2,7 +2,7 @@
 // thread side by side: partial sums between the CTAs of a cluster that split K.
 #pragma once
 
-#include "kernels/sm90/walk.cuh"
+#include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
 

@@ -7,7 +7,7 @@
 #include "kernels/common/integers.cuh"
 #include "kernels/sm90/layout.cuh"
 #include "kernels/sm90/start.cuh"
-#include "kernels/sm90/walk.cuh"
+#include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
 
@@ -51,7 +51,7 @@ class Gatherer {
     const int steps = steps_of<Config>(p_).count;
     const int whole_steps = p_.k / Config::kTileK;
     start<Config>(p_);
-    AnnouncedWalk<Config> tiles;
+    AnnouncedScheduler<Config> tiles;
 #pragma unroll 1
     for (; tiles.take(); ++tiles.number) {
       find_rows(tiles);
@@ -72,7 +72,7 @@ class Gatherer {
 
  private:
   // Rows behind the group's end are not written: any will do.
-  __device__ __forceinline__ void find_rows(const TileWalk<Config>& tiles) {
+  __device__ __forceinline__ void find_rows(const TileScheduler<Config>& tiles) {
     const auto* first = static_cast<const unsigned char*>(p_.gathered_a.data) + unit_ * kUnitBytes;
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {

@@ -1,7 +1,7 @@
 // Groups of rows, each with a matrix B of its own: where they end is known on the device alone.
 //
-// A tile has rows of one group; a walk only goes forward, so it finds the group of a tile from that
-// of the tile before.
+// A tile has rows of one group; a tile scheduler only goes forward, so it finds the group of a tile
+// from that of the tile before.
 #pragma once
 
 #include "kernels/common/integers.cuh"
@@ -18,14 +18,14 @@ constexpr bool kHasShortTiles =
     Config::Scheduler::kGrouped && !Config::Consumers::kCooperative &&
     Config::kTileM > kBlockRows&& Config::Producer::kClusterM* Config::Producer::kClusterN == 1;
 
-// The group of the place that a walk is at. A group's places are its whole tiles, then its pairs of
-// short ones.
+// The group of the place that a tile scheduler is at. A group's places are its whole tiles, then
+// its pairs of short ones.
 template <class Config>
-struct GroupWalk {
+struct GroupScheduler {
   int group = -1;
   int first_row = 0, row_end = 0;
   int first_place = 0, next_place = 0;  // of the group, and of those behind it
-  bool is_short = false;                // the tile that the walk is at
+  bool is_short = false;                // the tile that the tile scheduler is at
   bool is_first_of_pair = false;        // and another one is beside it
 
   // Goes on to the group of a place; false behind the last one.

@@ -9,9 +9,9 @@ namespace epifuse::sm90 {
 
 constexpr int kConsumers = 2;  // warpgroups
 constexpr int kWarpsPerGroup = 4;
-constexpr int kMovers = 3;  // warps that put rows of shifted operands in order
+constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order
 
-// In this order: stages of A, stages of B, staging of shifted operands, of stores and of loads
+// In this order: stages of A, stages of B, staging of misaligned operands, of stores and of loads
 // (kStoresAt, kLoadsAt), row vectors, barriers.
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
@@ -22,19 +22,19 @@ struct SharedLayout : Config_ {
   using Staging = typename Config::Staging;
   static constexpr int kABytes = Config::kTileM * 128;
   static constexpr int kBBytes = Config::kTileN * 128;
-  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kPlainLoads);
-  static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kPlainStores);
+  static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kNonTmaLoads);
+  static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kNonTmaStores);
   static constexpr int kA = 0;
   static constexpr int kB = kA + Config::kStages * kABytes;
   using ARows = StagedRows<Producer::kAIsKMajor, Config::kTileM>;
-  // Tiles whose columns are no multiple of 64 take no shifted rows.
-  using BRows = StagedRows<Producer::kBIsKMajor, Producer::kShiftedB ? Config::kTileN : 64>;
-  static constexpr int kStagedABytes = Producer::kShiftedA ? ARows::kBytes : 0;
-  static constexpr int kStagedBytes = kStagedABytes + (Producer::kShiftedB ? BRows::kBytes : 0);
-  static constexpr bool kAnyShifted = Producer::kShiftedA || Producer::kShiftedB;
+  // Tiles whose columns are no multiple of 64 take no misaligned rows.
+  using BRows = StagedRows<Producer::kBIsKMajor, Producer::kMisalignedB ? Config::kTileN : 64>;
+  static constexpr int kStagedABytes = Producer::kMisalignedA ? ARows::kBytes : 0;
+  static constexpr int kStagedBytes = kStagedABytes + (Producer::kMisalignedB ? BRows::kBytes : 0);
+  static constexpr bool kAnyMisaligned = Producer::kMisalignedA || Producer::kMisalignedB;
   // By the producer's other warps, so that consumers have their own chunks to transfer.
-  static constexpr bool kMovesRows = kAnyShifted || Producer::kGathersA;
-  static constexpr int kNumStagings = kAnyShifted ? abi::kStagings : 0;
+  static constexpr bool kMovesRows = kAnyMisaligned || Producer::kGathersA;
+  static constexpr int kNumStagings = kAnyMisaligned ? abi::kStagings : 0;
   static constexpr int kStagedAt = kB + Config::kStages * kBBytes;
   static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
   static constexpr int kPlaceBytes = kSlotBytes * kStoreSlots;  // of a chunk's results
@@ -66,9 +66,9 @@ struct SharedLayout : Config_ {
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not, one
   // of each lane for what it copies.
-  static constexpr int kFullArrivals = kAnyShifted
-                                           ? kMovers + !Producer::kShiftedA + !Producer::kShiftedB
-                                           : (Producer::kGathersA ? kMovers * 32 + 1 : 1);
+  static constexpr int kFullArrivals =
+      kAnyMisaligned ? kMovers + !Producer::kMisalignedA + !Producer::kMisalignedB
+                     : (Producer::kGathersA ? kMovers * 32 + 1 : 1);
 
   // Warps that take an announced tile: those that multiply it, transfer its chunks, gather its
   // rows.

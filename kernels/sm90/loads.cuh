@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/sm90/layout.cuh"
-#include "kernels/sm90/walk.cuh"
+#include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
 
@@ -16,7 +16,7 @@ template <class Config, class Epilogue>
 __device__ __forceinline__ void load_chunk(const abi::GemmParams& p, FullBarrier& barrier,
                                            unsigned char* slot, const Chunk& chunk) {
   Epilogue::Tiles::for_each([&](auto type, int i) {
-    if (Config::kPlainLoads >> i & 1) return;
+    if (Config::kNonTmaLoads >> i & 1) return;
     constexpr int kColumns = columns_of_slot(sizeof(typename decltype(type)::Storage));
     const Batch batch = batch_of(p, abi::kFirstTile + i, chunk.batch);
 #pragma unroll
@@ -54,7 +54,7 @@ struct RingLoads {
   // The producer's: the chunks of both consumers that come in the tile's s-th such step.
   template <class Epilogue>
   static __device__ __forceinline__ void load(const abi::GemmParams& p,
-                                              const TileWalk<Config>& tile, int stage, int s) {
+                                              const TileScheduler<Config>& tile, int stage, int s) {
     const int end = min((s + 1) * kOfEach, kChunks);
     FullBarrier& barrier = Layout::full(stage);
     barrier.arrive_and_expect_tx((end - s * kOfEach) * kConsumers * kChunkBytes);

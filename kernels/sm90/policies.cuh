@@ -29,7 +29,7 @@ enum class Products { one, batch, groups, padded_groups, problems };
 
 template <Products kProducts>
 struct TilesOf {
-  static constexpr bool kProblems = kProducts == Products::problems;
+  static constexpr bool kPointerArrays = kProducts == Products::problems;
   static constexpr bool kPadded = kProducts == Products::padded_groups;
   static constexpr bool kGrouped = kProducts == Products::groups || kPadded;
   static constexpr bool kBatched = kProducts == Products::batch || kGrouped;  // has a batch dim
@@ -57,7 +57,7 @@ template <Major kA, Major kB>
 struct TmaProducer {
   static constexpr bool kAIsKMajor = kA == Major::k, kBIsKMajor = kB == Major::k;
   static constexpr int kClusterM = 1, kClusterN = 1;
-  static constexpr bool kShiftedA = false, kShiftedB = false, kGathersA = false;
+  static constexpr bool kMisalignedA = false, kMisalignedB = false, kGathersA = false;
 };
 // kM CTAs of a cluster share tiles of B, kN tiles of A.
 template <class Producer, int kM, int kN>
@@ -67,7 +67,7 @@ struct Multicast : Producer {
 // Three more warps put rows in order that start off 16-byte boundaries: of A, of B.
 template <class Producer, bool kA, bool kB>
 struct MisalignedRows : Producer {
-  static constexpr bool kShiftedA = kA, kShiftedB = kB;
+  static constexpr bool kMisalignedA = kA, kMisalignedB = kB;
 };
 // Three more warps copy the rows of A that an index names.
 template <class Producer>
@@ -102,8 +102,8 @@ struct UsualConfig {
   using Producer = TmaProducer<Major::k, Major::k>;
   using Staging = OwnStaging<1, 1>;
   static constexpr Gates kGates = Gates::none;
-  static constexpr int kTileK = 64;                             // 128 bytes: one swizzled row
-  static constexpr unsigned kPlainLoads = 0, kPlainStores = 0;  // bit i: no TMA
+  static constexpr int kTileK = 64;                               // 128 bytes: one swizzled row
+  static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: no TMA
   // Bit i: its rows are looked up, or put where an index says.
   static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
   // Of the epilogue's last values, those of rows first (kernels/sm90/reduce.cuh).

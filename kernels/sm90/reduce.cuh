@@ -58,7 +58,7 @@ class ChunkReduction {
 
   // After kMathColumns columns, the first of which is `first`. Of each 16, eight lanes hold parts
   // of the same four: every exchange gives away half of them, and two lanes end with one column.
-  __device__ __forceinline__ void finish_columns(int first) const {
+  __device__ __forceinline__ void finalize_columns(int first) const {
     Cols::for_each([&](auto tag, int i) {
       constexpr Reduce kReduce = decltype(tag)::kValue;
       const bool second_block = lane_ & 16, second_column = lane_ & 8;
@@ -78,7 +78,7 @@ class ChunkReduction {
   }
 
   // After the whole chunk.
-  __device__ __forceinline__ void finish_rows() const {
+  __device__ __forceinline__ void finalize_rows() const {
     Rows::for_each([&](auto tag, int i) {
       constexpr Reduce kReduce = decltype(tag)::kValue;
       const bool second_half = lane_ & 1;

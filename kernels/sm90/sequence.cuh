@@ -2,7 +2,7 @@
 // all of its warps (kernels/sm90/announce.cuh).
 #pragma once
 
-#include "kernels/sm90/walk.cuh"
+#include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
 
@@ -16,8 +16,8 @@ template <class Config>
 class TileSequence {
  public:
   __device__ __forceinline__ explicit TileSequence(const abi::GemmParams& p)
-      : place_(walk_.first()) {
-    exists_ = walk_.go(p, place_);
+      : place_(scheduler_.first()) {
+    exists_ = scheduler_.go(p, place_);
   }
 
   __device__ __forceinline__ AnnouncedTile next(const abi::GemmParams& p) {
@@ -25,15 +25,19 @@ class TileSequence {
       ++num_ends_;
       return {};
     }
-    const AnnouncedTile tile{
-        walk_.m, walk_.n, walk_.group.group, walk_.group.row_end, true, walk_.group.is_short};
-    exists_ = walk_.advance(p, place_);
+    const AnnouncedTile tile{scheduler_.m,
+                             scheduler_.n,
+                             scheduler_.group.group,
+                             scheduler_.group.row_end,
+                             true,
+                             scheduler_.group.is_short};
+    exists_ = scheduler_.advance(p, place_);
     return tile;
   }
   __device__ __forceinline__ bool is_over() const { return num_ends_ == 2; }
 
  private:
-  TileWalk<Config> walk_;
+  TileScheduler<Config> scheduler_;
   int place_;
   bool exists_;
   int num_ends_ = 0;

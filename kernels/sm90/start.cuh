@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/sm90/layout.cuh"
-#include "kernels/sm90/walk.cuh"
+#include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
 

@@ -18,7 +18,7 @@ class ChunkTransfers {
   using Scheduler = typename Config::Scheduler;
   using Staging = typename Config::Staging;
   static constexpr bool kInPlace = Staging::kInPlace;
-  using Walk = ConsumerWalk<Config>;
+  using Schedule = ConsumerScheduler<Config>;
   static constexpr int kChunks = kChunksOfConsumer<Config>;
   static constexpr int kStride = Consumers::kSplitK;                // CTAs take turns
   static constexpr int kLag = kInPlace && Staging::kLoadDepth > 1;  // stores not waited for
@@ -30,15 +30,15 @@ class ChunkTransfers {
   // All transfers of a consumer.
   __device__ __forceinline__ void run() {
     start<Config>(p_);
-    if (lane_ == 0 && !Scheduler::kProblems) prefetch_maps();
-    Walk tiles;
+    if (lane_ == 0 && !Scheduler::kPointerArrays) prefetch_maps();
+    Schedule tiles;
     bool more = tiles.begin(p_, group_);
     if (Layout::kLoadsWait && more) Layout::underway().wait(0);
     if (more) begin(tiles);
     if constexpr (Consumers::kSplitK > 1) cute::cluster_sync();  // with the consumers' two
 #pragma unroll 1
     while (more) {
-      const Walk done = tiles;
+      const Schedule done = tiles;
       if constexpr (Layout::kLoadDepth > 0) more = tiles.next(p_);
 #pragma unroll 1
       for (int i = first_chunk<Config>(); i < kChunks; i += kStride) pass_on(i, done, tiles, more);
@@ -53,7 +53,7 @@ class ChunkTransfers {
   }
 
   // Before the first tile.
-  __device__ __forceinline__ void begin(const Walk& tiles) {
+  __device__ __forceinline__ void begin(const Schedule& tiles) {
     acquire_maps(tiles);
 #pragma unroll 1
     for (int i = 0; i < Staging::kLoadDepth; ++i) {
@@ -63,7 +63,8 @@ class ChunkTransfers {
 
   // Waits until the consumer is done with the i-th chunk of tile `done`; sends it, and asks for
   // those to come. `next` is the tile after it, if there are `more`.
-  __device__ __forceinline__ void pass_on(int i, const Walk& done, const Walk& next, bool more) {
+  __device__ __forceinline__ void pass_on(int i, const Schedule& done, const Schedule& next,
+                                          bool more) {
     Layout::staged(group_, ring_.stage).wait(ring_.phase);
     if (i == first_chunk<Config>() && more) acquire_maps(next);  // without loads the tile itself
     if constexpr (!kInPlace) request(i + Staging::kLoadDepth * kStride, done, next, more);
@@ -79,7 +80,7 @@ class ChunkTransfers {
     ring_.next();
   }
 
-  __device__ __forceinline__ void end_tile(const Walk& done, const Walk& next, bool more) {
+  __device__ __forceinline__ void end_tile(const Schedule& done, const Schedule& next, bool more) {
     if constexpr (kLag > 0) {
       await_stores<0>();
       request(kChunks + Staging::kLoadDepth - 1, done, next, more);
@@ -91,16 +92,16 @@ class ChunkTransfers {
  private:
   __device__ __forceinline__ void prefetch_maps() {
     Epilogue::Tiles::for_each([&](auto, int i) {
-      if (!(Config::kPlainLoads >> i & 1)) prefetch(p_.full[i].load);
+      if (!(Config::kNonTmaLoads >> i & 1)) prefetch(p_.full[i].load);
     });
     Epilogue::Stores::for_each([&](auto, int i) {
-      if (!(Config::kPlainStores >> i & 1)) prefetch(p_.full[i].store);
+      if (!(Config::kNonTmaStores >> i & 1)) prefetch(p_.full[i].store);
     });
   }
 
   // Of many problems: before the first copies with the maps of a tile's.
-  __device__ __forceinline__ void acquire_maps(const Walk& tile) {
-    if constexpr (Scheduler::kProblems) {
+  __device__ __forceinline__ void acquire_maps(const Schedule& tile) {
+    if constexpr (Scheduler::kPointerArrays) {
       if (lane_ != 0 || acquired_ == tile.problem.params) return;
       acquired_ = tile.problem.params;
       Epilogue::Tiles::for_each([&](auto, int i) { acquire(acquired_->full[i].load); });
@@ -112,11 +113,12 @@ class ChunkTransfers {
   }
 
   // Starts the loads of the i-th chunk counted from tile `done` on.
-  __device__ __forceinline__ void request(int i, const Walk& done, const Walk& next, bool more) {
+  __device__ __forceinline__ void request(int i, const Schedule& done, const Schedule& next,
+                                          bool more) {
     if constexpr (Layout::kLoadDepth > 0) {
       const bool is_next = i >= kChunks;
       if (is_next && !more) return;
-      Walk tile = done;
+      Schedule tile = done;
       if (is_next) {
         tile = next;
         i -= kChunks;
@@ -127,7 +129,7 @@ class ChunkTransfers {
   }
 
   // Of this consumer's part of a tile, the i-th.
-  __device__ __forceinline__ Chunk chunk(int i, const Walk& tile) const {
+  __device__ __forceinline__ Chunk chunk(int i, const Schedule& tile) const {
     return chunk_of<Config>(tile, group_, i);
   }
 
@@ -147,7 +149,7 @@ class ChunkTransfers {
     }
     if (lane_ == 0 && is_whole) {
       Epilogue::Stores::for_each([&](auto type, int i) {
-        if (Config::kPlainStores >> i & 1) return;
+        if (Config::kNonTmaStores >> i & 1) return;
         constexpr int kColumns = columns_of_slot(sizeof(typename decltype(type)::Storage));
         if (Config::kIndexedStores >> i & 1) {
           slot += kChunkColumns / kColumns * kSlotBytes;

@@ -11,7 +11,7 @@
 
 #include "backends/call_form.h"
 #include "codegen/bound.h"
-#include "codegen/problems.h"
+#include "codegen/pointer_arrays.h"
 #include "plan/plan.h"
 #include "targets/targets.h"
 
@@ -60,11 +60,14 @@ class Executable {
   // Runs on storage (inputs and outputs, by ValueId) and remembers nothing. Views are resolved
   // here, temporaries owned here.
   virtual void run(const codegen::Bound& bound, Stream stream) const = 0;
-  // Runs on many problems, which match the plan (backends::match_problems).
-  virtual void run_problems(const codegen::ProblemArrays& problems, Stream stream) const = 0;
+  // Runs on many problems, which match the plan (backends::match_pointer_arrays).
+  virtual void run_pointer_arrays(const codegen::BoundPointerArrays& problems,
+                                  Stream stream) const = 0;
   // How it does: one sentence.
-  virtual std::string explain_problems() const = 0;
-  virtual std::vector<std::pair<std::string, std::string>> problem_sources() const { return {}; }
+  virtual std::string explain_pointer_arrays() const = 0;
+  virtual std::vector<std::pair<std::string, std::string>> pointer_array_sources() const {
+    return {};
+  }
   // Measures the ways to run each step on these tensors and takes the best from now on, on this
   // machine also in later programs: a line for each step that has a choice. Overwrites outputs.
   virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }

@@ -117,7 +117,7 @@ class KernelTable {
  public:
   const EpifuseKernel& find_or_add(std::string_view graph, std::string_view options) {
     if (const EpifuseKernel* kernel = find({graph, options})) return *kernel;
-    const HostOptions parsed = parse_options(options, OptionsOf::kernel);
+    const FrameworkOptions parsed = parse_options(options, OptionsOf::kernel);
     std::unique_ptr<EpifuseKernel> kernel(new EpifuseKernel{
         {Graph::parse(graph), Target::parse(parsed.target), parsed.compile, plans_}, 0});
     auto texts = std::make_unique<Texts>(Texts{std::string(graph), std::string(options)});
@@ -222,7 +222,7 @@ EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** jso
   return guarded([&] {
     require(json, "a place for the answer");
     const Graph parsed = parse_graph(graph);
-    const HostOptions host = parse_options(text_or_empty(options), OptionsOf::fusions);
+    const FrameworkOptions host = parse_options(text_or_empty(options), OptionsOf::fusions);
     *json = handed_out(fusions_json(find_fusions(parsed, Target::parse(host.target), host.compile,
                                                  host.fusion, kernel_table().plans())));
   });
@@ -246,7 +246,7 @@ EpifuseStatus epifuse_explain(const char* graph, const char* options, char** jso
   return guarded([&] {
     require(json, "a place for the answer");
     const Graph parsed = parse_graph(graph);
-    const HostOptions host = parse_options(text_or_empty(options), OptionsOf::kernel);
+    const FrameworkOptions host = parse_options(text_or_empty(options), OptionsOf::kernel);
     *json = handed_out(compile(parsed, Target::parse(host.target), host.compile).explain_json());
   });
 }

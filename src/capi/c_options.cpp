@@ -24,11 +24,11 @@ std::string read_text(std::string_view key, std::string_view expected, const Jso
   return value.get<std::string>();
 }
 
-void read_target(const Json& value, HostOptions& options) {
+void read_target(const Json& value, FrameworkOptions& options) {
   options.target = read_text("target", "the name of a target", value);
 }
 
-void read_numerics(const Json& value, HostOptions& options) {
+void read_numerics(const Json& value, FrameworkOptions& options) {
   constexpr std::string_view kExpected = R"("fast", "exact" or "approx")";
   const std::string word = read_text("numerics", kExpected, value);
   for (const Numerics numerics : {Numerics::fast, Numerics::exact, Numerics::approx}) {
@@ -39,7 +39,7 @@ void read_numerics(const Json& value, HostOptions& options) {
   fail("numerics", kExpected, value);
 }
 
-void read_tf32(const Json& value, HostOptions& options) {
+void read_tf32(const Json& value, FrameworkOptions& options) {
   if (!value.is_boolean()) fail("tf32", "true or false", value);
   options.compile.allow_tf32 = value.get<bool>();
 }
@@ -52,30 +52,30 @@ std::vector<std::string> read_names(std::string_view key, const Json& value) {
   return names;
 }
 
-void read_whole(const Json& value, HostOptions& options) {
+void read_whole(const Json& value, FrameworkOptions& options) {
   if (!value.is_array()) fail("whole", "a list of lists of names", value);
   for (const Json& each : value) options.fusion.whole.push_back(read_names("whole", each));
 }
 
-void read_after(const Json& value, HostOptions& options) {
+void read_after(const Json& value, FrameworkOptions& options) {
   if (!value.is_object()) fail("after", "an object of lists of names", value);
   for (const auto& [input, names] : value.items()) {
     options.fusion.after[input] = read_names("after", names);
   }
 }
 
-void read_in_memory(const Json& value, HostOptions& options) {
+void read_in_memory(const Json& value, FrameworkOptions& options) {
   for (std::string& name : read_names("in_memory", value)) {
     options.fusion.in_memory.insert(std::move(name));
   }
 }
 
-void read_only_faster(const Json& value, HostOptions& options) {
+void read_only_faster(const Json& value, FrameworkOptions& options) {
   if (!value.is_boolean()) fail("only_faster", "true or false", value);
   options.fusion.only_faster = value.get<bool>();
 }
 
-void read_likely_sizes(const Json& value, HostOptions& options) {
+void read_likely_sizes(const Json& value, FrameworkOptions& options) {
   constexpr std::string_view kExpected = "an object of sizes";
   if (!value.is_object()) fail("likely_sizes", kExpected, value);
   for (const auto& [symbol, size] : value.items()) {
@@ -90,7 +90,7 @@ void read_likely_sizes(const Json& value, HostOptions& options) {
 
 struct Option {
   std::string_view key;
-  void (*read)(const Json&, HostOptions&);
+  void (*read)(const Json&, FrameworkOptions&);
   bool only_fusions = false;
 };
 constexpr Option kOptions[] = {
@@ -138,8 +138,8 @@ Json fusion_tensors_json(const std::vector<FusionTensor>& tensors) {
 
 }  // namespace
 
-HostOptions parse_options(std::string_view json, OptionsOf what) {
-  HostOptions options;
+FrameworkOptions parse_options(std::string_view json, OptionsOf what) {
+  FrameworkOptions options;
   if (json.empty()) return options;
   const Json all = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!all.is_object()) {

@@ -11,8 +11,8 @@
 
 namespace epifuse {
 
-// What hosts may ask for.
-struct HostOptions {
+// What frameworks may ask for.
+struct FrameworkOptions {
   std::string target = "auto";
   CompileOptions compile;
   FusionRequest fusion;
@@ -22,7 +22,7 @@ enum class OptionsOf : std::uint8_t { kernel, fusions };
 
 // Reads a JSON object; empty text is one without keys. Only fusions take those of
 // FusionRequest. Throws ArgumentError for keys and values that it does not know.
-HostOptions parse_options(std::string_view json, OptionsOf what);
+FrameworkOptions parse_options(std::string_view json, OptionsOf what);
 
 // As include/epifuse/c.h says.
 std::string reserved_words_json();

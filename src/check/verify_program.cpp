@@ -104,7 +104,7 @@ std::vector<reference::Verdict> verify_problem(const Program& program,
                                                std::span<const Binding> placed) {
   const Program::State& state = program.state();
   const backends::Executable& executable = *state.executable;
-  if (executable.problem_sources().empty()) return verify_program(program, tensors, placed);
+  if (executable.pointer_array_sources().empty()) return verify_program(program, tensors, placed);
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
   return reference::verify(graph, tensors, reference_options(graph, executable.plan()));
 }

@@ -26,7 +26,7 @@ std::vector<reference::Verdict> verify_program(const Program& program,
                                                std::int64_t max_elements = std::int64_t{1} << 22,
                                                std::uint64_t seed = 0);
 
-// The same of one of many problems, as Program::run_problems runs it.
+// The same of one of many problems, as Program::run_pointer_arrays runs it.
 std::vector<reference::Verdict> verify_problem(const Program& program,
                                                std::span<const Binding> tensors,
                                                std::span<const Binding> placed);

@@ -34,7 +34,7 @@ static_assert(has_room<decltype(Block::scalars)>(kOfGemm.scalars));
 static_assert(has_room<decltype(Block::rows)>(kOfGemm.rows));
 static_assert(has_room<decltype(Block::cols)>(kOfGemm.cols));
 static_assert(has_room<decltype(Block::plain_tiles)>(kOfGemm.tiles));
-static_assert(has_room<decltype(Block::plain_stores)>(kOfGemm.stores));
+static_assert(has_room<decltype(Block::non_tma_stores)>(kOfGemm.stores));
 static_assert(has_room<decltype(Block::partials)>(kOfGemm.stores));
 static_assert(has_room<decltype(Block::full)>(std::max(kOfGemm.tiles, kOfGemm.stores)));
 static_assert(has_room<decltype(Block::rows_of_cols)>(kOfGemm.cols));
@@ -54,7 +54,8 @@ Array array_of(List list) {
     case List::tiles:
       return {offsetof(Block, plain_tiles), sizeof(abi::Matrix), offsetof(Block, rows_of_tiles)};
     case List::results:
-      return {offsetof(Block, plain_stores), sizeof(abi::Matrix), offsetof(Block, rows_of_stores)};
+      return {offsetof(Block, non_tma_stores), sizeof(abi::Matrix),
+              offsetof(Block, rows_of_stores)};
     case List::partials: return {offsetof(Block, partials), sizeof(abi::Partials), 0};
   }
   return {};

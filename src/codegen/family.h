@@ -34,7 +34,7 @@ struct OperandRoles {
   bool are_misaligned() const { return is_misaligned_a || is_misaligned_b; }
 };
 
-struct ProblemFunctions;  // codegen/problems.h
+struct PointerArrayFunctions;  // codegen/pointer_arrays.h
 
 // A kernel template and its host half. Made by a row of families.def and the family's folder.
 struct KernelFamily {
@@ -68,7 +68,7 @@ struct KernelFamily {
   Launch (*launch)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
                    const Bound&, const targets::DeviceLimits&);
   // Arrays of problems in one launch; null where the family has no kernels for them.
-  const ProblemFunctions* problems = nullptr;
+  const PointerArrayFunctions* pointer_arrays = nullptr;
 };
 std::span<const KernelFamily> all_families();
 

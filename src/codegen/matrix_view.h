@@ -36,7 +36,7 @@ struct RowClass {
   MatrixView view;
   int shift = 0;
 };
-constexpr int kShiftBytes = 2;  // abi::ShiftedOperand counts shifts in these
+constexpr int kShiftBytes = 2;  // abi::MisalignedOperand counts shifts in these
 // All classes. One without rows is a view of which every element from `shift` on lies outside.
 std::array<RowClass, abi::kRowClasses> row_classes(const MatrixView& view, DType dtype);
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/overlaps.h"
-#include "backends/problems.h"
+#include "backends/pointer_arrays.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/strided.h"
@@ -108,12 +108,15 @@ void Program::prepare(std::span<const Binding> tensors) const {
       backends::bind(state_->executable->plan(), tensors, state_->target.kind));
 }
 
-void Program::run_problems(const Problems& problems, Stream stream) const {
+void Program::run_pointer_arrays(const PointerArrays& problems, Stream stream) const {
   const backends::Executable& executable = *state_->executable;
-  executable.run_problems(backends::match_problems(executable.plan(), problems), stream);
+  executable.run_pointer_arrays(backends::match_pointer_arrays(executable.plan(), problems),
+                                stream);
 }
 
-std::string Program::explain_problems() const { return state_->executable->explain_problems(); }
+std::string Program::explain_pointer_arrays() const {
+  return state_->executable->explain_pointer_arrays();
+}
 
 std::vector<std::string> Program::tune(std::span<const Binding> tensors) const {
   const plan::Plan& plan = state_->executable->plan();
@@ -160,8 +163,8 @@ std::vector<std::pair<std::string, std::string>> Program::sources() const {
   return state_->executable->sources();
 }
 
-std::vector<std::pair<std::string, std::string>> Program::problem_sources() const {
-  return state_->executable->problem_sources();
+std::vector<std::pair<std::string, std::string>> Program::pointer_array_sources() const {
+  return state_->executable->pointer_array_sources();
 }
 
 int Program::num_kernels() const {

@@ -1,4 +1,4 @@
-// A kernel's own graph, cut out of a host's.
+// A kernel's own graph, cut out of a framework's.
 #include "partition/fusion_kernel.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ using ir::Op;
 using ir::ValueId;
 
 // Every size that is not known now becomes a symbol of its own: kernels are told apart by what they
-// do, not by how the host calls its sizes.
+// do, not by how the framework calls its sizes.
 class Renamer {
  public:
   Dim operator()(const Dim& dim) {
@@ -41,12 +41,13 @@ class Renamer {
 
 class Cutter {
  public:
-  Cutter(const HostPlan& host, const std::vector<ValueId>& values, const HostValues& host_values)
-      : host_(host),
-        from_(host.plan().graph),
+  Cutter(const FrameworkPlan& framework, const std::vector<ValueId>& values,
+         const FrameworkValues& framework_values)
+      : framework_(framework),
+        from_(framework.plan().graph),
         values_(values),
         inside_(values.begin(), values.end()),
-        host_values_(host_values) {
+        framework_values_(framework_values) {
     kernel_.graph.name = "kernel";
   }
 
@@ -65,7 +66,7 @@ class Cutter {
       add(id);
     }
     for (const ValueId id : values_) {
-      if (host_.is_read_outside(id, inside_)) add_output(id);
+      if (framework_.is_read_outside(id, inside_)) add_output(id);
     }
     if (rename_.num_symbols() != num_symbols) {
       return {{},
@@ -79,20 +80,21 @@ class Cutter {
   // Whether `id` is computed inside, or a view of what is.
   bool is_inside(ValueId id) const { return inside_.contains(ir::storage(from_, id)); }
 
-  // What the host hands over for `id`: copies that plans make are the kernel's business.
+  // What the framework hands over for `id`: copies that plans make are the kernel's business.
   ValueId handed(ValueId id) const {
     const Node* node = &from_[id];
-    while (node->op == Op::cast && !host_values_.contains(node->name)) {
+    while (node->op == Op::cast && !framework_values_.contains(node->name)) {
       id = node->args[0];
       node = &from_[id];
     }
     return id;
   }
 
-  // A view that is part of the kernel: a slice that the host has not, or rows that are looked up.
+  // A view that is part of the kernel: a slice that the framework has not, or rows that are looked
+  // up.
   bool is_own_view(ValueId id) const {
     if (ir::is_lookup(from_[id].op)) return true;
-    return from_[id].op == Op::slice && !host_values_.contains(from_[id].name);
+    return from_[id].op == Op::slice && !framework_values_.contains(from_[id].name);
   }
 
   void find_inputs(ValueId arg) {
@@ -109,11 +111,11 @@ class Cutter {
   void add_input(ValueId id) {
     FusionTensor tensor{from_[id].name, std::nullopt};
     ValueId named = id;
-    while (!host_values_.contains(from_[named].name) && from_[named].op == Op::reshape) {
+    while (!framework_values_.contains(from_[named].name) && from_[named].op == Op::reshape) {
       named = from_[named].args[0];
     }
-    const auto known = host_values_.find(from_[named].name);
-    if (known == host_values_.end()) {
+    const auto known = framework_values_.find(from_[named].name);
+    if (known == framework_values_.end()) {
       knows_inputs_ = false;
       return;
     }
@@ -159,11 +161,11 @@ class Cutter {
     kernel_.outputs.push_back({from_[id].name, from_[id].type.shape});
   }
 
-  const HostPlan& host_;
+  const FrameworkPlan& framework_;
   const Graph& from_;
   const std::vector<ValueId>& values_;
   const std::set<ValueId> inside_;
-  const HostValues& host_values_;
+  const FrameworkValues& framework_values_;
   CutKernel kernel_;
   std::vector<ValueId> inputs_;
   std::map<ValueId, ValueId> new_id_;
@@ -186,11 +188,11 @@ ir::Graph without_names(ir::Graph graph) {
   return graph;
 }
 
-CutResult cut_kernel(const HostPlan& host, const std::vector<ValueId>& values,
-                     const HostValues& host_values) {
+CutResult cut_kernel(const FrameworkPlan& framework, const std::vector<ValueId>& values,
+                     const FrameworkValues& framework_values) {
   try {
-    return Cutter(host, values, host_values).run();
-  } catch (const GraphError& error) {  // sizes that only the host knows to be equal
+    return Cutter(framework, values, framework_values).run();
+  } catch (const GraphError& error) {  // sizes that only the framework knows to be equal
     return {{}, plan::WhyNot{"size_not_known", error.what()}};
   }
 }

@@ -1,4 +1,4 @@
-// Cuts a host's graph where the host computes something in between.
+// Cuts a framework's graph where the framework computes something in between.
 #include "partition/fusion_levels.h"
 
 #include <fmt/format.h>
@@ -24,14 +24,14 @@ using plan::index;
 
 constexpr int kOpen = -1, kUnknown = -2;  // being looked at; not yet
 
-// Those that the host makes inputs of.
+// Those that the framework makes inputs of.
 std::set<std::string_view> values_waited_for(const FusionRequest& request) {
   std::set<std::string_view> values;
   for (const auto& entry : request.after) values.insert(entry.second.begin(), entry.second.end());
   return values;
 }
 
-// How many turns of the host come before each value.
+// How many turns of the framework come before each value.
 class Levels {
  public:
   Levels(const Graph& graph, const FusionRequest& request)
@@ -131,11 +131,11 @@ class Levels {
   }
 
   const Graph& graph_;
-  std::vector<std::vector<ValueId>> needs_;  // of inputs that the host computes
+  std::vector<std::vector<ValueId>> needs_;  // of inputs that the framework computes
   std::vector<int> levels_;
 };
 
-// The values that one level hands to others or to the host.
+// The values that one level hands to others or to the framework.
 std::set<ValueId> handed_on(const Graph& graph, const Levels& levels,
                             const FusionRequest& request) {
   std::set<ValueId> values;

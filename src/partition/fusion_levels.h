@@ -1,4 +1,4 @@
-// Cuts a host's graph where the host computes something in between.
+// Cuts a framework's graph where the framework computes something in between.
 #pragma once
 
 #include <map>
@@ -12,16 +12,16 @@ namespace epifuse {
 
 struct FusionLevel {
   ir::Graph graph;
-  // Names of the host's values of which the graph has halves, by those of the halves.
+  // Names of the framework's values of which the graph has halves, by those of the halves.
   std::map<std::string, std::string> whole_of;
 };
 
-// The graphs of the values that need 0, 1, 2.. turns of the host before them; empty ones are left
-// out. What comes from an earlier one is an input. So whatever a plan of one of them puts into one
-// kernel, the host never has to compute in the middle of it. Reshapes that hide a product's result
-// from the work on it are moved behind that work, and slices of a gate's columns before it; results
-// are named and shaped as the work has them. Throws ArgumentError when the host says that a value
-// waits for itself.
+// The graphs of the values that need 0, 1, 2.. turns of the framework before them; empty ones are
+// left out. What comes from an earlier one is an input. So whatever a plan of one of them puts into
+// one kernel, the framework never has to compute in the middle of it. Reshapes that hide a
+// product's result from the work on it are moved behind that work, and slices of a gate's columns
+// before it; results are named and shaped as the work has them. Throws ArgumentError when the
+// framework says that a value waits for itself.
 std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request);
 
 }  // namespace epifuse

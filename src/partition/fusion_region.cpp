@@ -1,4 +1,4 @@
-// Which values of a planned step pay to be in its kernel, when a host can compute the others.
+// Which values of a planned step pay to be in its kernel, when a framework can compute the others.
 #include "partition/fusion_region.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace epifuse {
 using ir::ValueId;
 using plan::index;
 
-HostPlan::HostPlan(const plan::Plan& plan, const FusionRequest& request)
+FrameworkPlan::FrameworkPlan(const plan::Plan& plan, const FusionRequest& request)
     : plan_(plan),
       is_result_(plan.graph.nodes.size()),
       in_memory_(plan.graph.nodes.size()),
@@ -40,14 +40,14 @@ HostPlan::HostPlan(const plan::Plan& plan, const FusionRequest& request)
   }
 }
 
-std::vector<ValueId> HostPlan::unit(ValueId value) const {
+std::vector<ValueId> FrameworkPlan::unit(ValueId value) const {
   const auto found = unit_of_.find(value);
   return found == unit_of_.end() ? std::vector<ValueId>{value} : units_[found->second];
 }
 
 // Without these values, what depends on them, and the other parts of their ops.
-HostPlan::Values HostPlan::without(const Values& values,
-                                   const std::vector<ValueId>& dropped) const {
+FrameworkPlan::Values FrameworkPlan::without(const Values& values,
+                                             const std::vector<ValueId>& dropped) const {
   Values rest = values;
   std::vector<ValueId> open = dropped;
   while (!open.empty()) {
@@ -60,7 +60,7 @@ HostPlan::Values HostPlan::without(const Values& values,
   return rest;
 }
 
-HostPlan::Values HostPlan::without_parts(Values values) const {
+FrameworkPlan::Values FrameworkPlan::without_parts(Values values) const {
   std::vector<ValueId> parts;
   for (const ValueId id : values) {
     const std::vector<ValueId> all = unit(id);
@@ -70,14 +70,14 @@ HostPlan::Values HostPlan::without_parts(Values values) const {
   return without(values, parts);
 }
 
-bool HostPlan::is_read_outside(ValueId value, const Values& inside) const {
+bool FrameworkPlan::is_read_outside(ValueId value, const Values& inside) const {
   const std::vector<ValueId>& readers = dependents_[index(value)];
   return is_result_[index(value)] ||
          std::any_of(readers.begin(), readers.end(),
                      [&](ValueId reader) { return !inside.contains(reader); });
 }
 
-double HostPlan::bytes(ValueId value, const ir::Shape& tile) const {
+double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
   constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
   const ir::Node& node = plan_.graph[value];
   const ir::TensorType& type = node.type;
@@ -87,32 +87,33 @@ double HostPlan::bytes(ValueId value, const ir::Shape& tile) const {
   return has_both ? 2 * element : kReduction;
 }
 
-// Bytes an element: what the kernel stores, what the host reads of that to compute the others of
-// `all`, and what it stores of those. Elementwise work of the host is taken to be fused.
-double HostPlan::traffic(const Values& all, const Values& inside, const ir::Shape& tile) const {
+// Bytes an element: what the kernel stores, what the framework reads of that to compute the others
+// of `all`, and what it stores of those. Elementwise work of the framework is taken to be fused.
+double FrameworkPlan::traffic(const Values& all, const Values& inside,
+                              const ir::Shape& tile) const {
   double sum = 0;
   for (const ValueId id : all) {
     const std::vector<ValueId>& readers = dependents_[index(id)];
     const auto is_product = [&](ValueId reader) {
       return static_cast<bool>(in_product_[index(reader)]) && !all.contains(reader);
     };
-    const auto is_host = [&](ValueId reader) {
+    const auto is_framework = [&](ValueId reader) {
       return !inside.contains(reader) && !is_product(reader);
     };
     const bool result = is_result_[index(id)], memory = in_memory_[index(id)];
-    const bool host_reads =
-        (result && !memory) || std::any_of(readers.begin(), readers.end(), is_host);
+    const bool framework_reads =
+        (result && !memory) || std::any_of(readers.begin(), readers.end(), is_framework);
     const bool needed = memory || std::any_of(readers.begin(), readers.end(), is_product);
     if (!inside.contains(id)) {
       sum += needed ? bytes(id, tile) : 0;
     } else if (is_read_outside(id, inside)) {
-      sum += bytes(id, tile) * (host_reads ? 2 : 1);
+      sum += bytes(id, tile) * (framework_reads ? 2 : 1);
     }
   }
   return sum;
 }
 
-std::vector<ValueId> HostPlan::worth_computing(const plan::FusedGemm& step) const {
+std::vector<ValueId> FrameworkPlan::worth_computing(const plan::FusedGemm& step) const {
   const std::vector<ValueId> computed = plan::computed_values(plan_, step);
   const Values all(computed.begin(), computed.end());
   const ir::Shape tile = space(plan_.graph, step.gemm);

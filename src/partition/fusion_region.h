@@ -1,4 +1,4 @@
-// Which values of a planned step pay to be in its kernel, when a host can compute the others.
+// Which values of a planned step pay to be in its kernel, when a framework can compute the others.
 #pragma once
 
 #include <set>
@@ -11,15 +11,15 @@
 
 namespace epifuse {
 
-// A plan of one level of a host's graph, with what the host says of it.
-class HostPlan {
+// A plan of one level of a framework's graph, with what the framework says of it.
+class FrameworkPlan {
  public:
-  HostPlan(const plan::Plan& plan, const FusionRequest& request);
+  FrameworkPlan(const plan::Plan& plan, const FusionRequest& request);
 
   const plan::Plan& plan() const { return plan_; }
-  // Of the values that `step` computes, those whose kernel and what is left to the host move the
-  // fewest bytes together; without parts of ops of the host. In graph order, empty when the product
-  // itself is such a part.
+  // Of the values that `step` computes, those whose kernel and what is left to the framework move
+  // the fewest bytes together; without parts of ops of the framework. In graph order, empty when
+  // the product itself is such a part.
   std::vector<ir::ValueId> worth_computing(const plan::FusedGemm& step) const;
   // Whether something outside of `inside` reads the value.
   bool is_read_outside(ir::ValueId value, const std::set<ir::ValueId>& inside) const;

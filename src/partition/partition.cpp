@@ -17,7 +17,7 @@
 #include "partition/fusion_kernel.h"
 #include "partition/fusion_levels.h"
 #include "partition/fusion_region.h"
-#include "tune/host_gemm.h"
+#include "tune/framework_gemm.h"
 #include "tune/shortlist.h"
 
 namespace epifuse {
@@ -39,7 +39,7 @@ void check_likely_sizes(const FusionRequest& request, const ir::Graph& graph) {
   }
 }
 
-void check_names(const FusionRequest& request, const HostValues& names) {
+void check_names(const FusionRequest& request, const FrameworkValues& names) {
   const auto check = [&](std::string_view what, const std::string& name) {
     if (names.contains(name)) return;
     throw ArgumentError(fmt::format("{}: expected values of the graph, got '{}'", what, name));
@@ -69,7 +69,8 @@ void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const 
   }
 }
 
-// The graph as programs for the host's tensors will declare it. Inputs come first in both graphs.
+// The graph as programs for the framework's tensors will declare it. Inputs come first in both
+// graphs.
 ir::Graph with_strides_of(const ir::Graph& cut, const ir::Graph& kernel) {
   std::vector<std::vector<ir::Stride>> strides;
   for (const ir::Node& node : cut.nodes) {
@@ -78,15 +79,15 @@ ir::Graph with_strides_of(const ir::Graph& cut, const ir::Graph& kernel) {
   return ir::parse(ir::print(ir::with_strides(kernel, strides)));
 }
 
-// The plan of a graph without names, under the host's: nodes of `nameless` are those of `cut`.
-plan::Plan with_host_names(plan::Plan plan, const ir::Graph& nameless, const ir::Graph& cut) {
-  std::map<std::string_view, std::string_view> host_names;
+// The plan of a graph without names, under the framework's: nodes of `nameless` are those of `cut`.
+plan::Plan with_framework_names(plan::Plan plan, const ir::Graph& nameless, const ir::Graph& cut) {
+  std::map<std::string_view, std::string_view> framework_names;
   for (std::size_t i = 0; i < nameless.nodes.size(); ++i) {
-    host_names.emplace(nameless.nodes[i].name, cut.nodes[i].name);
+    framework_names.emplace(nameless.nodes[i].name, cut.nodes[i].name);
   }
   const auto rename = [&](std::string& name) {
-    const auto found = host_names.find(name);
-    if (found != host_names.end()) name = found->second;
+    const auto found = framework_names.find(name);
+    if (found != framework_names.end()) name = found->second;
   };
   for (ir::Node& node : plan.graph.nodes) rename(node.name);
   for (plan::Step& step : plan.steps) {
@@ -101,26 +102,26 @@ plan::Plan with_host_names(plan::Plan plan, const ir::Graph& nameless, const ir:
 class Finder {
  public:
   Finder(const targets::TargetInfo& target, const CompileOptions& options,
-         const FusionRequest& request, const HostValues& names, plan::Plans& plans)
+         const FusionRequest& request, const FrameworkValues& names, plan::Plans& plans)
       : target_(target), options_(options), request_(request), names_(names), plans_(plans) {}
 
   void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of) {
-    const HostPlan host(plan, request_);
+    const FrameworkPlan framework(plan, request_);
     whole_of_ = &whole_of;
     for (const plan::LeftOut& value : plan.left_out) {
       leave_out(plan.graph[value.value].name, value.why);
     }
     for (const plan::Step& step : plan.steps) {
-      if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(host, *gemm);
+      if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(framework, *gemm);
     }
   }
   Fusions take() { return std::move(found_); }
 
  private:
-  void add_step(const HostPlan& host, const plan::FusedGemm& step) {
-    const ir::Graph& graph = host.plan().graph;
-    const std::vector<ValueId> values = host.worth_computing(step);
-    const auto computed = plan::computed_values(host.plan(), step);
+  void add_step(const FrameworkPlan& framework, const plan::FusedGemm& step) {
+    const ir::Graph& graph = framework.plan().graph;
+    const std::vector<ValueId> values = framework.worth_computing(step);
+    const auto computed = plan::computed_values(framework.plan(), step);
     for (const ValueId id : computed) {
       if (values.empty() || std::find(values.begin(), values.end(), id) != values.end()) continue;
       leave_out(graph[id].name, {"stores_more", fmt::format("With {} the kernel and the rest would "
@@ -128,15 +129,16 @@ class Finder {
                                                             graph[id].name)});
     }
     const auto no = values.empty() ? nothing_to_fuse(graph[step.gemm.matmul].name)
-                                   : add_kernel(host, values, step.gemm);
+                                   : add_kernel(framework, values, step.gemm);
     if (!no) return;
     for (const ValueId id : values.empty() ? computed : values) leave_out(graph[id].name, *no);
   }
 
-  std::optional<plan::WhyNot> add_kernel(const HostPlan& host, const std::vector<ValueId>& values,
+  std::optional<plan::WhyNot> add_kernel(const FrameworkPlan& framework,
+                                         const std::vector<ValueId>& values,
                                          const plan::GemmDesc& gemm) {
-    const std::string& product = host.plan().graph[gemm.matmul].name;
-    CutResult cut = cut_kernel(host, values, names_);
+    const std::string& product = framework.plan().graph[gemm.matmul].name;
+    CutResult cut = cut_kernel(framework, values, names_);
     if (cut.why_not) return cut.why_not;
     const ir::Graph nameless = without_names(cut.kernel.graph);
     Graph graph = Graph::parse(ir::print(nameless));
@@ -149,7 +151,7 @@ class Finder {
                                                         product)};
     }
     if (plan::is_bare(*step)) return nothing_to_fuse(product);
-    const plan::Plan named = with_host_names(*plan, nameless, cut.kernel.graph);
+    const plan::Plan named = with_framework_names(*plan, nameless, cut.kernel.graph);
     if (auto no = why_not_fused(named, std::get<plan::FusedGemm>(named.steps[0]))) return no;
     if (auto no = why_slower(*step, gemm)) return no;
     FusedKernel kernel{.name = "matmul_" + plan::identifier(step->epilogue),
@@ -158,14 +160,14 @@ class Finder {
                        .inputs = std::move(cut.kernel.inputs),
                        .outputs = std::move(cut.kernel.outputs),
                        .values = {}};
-    kernel.values = host_names(host.plan().graph, values);
+    kernel.values = framework_names(framework.plan().graph, values);
     found_.kernels.push_back(std::move(kernel));
     return std::nullopt;
   }
 
-  // The host's values among these, each once: halves of one are the whole of it.
-  std::vector<std::string> host_names(const ir::Graph& graph,
-                                      const std::vector<ValueId>& values) const {
+  // The framework's values among these, each once: halves of one are the whole of it.
+  std::vector<std::string> framework_names(const ir::Graph& graph,
+                                           const std::vector<ValueId>& values) const {
     std::vector<std::string> found;
     for (const ValueId id : values) {
       const auto whole = whole_of_->find(graph[id].name);
@@ -181,18 +183,20 @@ class Finder {
             fmt::format("There is no work on {} that pays to be done with it.", product)};
   }
 
-  // What the host runs faster itself, by measurements of PyTorch on CPUs. `gemm`: in its sizes.
+  // What the framework runs faster itself, by measurements of PyTorch on CPUs. `gemm`: in its
+  // sizes.
   std::optional<plan::WhyNot> why_slower(const plan::FusedGemm& step,
                                          const plan::GemmDesc& gemm) const {
     if (target_.kind != DeviceKind::cpu || !request_.only_faster) return std::nullopt;
-    if (gemm.is_grouped()) return std::nullopt;  // what hosts do is slower at all sizes measured
+    if (gemm.is_grouped())
+      return std::nullopt;  // what frameworks do is slower at all sizes measured
     const auto sizes = likely_sizes(gemm);
-    const auto ratio = sizes ? tune::host_ratio(step, *sizes) : std::nullopt;
-    if (!ratio || !tune::is_host_faster(*ratio)) return std::nullopt;
-    return plan::WhyNot{"host_is_faster", host_is_faster(*sizes, *ratio)};
+    const auto ratio = sizes ? tune::framework_ratio(step, *sizes) : std::nullopt;
+    if (!ratio || !tune::is_framework_faster(*ratio)) return std::nullopt;
+    return plan::WhyNot{"framework_is_faster", framework_is_faster(*sizes, *ratio)};
   }
 
-  static std::string host_is_faster(const codegen::GemmSizes& sizes, double ratio) {
+  static std::string framework_is_faster(const codegen::GemmSizes& sizes, double ratio) {
     const std::string at = fmt::format("At {}x{}x{} a kernel ", sizes.m, sizes.n, sizes.k);
     if (ratio > 1) {
       return fmt::format("{}takes about {:.2f} times as long as the product and a loop behind it.",
@@ -216,7 +220,8 @@ class Finder {
     return tune::gemm_sizes(gemm, request_.likely_sizes);
   }
 
-  // On GPUs a step that no family takes would run as product and tail, which the host can do too.
+  // On GPUs a step that no family takes would run as product and tail, which the framework can do
+  // too.
   std::optional<plan::WhyNot> why_not_fused(const plan::Plan& plan,
                                             const plan::FusedGemm& step) const {
     if (target_.kind == DeviceKind::cpu) return std::nullopt;
@@ -229,7 +234,7 @@ class Finder {
     return first.value_or(plan::WhyNot{"no_family", "There is no kernel family for the target."});
   }
 
-  // What does not depend on a product, and what plans add, is no news to the host.
+  // What does not depend on a product, and what plans add, is no news to the framework.
   void leave_out(const std::string& value, const plan::WhyNot& why) {
     if (why.code == "no_matmul" || !names_.contains(value)) return;
     found_.left_out.push_back({value, why.code, why.sentence});
@@ -238,7 +243,7 @@ class Finder {
   const targets::TargetInfo& target_;
   const CompileOptions& options_;
   const FusionRequest& request_;
-  const HostValues& names_;
+  const FrameworkValues& names_;
   plan::Plans& plans_;
   const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
   Fusions found_;
@@ -249,7 +254,7 @@ class Finder {
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
                      const FusionRequest& request, plan::Plans& kept) {
   const targets::TargetInfo& info = target_info(target);
-  HostValues names;
+  FrameworkValues names;
   Ids ids;
   for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {
     const ir::Node& node = graph.ir().nodes[i];

@@ -7,7 +7,7 @@
 namespace epifuse {
 
 // As `find_fusions`. The plan of each kernel is taken from `plans`, or put there: that of its graph
-// with the strides of the host's tensors.
+// with the strides of the framework's tensors.
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
                      const FusionRequest& request, plan::Plans& plans);
 

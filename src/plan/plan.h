@@ -119,7 +119,7 @@ int num_kernels(const Plan& plan);
 
 // A plan of one tail over [batch.., P, L], which combines P partial results of each reduction of
 // `step`. Of the i-th, value 2 i is what is loaded, f32, and value 2 i + 1 is [batch.., 1, L].
-Plan finish(const FusedGemm& step);
+Plan finalize(const FusedGemm& step);
 
 // Values of the graph that are certainly rounded to their dtype by this plan, beside explicit casts
 // and outputs: everything under `exact`, else the temporaries that later steps read.

@@ -45,12 +45,12 @@ bool is_bare(const FusedGemm& step) {
 }
 
 int num_kernels(const Plan& plan) {
-  const auto finished_apart = [](const Step& step) {
+  const auto finalized_apart = [](const Step& step) {
     const auto* gemm = std::get_if<FusedGemm>(&step);
     return gemm != nullptr && gemm->epilogue.reduces();
   };
   return static_cast<int>(std::ssize(plan.steps) +
-                          std::count_if(plan.steps.begin(), plan.steps.end(), finished_apart));
+                          std::count_if(plan.steps.begin(), plan.steps.end(), finalized_apart));
 }
 
 const Epilogue& Plan::epilogue(std::size_t step) const {

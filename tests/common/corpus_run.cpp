@@ -9,7 +9,7 @@
 
 #include "check/verify_program.h"
 #include "compile/program_state.h"
-#include "tests/common/corpus_problems.h"
+#include "tests/common/corpus_pointer_arrays.h"
 
 namespace epifuse::testing {
 namespace {
@@ -90,15 +90,15 @@ void record(CorpusRow& row, const std::string& what, const std::string& failure)
 
 // Sizes once more as problems of one call. On CPUs, where that is one run after another, few, and
 // of every fourth graph.
-void run_problems(const CorpusCase& which, const Program& program, Memory& memory, bool quick,
-                  CorpusRow& row) {
+void run_pointer_arrays(const CorpusCase& which, const Program& program, Memory& memory, bool quick,
+                        CorpusRow& row) {
   constexpr std::size_t kFew = 2, kMany = 12;
   const bool is_cpu = program.target().kind == DeviceKind::cpu;
   if (is_cpu && which.name.size() % 4 != 0) return;
   std::vector<Sizes> all = which.sizes;
   if (all.size() > (is_cpu || quick ? kFew : kMany)) all.resize(is_cpu || quick ? kFew : kMany);
   if (!which.empty_sizes.empty()) all.push_back(which.empty_sizes.front());
-  for (const ProblemOutcome& each : run_as_problems(which, all, program, memory)) {
+  for (const ProblemOutcome& each : run_as_pointer_arrays(which, all, program, memory)) {
     record(row, "as a problem, " + text_of(each.sizes), each.failure);
   }
 }
@@ -124,7 +124,7 @@ CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numer
       }
       record(row, what, failure);
     }
-    if (numerics == Numerics::fast) run_problems(which, program, memory, quick, row);
+    if (numerics == Numerics::fast) run_pointer_arrays(which, program, memory, quick, row);
   } catch (const std::exception& error) {
     record(row, "compile", error.what());
   }

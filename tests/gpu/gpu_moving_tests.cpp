@@ -171,9 +171,9 @@ TEST_F(GpuMoving, NothingIsEncodedAfterTheFirstCallAtASize) {
 
 TEST_F(GpuMoving, AnotherAlignmentIsAnotherForm) {
   const Program program = compiled();
-  const Call aligned(device, 300, 3), shifted(device, 300, 3, 16), odd(device, 300, 3, 2);
+  const Call aligned(device, 300, 3), misaligned(device, 300, 3, 16), odd(device, 300, 3, 2);
   run(program, aligned);
-  for (const Call* call : {&shifted, &odd, &aligned}) {
+  for (const Call* call : {&misaligned, &odd, &aligned}) {
     EXPECT_EQ(run(program, *call), run(compiled(), *call)) << call->shift;
   }
 }

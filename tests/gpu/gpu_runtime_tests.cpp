@@ -202,13 +202,13 @@ TEST_F(GpuRuntime, UnalignedTensorsGetAVariantThatIsRight) {
   const Program program = compile(layer(), Target::cuda());
   Call call(device, 64, 4);
   const std::size_t bytes = call.r.size_bytes();
-  cuda::DeviceBuffer shifted(device, bytes + 2);
+  cuda::DeviceBuffer misaligned(device, bytes + 2);
   std::vector<std::uint16_t> bits(bytes / 2);
   call.r.copy_to_host(bits.data(), bytes);
-  shifted.copy_from_host(bits.data(), bytes, 2);
+  misaligned.copy_from_host(bits.data(), bytes, 2);
   std::vector<Binding> tensors = call.bindings();
   for (Binding& binding : tensors) {
-    if (binding.name == "r") binding.view.data = static_cast<char*>(shifted.data()) + 2;
+    if (binding.name == "r") binding.view.data = static_cast<char*>(misaligned.data()) + 2;
   }
   const backends::Executable& executable = *program.state().executable;
   const auto bound = backends::bind(executable.plan(), tensors, DeviceKind::cuda);

@@ -121,7 +121,7 @@ def test_options_are_those_of_torch_compile():
 def test_options_reach_the_kernels():
     model, x = Mlp().eval().requires_grad_(False), torch.randn(128, 64, dtype=torch.bfloat16)
     left = explained(model, x, options={"epifuse.only_faster": True}).reasons()
-    assert left == {"host_is_faster": 2} and explained(model, x).reasons() == {}
+    assert left == {"framework_is_faster": 2} and explained(model, x).reasons() == {}
 
 
 def test_the_users_own_pass_runs_in_explain():

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "codegen/family.h"
 #include "codegen/grouped.h"
-#include "codegen/problems.h"
+#include "codegen/pointer_arrays.h"
 #include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
@@ -78,14 +78,14 @@ class Collector {
             family.source(plan, step, configs[i], {}, target));
       }
       if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
-        add_shifted(plan, step, family, configs, target);
+        add_misaligned(plan, step, family, configs, target);
       }
       if (plan.numerics == Numerics::fast && turn_ % 9 == 0) {
         add_problems(plan, step, family, configs, target);
       }
     }
     if (step.epilogue.reduces()) {
-      const Plan finish = plan::finish(step);
+      const Plan finish = plan::finalize(step);
       add_tail(finish, std::get<plan::Tail>(finish.steps.front()), target);
     }
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail: of
@@ -114,9 +114,9 @@ class Collector {
 
   // One or both operands off their alignment, in one of the configs that take them, by turns; of
   // every fourth product.
-  void add_shifted(const Plan& plan, const plan::FusedGemm& step,
-                   const codegen::KernelFamily& family,
-                   const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
+  void add_misaligned(const Plan& plan, const plan::FusedGemm& step,
+                      const codegen::KernelFamily& family,
+                      const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
     const std::uint64_t turn = turn_ / 4;
     const codegen::GemmVariant variant = misaligned(family, turn % 3 != 1, turn % 3 != 2);
     if (variant.is_empty()) return;
@@ -135,14 +135,14 @@ class Collector {
   void add_problems(const Plan& plan, const plan::FusedGemm& step,
                     const codegen::KernelFamily& family,
                     const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
-    if (family.problems == nullptr || codegen::why_not_problems(plan)) return;
-    const std::vector<codegen::GemmConfig> taken = family.problems->configs(configs);
+    if (family.pointer_arrays == nullptr || codegen::why_not_pointer_arrays(plan)) return;
+    const std::vector<codegen::GemmConfig> taken = family.pointer_arrays->configs(configs);
     if (taken.empty()) return;
     const codegen::GemmConfig& config = taken[turn_ / 9 % taken.size()];
-    add(fmt::format("{} {}; problems", family.name, print(config)),
+    add(fmt::format("{} {}; pointer arrays", family.name, print(config)),
         family.source(plan, step, config, {}, target));
-    add("problems described", family.problems->describe_source(plan, config, target));
-    add("problems by hand", family.problems->by_hand_source(plan, target));
+    add("pointer arrays described", family.pointer_arrays->describe_source(plan, config, target));
+    add("pointer arrays by hand", family.pointer_arrays->by_hand_source(plan, target));
   }
 
   void add(std::string kind, codegen::KernelSource source) {

@@ -9,7 +9,7 @@
 
 #include "cli/report.h"
 #include "codegen/family.h"
-#include "codegen/problems.h"
+#include "codegen/pointer_arrays.h"
 #include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "explain/explain.h"
@@ -89,23 +89,23 @@ std::string run_explain(const Case& test) {
 }
 
 // The kernels beside the product's where a plan runs on many problems.
-std::string problems_text(const plan::Plan& plan) {
-  if (const auto no = codegen::why_not_problems(plan)) {
+std::string pointer_arrays_text(const plan::Plan& plan) {
+  if (const auto no = codegen::why_not_pointer_arrays(plan)) {
     return fmt::format("{}: {}\n", no->code, no->sentence);
   }
   const targets::TargetInfo& target = targets::usual_target(DeviceKind::cuda);
   const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
   const codegen::KernelFamily& family = codegen::all_families().front();
-  const auto configs = family.problems->configs(family.configs(step, target));
-  return family.problems->describe_source(plan, configs.front(), target).text +
-         family.problems->by_hand_source(plan, target).text;
+  const auto configs = family.pointer_arrays->configs(family.configs(step, target));
+  return family.pointer_arrays->describe_source(plan, configs.front(), target).text +
+         family.pointer_arrays->by_hand_source(plan, target).text;
 }
 
 // The sources of the tail kernels for sm_90a, emit/split/ with every product apart, emit/problems/
 // of many problems.
 std::string run_emit(const Case& test) {
-  if (test.subfolder == "problems") {
-    return problems_text(
+  if (test.subfolder == "pointer_arrays") {
+    return pointer_arrays_text(
         plan::make_plan(passes::run_all(parse_verified(test), Numerics::fast), {}));
   }
   const plan::Plan fused = plan::make_plan(parse_verified(test), {});

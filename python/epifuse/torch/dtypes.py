@@ -2,7 +2,7 @@
 
 import torch
 
-# What the language computes with and stores; other dtypes stay with the host.
+# What the language computes with and stores; other dtypes stay with PyTorch.
 NAMES: dict[torch.dtype, str] = {
     torch.float32: "f32",
     torch.bfloat16: "bf16",

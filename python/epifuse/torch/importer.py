@@ -23,7 +23,7 @@ _MAX_VALUES = 90_000  # of 100,000 that a text may hold
 
 @dataclass(frozen=True)
 class Refused:
-    """An FX node that reads a computed value, or is a product, and stays with the host."""
+    """An FX node that reads a computed value, or is a product, and stays with PyTorch."""
 
     node: fx.Node
     code: str

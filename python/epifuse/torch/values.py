@@ -16,7 +16,7 @@ MAX_FLOAT32 = 3.4028234663852886e38
 
 
 class Refusal(Exception):
-    """An FX node that stays with the host: a stable code and one plain sentence."""
+    """An FX node that stays with PyTorch: a stable code and one plain sentence."""
 
     def __init__(self, code: str, why: str) -> None:
         super().__init__(why)

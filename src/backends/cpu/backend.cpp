@@ -12,7 +12,7 @@
 #include "backends/cpu/gemm_step.h"
 #include "backends/cpu/strips.h"
 #include "backends/cpu/tail_step.h"
-#include "backends/problems.h"
+#include "backends/pointer_arrays.h"
 #include "ir/views.h"
 
 namespace epifuse::cpu {
@@ -58,10 +58,11 @@ class CpuExecutable : public backends::Executable {
     run_steps(complete);
   }
 
-  void run_problems(const codegen::ProblemArrays& problems, Stream stream) const override {
+  void run_pointer_arrays(const codegen::BoundPointerArrays& problems,
+                          Stream stream) const override {
     backends::run_one_by_one(*this, problems, DeviceKind::cpu, stream);
   }
-  std::string explain_problems() const override {
+  std::string explain_pointer_arrays() const override {
     return "One problem after another, each on all cores.";
   }
 

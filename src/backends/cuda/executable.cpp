@@ -9,10 +9,10 @@
 
 #include "backends/cuda/choose/tuner.h"
 #include "backends/cuda/prepare/sources.h"
+#include "backends/cuda/run/pointer_arrays.h"
 #include "backends/cuda/run/prepared_run.h"
-#include "backends/cuda/run/problems.h"
 #include "backends/cuda/run/run_builder.h"
-#include "backends/problems.h"
+#include "backends/pointer_arrays.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 
@@ -47,9 +47,10 @@ class CudaExecutable : public backends::Executable {
   std::vector<std::pair<std::string, std::string>> sources() const override;
   std::shared_ptr<const backends::PreparedCall> prepare(backends::CallForm form) const override;
   void run(const codegen::Bound& bound, Stream stream) const override;
-  void run_problems(const codegen::ProblemArrays& problems, Stream stream) const override;
-  std::string explain_problems() const override;
-  std::vector<std::pair<std::string, std::string>> problem_sources() const override {
+  void run_pointer_arrays(const codegen::BoundPointerArrays& problems,
+                          Stream stream) const override;
+  std::string explain_pointer_arrays() const override;
+  std::vector<std::pair<std::string, std::string>> pointer_array_sources() const override {
     return problems_.sources();
   }
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
@@ -71,7 +72,7 @@ class CudaExecutable : public backends::Executable {
   const targets::DeviceProfile ahead_;
   std::shared_ptr<jit::Jit> jit_;
   const Prepared prepared_;
-  const ProblemRunner problems_;
+  const PointerArrayRunner problems_;
   mutable LateKernels late_;
   mutable std::once_flag driver_once_;
   mutable std::shared_ptr<const jit::Driver> driver_;
@@ -221,7 +222,8 @@ void CudaExecutable::run(const codegen::Bound& bound, Stream stream) const {
   }
 }
 
-void CudaExecutable::run_problems(const codegen::ProblemArrays& problems, Stream stream) const {
+void CudaExecutable::run_pointer_arrays(const codegen::BoundPointerArrays& problems,
+                                        Stream stream) const {
   if (problems.count == 0) return;
   const auto queue = static_cast<jit::CuStream>(stream);
   const std::shared_ptr<Context> here = context();
@@ -229,11 +231,11 @@ void CudaExecutable::run_problems(const codegen::ProblemArrays& problems, Stream
     const RelaxedCapture relaxed(here->device().api());  // modules may be loaded
     return problems_.run(*here, problems, queue);
   }
-  const HostProblems on_host(here->device(), problems, queue);
+  const HostPointerArrays on_host(here->device(), problems, queue);
   backends::run_one_by_one(*this, on_host.arrays(), DeviceKind::cuda, stream);
 }
 
-std::string CudaExecutable::explain_problems() const {
+std::string CudaExecutable::explain_pointer_arrays() const {
   const std::optional<plan::WhyNot>& why = problems_.why_not();
   if (why) return fmt::format("One problem after another: {} ({})", why->sentence, why->code);
   return fmt::format(

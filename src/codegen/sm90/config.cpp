@@ -10,9 +10,9 @@
 namespace epifuse::codegen::sm90 {
 
 std::string print(const Config& config) {
-  const char* schedule = config.cooperative  ? "cooperative"
-                         : is_single(config) ? "single"
-                                             : "ping-pong";
+  const char* schedule = config.cooperative        ? "cooperative"
+                         : is_one_consumer(config) ? "one-consumer"
+                                                   : "ping-pong";
   std::string text = fmt::format("{} {}x{}", schedule, config.tile_m, config.tile_n);
   if (config.two_widths) text += fmt::format("/{}", config.tile_n - 8);
   text += fmt::format(", {} stages", config.stages);
@@ -33,20 +33,20 @@ std::optional<Config> leaner(Config config) {
 std::string print(const Variant& variant) {
   std::vector<std::string> parts;
   if (variant.swapped) parts.emplace_back("roles of a and b swapped");
-  if (variant.shifted_a) parts.emplace_back("a off 16-byte boundaries");
-  if (variant.shifted_b) parts.emplace_back("b off 16-byte boundaries");
-  if (variant.plain_loads != 0) parts.emplace_back("full operands read element by element");
-  if (variant.plain_stores != 0) parts.emplace_back("results written element by element");
+  if (variant.misaligned_a) parts.emplace_back("a off 16-byte boundaries");
+  if (variant.misaligned_b) parts.emplace_back("b off 16-byte boundaries");
+  if (variant.non_tma_loads != 0) parts.emplace_back("full operands read element by element");
+  if (variant.non_tma_stores != 0) parts.emplace_back("results written element by element");
   if (variant.unpaired) parts.emplace_back("even and odd columns apart");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 OperandRoles roles(const Variant& variant) {
-  return {variant.swapped, variant.shifted_a, variant.shifted_b};
+  return {variant.swapped, variant.misaligned_a, variant.misaligned_b};
 }
 
 std::string key(const Variant& variant) {
-  return fmt::format("{} {} {}", print(variant), variant.plain_loads, variant.plain_stores);
+  return fmt::format("{} {} {}", print(variant), variant.non_tma_loads, variant.non_tma_stores);
 }
 
 }  // namespace epifuse::codegen::sm90

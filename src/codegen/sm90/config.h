@@ -14,14 +14,14 @@ struct Config {
   bool in_place = false;     // results are staged where full-size loads were; no store_depth
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
   bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
-                             // or, where K is split, one of them the only one (single)
+                             // or, where K is split, one of them the only one (one-consumer)
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile
   int products = 1;                  // whose columns are side by side in tile_n: 2 where gated
   bool grouped = false;              // rows belong to groups
   bool gathers = false;              // rows of a are looked up
-  bool problems = false;             // many products, each of its own sizes
+  bool pointer_arrays = false;       // many products, each of its own sizes
   bool operator==(const Config&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
@@ -33,13 +33,13 @@ std::optional<Config> leaner(Config config);
 // contiguous and TMA can address them. Another is compiled when such tensors come.
 struct Variant {
   bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
-  bool shifted_a = false;  // rows of a (of b, if swapped) start off 16-byte boundaries
-  bool shifted_b = false;
-  unsigned plain_loads = 0;   // bit i: the i-th full-size load is read element by element
-  unsigned plain_stores = 0;  // bit i: the i-th full-size store is written so
-  bool unpaired = false;      // even and odd columns of a result are written one by one
+  bool misaligned_a = false;  // rows of a (of b, if swapped) start off 16-byte boundaries
+  bool misaligned_b = false;
+  unsigned non_tma_loads = 0;   // bit i: the i-th full-size load is read element by element
+  unsigned non_tma_stores = 0;  // bit i: the i-th full-size store is written so
+  bool unpaired = false;        // even and odd columns of a result are written one by one
   bool operator==(const Variant&) const = default;
-  bool is_shifted() const { return shifted_a || shifted_b; }
+  bool is_misaligned() const { return misaligned_a || misaligned_b; }
 };
 std::string print(const Variant& variant);  // "" for the usual one
 std::string key(const Variant& variant);    // with the bits that `print` leaves out

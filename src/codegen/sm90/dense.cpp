@@ -159,8 +159,8 @@ std::string reductions_text(const Epilogue& epilogue) {
 
 // The type of the kernel's parameter.
 std::string_view params_text(const Config& config, const Variant& variant) {
-  if (variant.is_shifted()) return "abi::ShiftedGemmParams";
-  return config.problems ? "abi::ProblemsGemmParams" : "abi::GemmParams";
+  if (variant.is_misaligned()) return "abi::MisalignedGemmParams";
+  return config.pointer_arrays ? "abi::PointerArrayGemmParams" : "abi::GemmParams";
 }
 
 // The constants in which this kernel differs from the usual one.
@@ -179,9 +179,9 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(config.products > 1, "sm90::Gates kGates",
       has_adjacent_gates(gemm) ? "sm90::Gates::by_turns" : "sm90::Gates::halves",
       "a tile of b holds columns of two products");
-  add(variant.plain_loads != 0, "unsigned kPlainLoads", variant.plain_loads,
+  add(variant.non_tma_loads != 0, "unsigned kNonTmaLoads", variant.non_tma_loads,
       "bits: read element by element");
-  add(variant.plain_stores != 0, "unsigned kPlainStores", variant.plain_stores,
+  add(variant.non_tma_stores != 0, "unsigned kNonTmaStores", variant.non_tma_stores,
       "bits: written element by element");
   const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
     const unsigned bits = layout.indexed(list);
@@ -265,10 +265,10 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   out.text = fmt::format(
       fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
       fmt::arg("includes", includes), fmt::arg("entry", out.entry),
-      fmt::arg("template", variant.is_shifted() ? "shifted" : "dense"),
+      fmt::arg("template", variant.is_misaligned() ? "misaligned" : "dense"),
       fmt::arg("params", params_text(config, variant)),
-      fmt::arg("p", !variant.is_shifted() && config.problems ? "p.usual" : "p"),
-      fmt::arg("dense", variant.is_shifted() ? "dense_shifted" : "dense"),
+      fmt::arg("p", !variant.is_misaligned() && config.pointer_arrays ? "p.usual" : "p"),
+      fmt::arg("dense", variant.is_misaligned() ? "dense_misaligned" : "dense"),
       fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
       fmt::arg("policies", policies_text(step.gemm, layout, config, variant)),

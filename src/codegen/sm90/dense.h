@@ -85,7 +85,7 @@ int load_slots(const EpilogueLayout& layout, unsigned plain);
 int store_slots(const EpilogueLayout& layout, unsigned plain);
 int cluster_size(const Config& config);
 // Whether K is split and one consumer alone has a cluster's tile.
-bool is_single(const Config& config);
+bool is_one_consumer(const Config& config);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90/loads.cuh).
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant);
 // Chunks of 64 x 64 results of a tile, the last of a row of them counted whole.

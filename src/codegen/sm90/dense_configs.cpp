@@ -124,7 +124,7 @@ bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
   return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
 }
 
-bool takes_shifted_rows(const Config& config) {
+bool takes_misaligned_rows(const Config& config) {
   if (cluster_size(config) != 1 || config.two_widths) return false;
   if (config.tile_n % kChunkColumns != 0) return false;
   // The movers' registers are the consumers'.
@@ -244,7 +244,7 @@ int cluster_size(const Config& config) {
   return config.cluster_m * config.cluster_n * config.split_k;
 }
 
-bool is_single(const Config& config) { return !config.cooperative && config.split_k > 1; }
+bool is_one_consumer(const Config& config) { return !config.cooperative && config.split_k > 1; }
 
 bool has_adjacent_gates(const plan::GemmDesc& gemm) {
   return gemm.gating == plan::Gating::interleaved && gemm.b.major != plan::Major::k;
@@ -259,17 +259,17 @@ bool is_short_of_stages(const Config& config) {
 std::optional<Config> fitted(const FusedGemm& given, const Config& config, const Variant& variant,
                              const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(given, variant);
-  if (config.products > 1 && (variant.swapped || variant.shifted_b)) return std::nullopt;
+  if (config.products > 1 && (variant.swapped || variant.misaligned_b)) return std::nullopt;
   if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
     return std::nullopt;
   }
   Config out = config;
-  if (variant.is_shifted()) {
-    if (!takes_shifted_rows(config)) return std::nullopt;
+  if (variant.is_misaligned()) {
+    if (!takes_misaligned_rows(config)) return std::nullopt;
   }
   const EpilogueLayout layout(step.epilogue, variant.swapped);
   const int room = target.smem_per_block_bytes - fixed_bytes(layout, out, variant);
-  const int fewest = variant.is_shifted() ? kFewestOfMovers : kFewestStages;
+  const int fewest = variant.is_misaligned() ? kFewestOfMovers : kFewestStages;
   out.stages = std::min(config.stages, room / stage_bytes(config));
   if (room < 0 || out.stages < fewest) return std::nullopt;
   return out;

@@ -67,7 +67,7 @@ bool wants_swap(const FusedGemm& step, const EpilogueLayout& layout, const GemmV
   return column_major > row_major;
 }
 
-unsigned plain_bits(const std::vector<FullSize>& matrices) {
+unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
   for (const FullSize& full : matrices) {
     if (why_not_tma(full.view, full.dtype, "")) bits |= 1u << full.place.index;
@@ -102,7 +102,7 @@ std::vector<MatrixView> views_of_b(const plan::GemmDesc& gemm, const GemmViews& 
   return {views.b, views.second_b};
 }
 
-bool is_shifted(const plan::Operand& operand, const MatrixView& view) {
+bool is_misaligned(const plan::Operand& operand, const MatrixView& view) {
   const bool is_read = view.cols > 0;
   return is_read && why_not_tma(rows_of(operand, view), operand.dtype, "").has_value();
 }
@@ -149,7 +149,7 @@ class Binder {
     if (config_.gathers) params_.gathered_a = plain_matrix(views_.a);
     bind_integers(plan, step_, layout_, bound_, params_);
     set_grid(m, n, k, limits);
-    set_params(out_, &all_params_, variant_.is_shifted() ? sizeof all_params_ : sizeof params_);
+    set_params(out_, &all_params_, variant_.is_misaligned() ? sizeof all_params_ : sizeof params_);
     return std::move(out_);
   }
 
@@ -191,15 +191,16 @@ class Binder {
   }
 
   // A map for each class of rows, every 8th of a K-major tile or of one stage's rows of K.
-  void add_shifted_operand(std::size_t offset, int index, const MatrixView& view,
-                           const plan::Operand& operand, int tile_rows, abi::ShiftedOperand& out) {
+  void add_misaligned_operand(std::size_t offset, int index, const MatrixView& view,
+                              const plan::Operand& operand, int tile_rows,
+                              abi::MisalignedOperand& out) {
     const OperandFormat& format = operand_format(operand.dtype);
     const int rows = operand.major == plan::Major::k ? tile_rows : format.step_k();
     const auto classes = row_classes(rows_of(operand, view), operand.dtype);
     for (std::size_t j = 0; j < classes.size(); ++j) {
       out.shifts |= static_cast<unsigned>(classes[j].shift * format.bytes() / kShiftBytes) << 4 * j;
-      add_map(offset + offsetof(abi::ShiftedOperand, classes) + j * sizeof(abi::TensorMap), index,
-              classes[j].view, operand.dtype, rows / abi::kRowClasses,
+      add_map(offset + offsetof(abi::MisalignedOperand, classes) + j * sizeof(abi::TensorMap),
+              index, classes[j].view, operand.dtype, rows / abi::kRowClasses,
               abi::kStagedRowBytes / format.bytes());
       out_.maps.back().swizzled = false;
       out_.maps.back().rounds_to_tf32 = format.rounds;
@@ -216,9 +217,9 @@ class Binder {
   void bind_operands() {
     const plan::Operand& a = variant_.swapped ? step_.gemm.b : step_.gemm.a;
     const plan::Operand& b = variant_.swapped ? step_.gemm.a : step_.gemm.b;
-    if (variant_.shifted_a) {
-      add_shifted_operand(offsetof(abi::ShiftedGemmParams, a), 0, views_.a, a, config_.tile_m,
-                          all_params_.a);
+    if (variant_.misaligned_a) {
+      add_misaligned_operand(offsetof(abi::MisalignedGemmParams, a), 0, views_.a, a, config_.tile_m,
+                             all_params_.a);
     } else if (!config_.gathers) {
       add_operand(offsetof(abi::GemmParams, a), 0, views_.a, a, rows_of_box(a));
       if (has_short_tiles(config_)) {
@@ -227,9 +228,9 @@ class Binder {
       }
     }
     params_.a_bytes = rows_of_box(a) * config_.cluster_n * kStepBytes;
-    if (variant_.shifted_b) {
-      add_shifted_operand(offsetof(abi::ShiftedGemmParams, b), 1, views_.b, b, config_.tile_n,
-                          all_params_.b);
+    if (variant_.misaligned_b) {
+      add_misaligned_operand(offsetof(abi::MisalignedGemmParams, b), 1, views_.b, b, config_.tile_n,
+                             all_params_.b);
     } else {
       add_b(b);
     }
@@ -256,13 +257,13 @@ class Binder {
   void bind_full_size() {
     for (const FullSize& full : full_loads(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
-      if (variant_.plain_loads >> full.place.index & 1) continue;
+      if (variant_.non_tma_loads >> full.place.index & 1) continue;
       add_map(full.place.map_offset, abi::kFirstTile + full.place.index, full.view, full.dtype,
               kBlockRows, columns_of_slot(full.place.bytes));
     }
     for (const FullSize& full : full_stores(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
-      if (variant_.plain_stores >> full.place.index & 1) continue;
+      if (variant_.non_tma_stores >> full.place.index & 1) continue;
       add_store(full);
     }
   }
@@ -328,7 +329,7 @@ class Binder {
   const Variant& variant_;
   const Bound& bound_;
   GemmViews views_;
-  abi::ShiftedGemmParams all_params_{};
+  abi::MisalignedGemmParams all_params_{};
   abi::GemmParams& params_ = all_params_.gemm;
   Launch out_;
 };
@@ -356,14 +357,14 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const plan::GemmDesc& gemm = step.gemm;
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
-    if (!is_shifted(operand, view)) return std::optional<WhyNot>();
+    if (!is_misaligned(operand, view)) return std::optional<WhyNot>();
     const auto why_not = gemm.is_grouped() ? why_not_tma : why_not_row_classes;
     return why_not(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(gemm.a, views->a)) return no;
   for (const MatrixView& view : views_of_b(gemm, *views)) {
     const bool is_gated = gemm.gating != plan::Gating::none;
-    if (is_gated && is_shifted(gemm.b, view)) {
+    if (is_gated && is_misaligned(gemm.b, view)) {
       return why_not_tma(rows_of(gemm.b, view), gemm.b.dtype, plan.graph[gemm.b.value].name);
     }
     if (auto no = why_not_operand(gemm.b, view)) return no;
@@ -382,10 +383,11 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   out.swapped = !is_gated && !is_grouped && wants_swap(step, layout, views);
   if (out.swapped) views = swapped(views);
   const plan::GemmDesc& gemm = step.gemm;
-  out.shifted_a = !is_grouped && is_shifted(out.swapped ? gemm.b : gemm.a, views.a);
-  out.shifted_b = !is_gated && !is_grouped && is_shifted(out.swapped ? gemm.a : gemm.b, views.b);
-  out.plain_loads = plain_bits(full_loads(step, layout, views)) | layout.indexed(List::tiles);
-  out.plain_stores = plain_bits(full_stores(step, layout, views));
+  out.misaligned_a = !is_grouped && is_misaligned(out.swapped ? gemm.b : gemm.a, views.a);
+  out.misaligned_b =
+      !is_gated && !is_grouped && is_misaligned(out.swapped ? gemm.a : gemm.b, views.b);
+  out.non_tma_loads = non_tma_bits(full_loads(step, layout, views)) | layout.indexed(List::tiles);
+  out.non_tma_stores = non_tma_bits(full_stores(step, layout, views));
   return out;
 }
 

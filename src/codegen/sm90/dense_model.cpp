@@ -4,9 +4,9 @@
 // In clocks, of one tile of rows x columns:
 //
 //   multiply   64 * rows * columns / 2048 a step of K of 64
-//   feed       what a step moves in and out of shared memory, in its rows of 128 bytes:
+//   producer       what a step moves in and out of shared memory, in its rows of 128 bytes:
 //              rows + columns written; for each block of 64 rows, 64 + columns read
-//   step       (multiply^6 + feed^6)^(1/6), plus what each step costs beside that, plus what it
+//   step       (multiply^6 + producer^6)^(1/6), plus what each step costs beside that, plus what it
 //              moves from L2 (rows / cluster + columns / cluster); at least latency / stages
 //   main       K / 64 steps
 //   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
@@ -15,7 +15,7 @@
 //                + epilogue
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
-//   single       start + tiles * (main / parts + epilogue + parts * sharing), and starting again
+//   one-consumer start + tiles * (main / parts + epilogue + parts * sharing), and starting again
 //
 // Memory takes bytes / bandwidth beside it, where bytes are what is read and written and what other
 // kernels left in L2 to be written. The two overlap, but not fully: time = (clocks^p +
@@ -79,18 +79,19 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
       round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
   const double rows = 2 * config.tile_m + columns * (1 + config.tile_m / 64.0);
-  const double feed = c.feed_clocks * rows;
-  const double busy = std::pow(std::pow(multiply, c.feed_overlap) + std::pow(feed, c.feed_overlap),
-                               1 / c.feed_overlap);
+  const double producer = c.feed_clocks * rows;
+  const double busy = std::pow(
+      std::pow(multiply, c.feed_overlap) + std::pow(producer, c.feed_overlap), 1 / c.feed_overlap);
   const auto rows_of_a = static_cast<double>(std::min<std::int64_t>(config.tile_m, m));
   const double move = c.row_clocks * (rows_of_a / config.cluster_n + columns / config.cluster_m);
-  const double beside =
-      is_single(config) ? 0 : c.step_clocks + (config.cooperative ? c.cooperative_step_clocks : 0);
+  const double beside = is_one_consumer(config)
+                            ? 0
+                            : c.step_clocks + (config.cooperative ? c.cooperative_step_clocks : 0);
   const double gather = config.gathers ? c.gather_clocks * config.tile_m : 0;
   const double step = std::max(
       {busy + move + beside + gather, c.latency_clocks / config.stages, c.gather_floor * gather});
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
-  const bool is_slowed = config.split_k > 1 && !is_single(config);
+  const bool is_slowed = config.split_k > 1 && !is_one_consumer(config);
   return static_cast<double>(steps) * step * (is_slowed ? c.split_slows : 1) +
          (is_cluster ? c.cluster_clocks : 0);
 }
@@ -112,7 +113,7 @@ double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ri
                        c.store_clocks * std::max(load.store_slots - 1, 0) +
                        c.reduction_clocks * load.reductions;
   double chunks = config.tile_m * columns / kChunk;
-  if (is_single(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
+  if (is_one_consumer(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
     const int all = chunks_of_tile(config);
     chunks = static_cast<double>(round_up_div(all, config.split_k));
   } else if (config.split_k > 1) {
@@ -188,7 +189,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, columns);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   double clocks = c.fill_clocks + (is_cluster ? c.cluster_fill_clocks : 0);
-  if (is_single(config)) {
+  if (is_one_consumer(config)) {
     const double share = c.single_share_clocks * config.split_k;
     clocks +=
         c.single_clocks + waves * (main + epilogue + share) + (waves - 1) * c.single_restart_clocks;

@@ -8,19 +8,19 @@ namespace epifuse::codegen::sm90 {
 namespace {
 
 std::string consumers(const Config& config) {
-  const std::string_view of_tile = config.cooperative  ? "sm90::Cooperative"
-                                   : is_single(config) ? "sm90::OneConsumer"
-                                                       : "sm90::PingPong";
+  const std::string_view of_tile = config.cooperative        ? "sm90::Cooperative"
+                                   : is_one_consumer(config) ? "sm90::OneConsumer"
+                                                             : "sm90::PingPong";
   if (config.split_k == 1) return std::string(of_tile);
   return fmt::format("sm90::SplitK<{}, {}>", of_tile, config.split_k);
 }
 
 std::string scheduler(const plan::GemmDesc& gemm, const Config& config) {
-  const std::string out = gemm.is_padded()    ? "sm90::PaddedGroups"
-                          : gemm.is_grouped() ? "sm90::GroupedProducts"
-                          : is_batched(gemm)  ? "sm90::BatchOfProducts"
-                          : config.problems   ? "sm90::ManyProblems"
-                                              : "sm90::OneProduct";
+  const std::string out = gemm.is_padded()        ? "sm90::PaddedGroups"
+                          : gemm.is_grouped()     ? "sm90::GroupedProducts"
+                          : is_batched(gemm)      ? "sm90::BatchOfProducts"
+                          : config.pointer_arrays ? "sm90::ManyProblems"
+                                                  : "sm90::OneProduct";
   return config.two_widths ? fmt::format("sm90::TwoWidths<{}>", out) : out;
 }
 
@@ -33,15 +33,15 @@ std::string producer(const plan::GemmDesc& gemm, const Config& config, const Var
   if (config.cluster_m * config.cluster_n > 1) {
     out = fmt::format("sm90::Multicast<{}, {}, {}>", out, config.cluster_m, config.cluster_n);
   }
-  if (variant.is_shifted()) {
-    out =
-        fmt::format("sm90::MisalignedRows<{}, {}, {}>", out, variant.shifted_a, variant.shifted_b);
+  if (variant.is_misaligned()) {
+    out = fmt::format("sm90::MisalignedRows<{}, {}, {}>", out, variant.misaligned_a,
+                      variant.misaligned_b);
   }
   return config.gathers ? fmt::format("sm90::GatheredRows<{}>", out) : out;
 }
 
 std::string staging(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
-  const bool by_tma = variant.plain_loads == 0 && variant.plain_stores == 0;
+  const bool by_tma = variant.non_tma_loads == 0 && variant.non_tma_stores == 0;
   const std::string_view how = config.in_place && by_tma                ? "StagingInPlace"
                                : loads_in_ring(layout, config, variant) ? "LoadsInRing"
                                                                         : "OwnStaging";

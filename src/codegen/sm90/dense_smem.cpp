@@ -13,14 +13,14 @@ constexpr int kTileRingBytes = 8 * (32 + 2 * kBarrierBytes);  // of kernels/sm90
 
 // In place only while all of them go by TMA.
 bool stages_in_place(const Config& config, const Variant& variant) {
-  return config.in_place && variant.plain_loads == 0 && variant.plain_stores == 0;
+  return config.in_place && variant.non_tma_loads == 0 && variant.non_tma_stores == 0;
 }
 
 // Of operands whose rows are put in order.
 int staging_bytes(const Config& config, const Variant& variant) {
-  if (!variant.is_shifted()) return 0;
+  if (!variant.is_misaligned()) return 0;
   const int rows =
-      (variant.shifted_a ? config.tile_m : 0) + (variant.shifted_b ? config.tile_n : 0);
+      (variant.misaligned_a ? config.tile_m : 0) + (variant.misaligned_b ? config.tile_n : 0);
   return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
 }
 
@@ -46,9 +46,9 @@ int store_slots(const EpilogueLayout& layout, unsigned plain) {
 int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
   const int rows = layout.size(List::rows);
   const int loads =
-      loads_in_ring(layout, config, variant) ? 0 : load_slots(layout, variant.plain_loads);
+      loads_in_ring(layout, config, variant) ? 0 : load_slots(layout, variant.non_tma_loads);
   const int stores =
-      stages_in_place(config, variant) ? 0 : store_slots(layout, variant.plain_stores);
+      stages_in_place(config, variant) ? 0 : store_slots(layout, variant.non_tma_stores);
   const int load_places = loads > 0 ? config.load_depth : 0;
   const int store_places = stores > 0 ? config.store_depth : 0;
   // Loads have one barrier each, stores two; where there are no stores, loads have their second.
@@ -57,13 +57,14 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
                     kConsumers * (kSlotBytes * load_places * loads +
                                   rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
                     staging_bytes(config, variant) +
-                    (loads > 0 && !variant.is_shifted() && !config.gathers ? kBarrierBytes : 0);
+                    (loads > 0 && !variant.is_misaligned() && !config.gathers ? kBarrierBytes : 0);
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }
 
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
-  const int slots = load_slots(layout, variant.plain_loads);
-  if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_shifted()) return false;
+  const int slots = load_slots(layout, variant.non_tma_loads);
+  if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_misaligned())
+    return false;
   if (config.gathers) return false;
   constexpr int kRowsOfSlot = kSlotBytes / kSlotRowBytes;
   return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;

@@ -1,7 +1,7 @@
 // The Hopper GEMM as a row of the table of families.
 #include "codegen/family_row.h"
 #include "codegen/sm90/dense.h"
-#include "codegen/sm90/problems.h"
+#include "codegen/sm90/pointer_arrays.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
@@ -21,17 +21,17 @@ struct Functions {
   static constexpr auto launch = sm90::launch;
 };
 
-constexpr ProblemFunctions kProblems{
+constexpr PointerArrayFunctions kPointerArrays{
     [](std::span<const GemmConfig> configs) {
-      return opaque(problem_configs(configs_as<Config>(configs)));
+      return opaque(pointer_array_configs(configs_as<Config>(configs)));
     },
     [](const plan::Plan& plan, const GemmConfig& config, const targets::TargetInfo& target) {
       return describe_source(plan, config.as<Config>(), target);
     },
     by_hand_source, problem_bytes,
     [](const plan::Plan& plan, const GemmConfig& config, const Launch& usual,
-       const ProblemArrays& problems, const targets::DeviceLimits& limits, char* workspace) {
-      return problem_launches(plan, config.as<Config>(), usual, problems, limits, workspace);
+       const BoundPointerArrays& problems, const targets::DeviceLimits& limits, char* workspace) {
+      return pointer_array_launches(plan, config.as<Config>(), usual, problems, limits, workspace);
     }};
 
 }  // namespace
@@ -39,7 +39,7 @@ constexpr ProblemFunctions kProblems{
 // Of the row in families.def.
 KernelFamily family(std::string_view name, std::string_view summary) {
   KernelFamily out = family_row<Functions>(name, summary);
-  out.problems = &kProblems;
+  out.pointer_arrays = &kPointerArrays;
   return out;
 }
 

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/choose/step_choice.h"
-#include "backends/cuda/run/problems.h"
+#include "backends/cuda/run/pointer_arrays.h"
 #include "backends/cuda/run/run_builder.h"
-#include "backends/problems.h"
+#include "backends/pointer_arrays.h"
 #include "ir/text.h"
 #include "tests/unit/jit/environment.h"
 #include "tune/shortlist.h"
@@ -374,9 +374,9 @@ TEST_F(StepChoices, AMeasuredChoiceHoldsForItsSizesAndInLaterProcesses) {
 }
 
 TEST_F(StepChoices, ProblemsRunOneByOneWhereTheFamilyHasNoKernelsForThem) {
-  const ProblemRunner problems(prepared_, sm90(), jit_);
+  const PointerArrayRunner problems(prepared_, sm90(), jit_);
   ASSERT_TRUE(problems.why_not());
-  EXPECT_EQ(problems.why_not()->code, "no_problem_kernels");
+  EXPECT_EQ(problems.why_not()->code, "no_pointer_array_kernels");
   EXPECT_EQ(problems.why_not()->sentence, "made_up has no kernels for many problems.");
   EXPECT_TRUE(problems.sources().empty());
 }

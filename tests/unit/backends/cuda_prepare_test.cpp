@@ -104,10 +104,10 @@ TEST_F(CudaPrepare, ATailFinishesTheReductionsOfAProduct) {
   EXPECT_EQ(step.kind, StepKind::family);
   EXPECT_EQ(codes(step), std::vector<std::string>());
   EXPECT_EQ(plan::num_kernels(prepared.plan), 2);
-  ASSERT_TRUE(step.finish.has_value());
-  ASSERT_NE(step.finish->kernel.binary, nullptr);
-  EXPECT_EQ(step.finish->kernel.binary->problems, std::vector<std::string>());
-  EXPECT_EQ(plan::print(step.finish->tail().epilogue),
+  ASSERT_TRUE(step.finalize.has_value());
+  ASSERT_NE(step.finalize->kernel.binary, nullptr);
+  EXPECT_EQ(step.finalize->kernel.binary->problems, std::vector<std::string>());
+  EXPECT_EQ(plan::print(step.finalize->tail().epilogue),
             "load parts0: tile f32 strided\nload parts1: tile f32 strided\n"
             "store result0: bf16 = col_sum parts0\nstore result1: bf16 = col_max parts1\n");
 }

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/choose/step_choice.h"
 #include "backends/cuda/run/run_builder.h"
-#include "backends/problems.h"
+#include "backends/pointer_arrays.h"
 #include "ir/text.h"
 #include "tests/unit/jit/environment.h"
 #include "tune/unfused.h"

@@ -9,7 +9,7 @@
 
 #include "backends/backend.h"
 #include "codegen/matrix_view.h"
-#include "codegen/problems.h"
+#include "codegen/pointer_arrays.h"
 #include "codegen/sm90/dense.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -139,7 +139,7 @@ void expect_same(const ViewText& text, const MatrixView& view, const Numbers& na
 void check(const char* text, const Sizes& sizes) {
   const ir::Graph graph = passes::run_all(ir::parse(text), Numerics::fast);
   const plan::Plan plan = plan::make_plan(graph, {});
-  const auto no = why_not_problems(plan);
+  const auto no = why_not_pointer_arrays(plan);
   ASSERT_FALSE(no.has_value()) << no->sentence;
   const Problem problem(plan, sizes);
   for (const bool unpaired : {false, true}) {
@@ -203,7 +203,7 @@ TEST(ProblemViews, OfGatesInEveryLayout) {
 
 std::string reason(const char* text) {
   const auto no =
-      why_not_problems(plan::make_plan(passes::run_all(ir::parse(text), Numerics::fast), {}));
+      why_not_pointer_arrays(plan::make_plan(passes::run_all(ir::parse(text), Numerics::fast), {}));
   return no ? no->code : "";
 }
 

@@ -77,7 +77,7 @@ TEST(EpilogueLayout, PlacesEntriesInTheArraysOfAProduct) {
   EXPECT_EQ(offset(3), offsetof(GemmParams, cols));
   EXPECT_EQ(offset(4), offsetof(GemmParams, plain_tiles) + sizeof(abi::Matrix));
   EXPECT_EQ(offset(6), offsetof(GemmParams, scalars));
-  EXPECT_EQ(layout.stores()[2].offset, offsetof(GemmParams, plain_stores) + sizeof(abi::Matrix));
+  EXPECT_EQ(layout.stores()[2].offset, offsetof(GemmParams, non_tma_stores) + sizeof(abi::Matrix));
   EXPECT_EQ(layout.stores()[3].offset, offsetof(GemmParams, partials) + sizeof(abi::Partials));
 
   GemmParams block{};

@@ -98,7 +98,7 @@ TEST_F(MadeUpFamily, NamesConfigsAndChoosesAmongThem) {
   EXPECT_EQ(print(configs_[0]), "size 3");
   EXPECT_EQ(choose(family_, step_, configs_, {1, 8, 1, 1}, {}), 1u);
   EXPECT_EQ(configs_as<made_up::Config>(configs_)[2].size, 2);
-  EXPECT_EQ(family_.problems, nullptr);
+  EXPECT_EQ(family_.pointer_arrays, nullptr);
 }
 
 TEST_F(MadeUpFamily, TheUsualVariantHoldsNothing) {

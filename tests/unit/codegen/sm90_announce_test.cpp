@@ -40,8 +40,13 @@ std::vector<AnnouncedTile> sequence_of(const abi::GemmParams& p) {
   return out;
 }
 
-AnnouncedTile tile_of(const auto& walk, bool exists) {
-  return {walk.m, walk.n, walk.group.group, walk.group.row_end, exists, walk.group.is_short};
+AnnouncedTile tile_of(const auto& scheduler, bool exists) {
+  return {scheduler.m,
+          scheduler.n,
+          scheduler.group.group,
+          scheduler.group.row_end,
+          exists,
+          scheduler.group.is_short};
 }
 
 // The producer of a CTA, whose every tile takes `steps`, and the warps that take them.
@@ -93,20 +98,20 @@ class Cta {
   }
   void consume(int consumer, const std::vector<AnnouncedTile>& expected) const {
     start();
-    ConsumerWalk<Config> walk;
-    bool more = walk.begin(p_, consumer);
+    ConsumerScheduler<Config> scheduler;
+    bool more = scheduler.begin(p_, consumer);
     auto i = static_cast<std::size_t>(Config::Consumers::kCooperative ? 0 : consumer);
-    for (;; more = walk.next(p_), i += Config::Consumers::kCooperative ? 1 : 2) {
-      EXPECT_TRUE(tile_of(walk, more) == expected[i]);
+    for (;; more = scheduler.next(p_), i += Config::Consumers::kCooperative ? 1 : 2) {
+      EXPECT_TRUE(tile_of(scheduler, more) == expected[i]);
       if (!more) break;
     }
   }
   void gather(const std::vector<AnnouncedTile>& expected) const {
     start();
-    AnnouncedWalk<Config> walk;
-    for (std::size_t i = 0;; ++i, ++walk.number) {
-      const bool exists = walk.take();
-      EXPECT_TRUE(tile_of(walk, exists) == expected[i]);
+    AnnouncedScheduler<Config> scheduler;
+    for (std::size_t i = 0;; ++i, ++scheduler.number) {
+      const bool exists = scheduler.take();
+      EXPECT_TRUE(tile_of(scheduler, exists) == expected[i]);
       if (!exists) break;
     }
   }

@@ -50,9 +50,9 @@ TEST(Sm90Configs, ResidualsOfCooperativeTilesComeThroughTheStages) {
     if (!in_ring) continue;
     ++num_in_ring;
     EXPECT_EQ(residual.bytes(config), plain.bytes(config));
-    EXPECT_GT(residual.bytes(config, {.shifted_a = true}), residual.bytes(config));
+    EXPECT_GT(residual.bytes(config, {.misaligned_a = true}), residual.bytes(config));
     EXPECT_FALSE(
-        loads_in_ring(EpilogueLayout(residual.step().epilogue), config, {.plain_loads = 1}));
+        loads_in_ring(EpilogueLayout(residual.step().epilogue), config, {.non_tma_loads = 1}));
   }
   EXPECT_GT(num_in_ring, 8);
 }
@@ -88,9 +88,9 @@ TEST(Sm90Configs, FitIntoSharedMemoryInEveryVariant) {
     for (const Config& config : all.configs()) {
       for (unsigned bits = 0; bits < 64; ++bits) {
         const Variant variant{.swapped = (bits & 1) != 0,
-                              .shifted_a = (bits & 2) != 0,
-                              .plain_loads = bits >> 2 & 3,
-                              .plain_stores = bits >> 4 & 3};
+                              .misaligned_a = (bits & 2) != 0,
+                              .non_tma_loads = bits >> 2 & 3,
+                              .non_tma_stores = bits >> 4 & 3};
         const auto fitted = sm90::fitted(all.step(), config, variant, target);
         if (!fitted) continue;
         EXPECT_LE(all.bytes(*fitted, variant), target.smem_per_block_bytes)
@@ -133,7 +133,7 @@ TEST(Sm90Model, OfADeviceWithoutARowUsesTheRatesOfItsDriver) {
 }
 
 TEST(Sm90Configs, KeysTellVariantsApartThatPrintAlike) {
-  const Variant first{.plain_stores = 1}, second{.plain_stores = 2};
+  const Variant first{.non_tma_stores = 1}, second{.non_tma_stores = 2};
   EXPECT_EQ(print(first), print(second));
   EXPECT_NE(key(first), key(second));
 }

@@ -82,7 +82,7 @@ Place place_of(const Routing& routing, const AnnouncedTile& tile) {
 
 // Consumers take turns at what is announced.
 template <class Config>
-void walk_cta(const abi::GemmParams& p, const Routing& routing, Work& work) {
+void schedule_cta(const abi::GemmParams& p, const Routing& routing, Work& work) {
   TileSequence<Config> sequence(p);
   int multiplied = 0;
   while (true) {
@@ -110,7 +110,7 @@ void expect_covered(const Routing& routing, int n) {
   for (int cta = 0; cta < num_ctas; ++cta) {
     blockIdx.x = static_cast<unsigned>(cta);
     device_on_host::cluster_rank = static_cast<unsigned>(cta % Config::Producer::kClusterM);
-    walk_cta<Config>(p, routing, work);
+    schedule_cta<Config>(p, routing, work);
   }
   if ((n + Config::kTileN - 1) / Config::kTileN % 2 == 0) {  // all short tiles are in pairs
     EXPECT_LE(work.most - work.fewest, 2) << "as much for each CTA";
@@ -165,11 +165,11 @@ TEST(Sm90Groups, WrongEndsStayWithinTheRows) {
   p.groups = {ends.data(), 1, static_cast<int>(ends.size()), 0};
   gridDim.x = 1;
   blockIdx.x = 0;
-  TileWalk<Tiles<128, 128>> walk;
+  TileScheduler<Tiles<128, 128>> scheduler;
   int num_tiles = 0;
-  for (; walk.go(p, num_tiles); ++num_tiles) {
-    EXPECT_GE(walk.m, 0);
-    EXPECT_LE(walk.group.row_end, p.m);
+  for (; scheduler.go(p, num_tiles); ++num_tiles) {
+    EXPECT_GE(scheduler.m, 0);
+    EXPECT_LE(scheduler.group.row_end, p.m);
   }
   EXPECT_EQ(num_tiles, 2);
 }

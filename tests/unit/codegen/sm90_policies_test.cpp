@@ -50,7 +50,8 @@ TEST(Sm90Policies, TheSchedulerSaysWhichTilesThereAre) {
   EXPECT_EQ(policy("Scheduler", kTile), "sm90::OneProduct");
   EXPECT_EQ(policy("Scheduler", with([](Config& c) { c.two_widths = true; })),
             "sm90::TwoWidths<sm90::OneProduct>");
-  EXPECT_EQ(policy("Scheduler", with([](Config& c) { c.problems = true; })), "sm90::ManyProblems");
+  EXPECT_EQ(policy("Scheduler", with([](Config& c) { c.pointer_arrays = true; })),
+            "sm90::ManyProblems");
 }
 
 TEST(Sm90Policies, TheProducerSaysHowOperandsCome) {
@@ -60,7 +61,7 @@ TEST(Sm90Policies, TheProducerSaysHowOperandsCome) {
   EXPECT_EQ(policy("Producer", with([](Config& c) { c.cluster_m = 2; }), {}, "w: bf16[K, N]",
                    "matmul x, w"),
             "sm90::Multicast<" + along_n + ", 2, 1>");
-  EXPECT_EQ(policy("Producer", kTile, {.shifted_b = true}, "w: bf16[K, N]", "matmul x, w"),
+  EXPECT_EQ(policy("Producer", kTile, {.misaligned_b = true}, "w: bf16[K, N]", "matmul x, w"),
             "sm90::MisalignedRows<" + along_n + ", false, true>");
   EXPECT_EQ(policy("Producer", with([](Config& c) { c.gathers = true; })),
             "sm90::GatheredRows<sm90::TmaProducer<sm90::Major::k, sm90::Major::k>>");
@@ -74,7 +75,7 @@ TEST(Sm90Policies, StagingSaysWhereFullOperandsAndResultsPass) {
     c.load_depth = 4;
   });
   EXPECT_EQ(policy("Staging", in_place), "sm90::StagingInPlace<4, 1>");
-  EXPECT_EQ(policy("Staging", in_place, {.plain_stores = 1}), "sm90::OwnStaging<4, 1>")
+  EXPECT_EQ(policy("Staging", in_place, {.non_tma_stores = 1}), "sm90::OwnStaging<4, 1>")
       << "what is written by hand is not staged in place of anything";
   EXPECT_EQ(policy("Staging", with([](Config& c) { c.cooperative = true; })),
             "sm90::LoadsInRing<1, 1>");

@@ -76,9 +76,9 @@ void reduce(const abi::GemmParams& p, const Matrix& matrix, const Chunk& chunk) 
         reduction.add(q, half, values[0], values[1]);
       }
     }
-    reduction.finish_columns(first);
+    reduction.finalize_columns(first);
   }
-  reduction.finish_rows();
+  reduction.finalize_rows();
 }
 
 void expect_same(float actual, float expected) {

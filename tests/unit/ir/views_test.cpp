@@ -86,8 +86,8 @@ TEST(Resolve, KnownCases) {
   EXPECT_EQ(layout(g.reshape(x, {kM * kN})), std::nullopt);  // rows are padded
   EXPECT_EQ(layout(g.broadcast(x, {5, kM, kN})), (Layout{0, {5, 3, 8}, {0, 10, 1}}));
   EXPECT_EQ(layout(g.slice(x, {{kM, kM}, {0, kN}})), (Layout{0, {0, 8}, {10, 1}}));
-  const Layout shifted{100, {3, 8}, {8, 1}};
-  EXPECT_EQ(resolve(g.graph, g.reshape(x, {kM * kN}), shifted, sizes), (Layout{100, {24}, {1}}));
+  const Layout misaligned{100, {3, 8}, {8, 1}};
+  EXPECT_EQ(resolve(g.graph, g.reshape(x, {kM * kN}), misaligned, sizes), (Layout{100, {24}, {1}}));
 }
 
 TEST(Resolve, EmptyTensorsReshapeFreely) {

@@ -6,7 +6,7 @@
 namespace epifuse::jit {
 namespace {
 
-using Problems = std::vector<std::string>;
+using PointerArrays = std::vector<std::string>;
 
 Binary read(std::string log) {
   Binary binary;
@@ -26,7 +26,7 @@ ptxas info    : Compile time = 177.241 ms
   EXPECT_EQ(binary.registers, 168);
   EXPECT_EQ(binary.spill_bytes, 0);
   EXPECT_EQ(binary.stack_bytes, 0);
-  EXPECT_EQ(binary.problems, Problems{});
+  EXPECT_EQ(binary.problems, PointerArrays{});
 }
 
 TEST(CompileLog, Spills) {
@@ -39,7 +39,7 @@ ptxas info    : Used 32 registers, used 1 barriers, 264 bytes cumulative stack s
   EXPECT_EQ(binary.registers, 32);
   EXPECT_EQ(binary.spill_bytes, 680);
   EXPECT_EQ(binary.stack_bytes, 264);
-  EXPECT_EQ(binary.problems, Problems{"spills 680 bytes"});
+  EXPECT_EQ(binary.problems, PointerArrays{"spills 680 bytes"});
 }
 
 TEST(CompileLog, SerialisedWgmma) {
@@ -56,13 +56,13 @@ TEST(CompileLog, SerialisedWgmma) {
       "ptxas info    : Used 64 registers, used 0 barriers\n");
   EXPECT_EQ(binary.registers, 64);
   EXPECT_EQ(binary.problems,
-            (Problems{"wgmma made to wait (ptxas C7517)", "wgmma serialised (ptxas C7514)"}));
+            (PointerArrays{"wgmma made to wait (ptxas C7517)", "wgmma serialised (ptxas C7514)"}));
 }
 
 TEST(CompileLog, OtherCodesAreNoProblem) {
   for (const char* log : {"ptxas info    : (C7507) other\n", "ptxas info    : (C7519) other\n",
                           "ptxas info    : (C) (C75x8) (C", "", "\n\n"}) {
-    EXPECT_EQ(read(log).problems, Problems{}) << log;
+    EXPECT_EQ(read(log).problems, PointerArrays{}) << log;
   }
 }
 

@@ -1,4 +1,4 @@
-// What hosts are told to fuse: which values, as which graphs, in which shapes.
+// What frameworks are told to fuse: which values, as which graphs, in which shapes.
 #include "epifuse/fusion.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ TEST(Fusion, TakesInTheWorkOnAProductAndSeesThroughReshapes) {
             "matmul_bias_gelu_erf_residual(x, w, b, r[B*S, N]) -> y[B*S, N]: h t g y\n");
 }
 
-TEST(Fusion, KernelTextHasNoNameOfTheHost) {
+TEST(Fusion, KernelTextHasNoNameOfTheFramework) {
   const Fusions fusions = find_fusions(Graph::parse(kLayer), Target::cpu());
   ASSERT_EQ(fusions.kernels.size(), 1U);
   EXPECT_EQ(fusions.kernels[0].graph.str(),
@@ -60,8 +60,8 @@ TEST(Fusion, KernelTextHasNoNameOfTheHost) {
   EXPECT_EQ(fusions.kernels[0].epilogue, "bias+gelu_erf+residual");
 }
 
-TEST(Fusion, ValuesOfANormStayWithTheHost) {
-  // The host reads y anyway; f and q cost four bytes each if they are stored.
+TEST(Fusion, ValuesOfANormStayWithTheFramework) {
+  // The framework reads y anyway; f and q cost four bytes each if they are stored.
   const std::string text =
       "graph g(x: bf16[M, K], w: bf16[K, N], r: bf16[M, N]) {\n  h = matmul x, w\n"
       "  y = add h, r\n  f = cast y -> f32\n  q = mul f, f\n  return y, f, q\n}\n";
@@ -77,7 +77,7 @@ TEST(Fusion, WhatIsSavedForBackwardIsAnotherResult) {
             "matmul_bias_silu_output(x, w, b) -> t[M, N], y[M, N]: h t y\n");
 }
 
-TEST(Fusion, NothingWaitsForWhatTheHostMakesOfIt) {
+TEST(Fusion, NothingWaitsForWhatTheFrameworkMakesOfIt) {
   // n is a norm of y; the last residual belongs to the second product, not to the first.
   const std::string text =
       "graph g(x: bf16[M, K], w: bf16[K, K], r: bf16[M, K], n: bf16[M, K], v: bf16[K, K]) {\n"
@@ -88,7 +88,7 @@ TEST(Fusion, NothingWaitsForWhatTheHostMakesOfIt) {
 }
 
 TEST(Fusion, AProductWaitsForItsReader) {
-  // The host makes n of y; u could be computed before that, but its only reader could not.
+  // The framework makes n of y; u could be computed before that, but its only reader could not.
   const std::string text =
       "graph g(x: bf16[M, K], w: bf16[K, K], v: bf16[K, K], n: bf16[M, K]) {\n"
       "  h = matmul x, w\n  y = relu h\n  u = matmul x, v\n  s = silu u\n  z = mul s, n\n"
@@ -129,8 +129,8 @@ TEST(Fusion, PartsOfAnOpGoTogether) {
             "matmul_bias_relu(x, w, b) -> z[M, N]: p c s y z\n");
 }
 
-TEST(Fusion, PartsOfAnOpFollowItBehindTheHost) {
-  // c needs no turn of the host, but belongs to an op that does.
+TEST(Fusion, PartsOfAnOpFollowItBehindTheFramework) {
+  // c needs no turn of the framework, but belongs to an op that does.
   const std::string text =
       "graph g(x: bf16[M, K], w: bf16[K, K], n: bf16[M, K], b: bf16[K]) {\n  h = matmul x, w\n"
       "  y = relu h\n  p = matmul n, w -> f32\n  c = cast b -> f32\n  s = add p, c\n"
@@ -140,7 +140,7 @@ TEST(Fusion, PartsOfAnOpFollowItBehindTheHost) {
             "matmul_bias_residual(n, w, b, y) -> z[M, K]: p c s u z\n");
 }
 
-TEST(Fusion, ResultsOfOtherKernelsComeAsTheHostHasThem) {
+TEST(Fusion, ResultsOfOtherKernelsComeAsTheFrameworkHasThem) {
   const std::string text =
       "graph g(x: bf16[6, K], w: bf16[K, N], z: bf16[6, K], v: bf16[K, N]) {\n  h = matmul x, w\n"
       "  p = reshape h [2, 3, N]\n  s = silu p\n  u = matmul z, v\n  q = reshape u [2, 3, N]\n"
@@ -149,7 +149,7 @@ TEST(Fusion, ResultsOfOtherKernelsComeAsTheHostHasThem) {
             "matmul_silu(x, w) -> s[6, N]: h s\nmatmul_mul(z, v, s[6, N]) -> y[6, N]: u y\n");
 }
 
-TEST(Fusion, HalvesBehindABiasAreOneKernelThatNamesWhatTheHostHas) {
+TEST(Fusion, HalvesBehindABiasAreOneKernelThatNamesWhatTheFrameworkHas) {
   const std::string text =
       "graph g(x: bf16[M, K], w: bf16[K, 64], b: bf16[64]) {\n  h = matmul x, w\n"
       "  t = add h, b\n  g1 = slice t [:, 0:32]\n  u = slice t [:, 32:64]\n  s = silu g1\n"
@@ -167,7 +167,7 @@ TEST(Fusion, TwoProductsOfAGateAreOneKernel) {
   EXPECT_EQ(found(text), "matmul_swiglu(x, w, v) -> y[6, N]: h s u y\n");
 }
 
-TEST(Fusion, ReductionsOfWhatTheHostReadsAnywayAreTheHosts) {
+TEST(Fusion, ReductionsOfWhatTheFrameworkReadsAnywayAreTheFrameworks) {
   const std::string head =
       "graph g(x: bf16[M, K], w: bf16[K, N]) {\n  h = matmul x, w\n"
       "  y = relu h\n  m = row_max y\n";
@@ -176,7 +176,7 @@ TEST(Fusion, ReductionsOfWhatTheHostReadsAnywayAreTheHosts) {
   EXPECT_EQ(found(head + "  return m\n}\n"), "matmul_relu_row_max(x, w) -> m[M, 1]: h y m\n");
 }
 
-TEST(Fusion, BareProductsAreTheHosts) {
+TEST(Fusion, BareProductsAreTheFrameworks) {
   EXPECT_EQ(found("graph g(x: bf16[M, K], w: bf16[K, N]) {\n  y = matmul x, w\n  return y\n}\n"),
             "y: nothing_to_fuse\n");
 }
@@ -198,7 +198,7 @@ TEST(Fusion, SaysWhyATargetHasNoKernel) {
             "matmul_bias(x, w, b) -> y[M, N]: h y\n");
 }
 
-TEST(Fusion, CallsOperandsOfAnEpilogueByTheHostsNames) {
+TEST(Fusion, CallsOperandsOfAnEpilogueByTheFrameworksNames) {
   const std::string text =
       "graph g(x: bf16[M, K], w: bf16[K, N], table: bf16[R, N], i: i32[M]) {\n"
       "  h = matmul x, w\n  looked = take_rows table, i\n  y = add h, looked\n  return y\n}\n";
@@ -208,8 +208,8 @@ TEST(Fusion, CallsOperandsOfAnEpilogueByTheHostsNames) {
   EXPECT_EQ(fusions.left_out[0].why.substr(0, 16), "looked has rows ");
 }
 
-// As src/tune/host_gemm.def says of products of 128 and of 16 rows.
-TEST(Fusion, LeavesToAHostWhatItRunsFaster) {
+// As src/tune/framework_gemm.def says of products of 128 and of 16 rows.
+TEST(Fusion, LeavesToAFrameworkWhatItRunsFaster) {
   const std::string layer =
       "graph g(x: bf16[M, K], w: bf16[K, N], b: bf16[N]) {\n"
       "  h = matmul x, w\n  t = add h, b\n  y = gelu_erf t\n  return y\n}\n";
@@ -217,7 +217,8 @@ TEST(Fusion, LeavesToAHostWhatItRunsFaster) {
   FusionRequest request{.likely_sizes = {{"M", 128}, {"N", 384}, {"K", 384}}};
   EXPECT_EQ(found(layer, request), fused);
   request.only_faster = true;
-  EXPECT_EQ(found(layer, request), "h: host_is_faster\nt: host_is_faster\ny: host_is_faster\n");
+  EXPECT_EQ(found(layer, request),
+            "h: framework_is_faster\nt: framework_is_faster\ny: framework_is_faster\n");
   const auto why = [&layer, &request] {
     const Fusions none = find_fusions(Graph::parse(layer), Target::cpu(), {}, request);
     return none.left_out.at(0).why;
@@ -245,7 +246,7 @@ TEST(Fusion, RefusesNamesThatTheGraphHasNot) {
   EXPECT_THROW(found(kLayer, {.after = {{"x", {"y"}}}}), ArgumentError);  // y is made of x
 }
 
-// A layer, a turn of the host and the same layer again; how `w` and `v` lie.
+// A layer, a turn of the framework and the same layer again; how `w` and `v` lie.
 std::string two_layers(const std::string& strides) {
   return "graph g(x: bf16[M, K], w: bf16[K, K]" + strides +
          ", n: bf16[M, K],\n        v: bf16[K, K]" + strides +
@@ -266,7 +267,7 @@ TEST(Fusion, AKernelIsPlannedOnceForAllItsLayersAndForItsCompiler) {
   EXPECT_EQ(plans.num_made(), 1);
 }
 
-TEST(Fusion, WhyNotNamesValuesOfTheHost) {
+TEST(Fusion, WhyNotNamesValuesOfTheFramework) {
   const std::string text =
       "graph g(x: f32[M, K], w: f32[K, N], e: i32[G], scale: f32[N], rows: i64[T], v: f32[G, K, N])"
       " {\n  xt = take_rows x, rows\n  up = grouped_matmul xt, v, e\n  y = mul up, scale\n"

@@ -55,10 +55,10 @@ StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetIn
   return step;
 }
 
-Finish finish_kernel(const FusedGemm& gemm, const TargetInfo& target) {
-  Finish finish{plan::finish(gemm), {}};
-  finish.kernel.source = codegen::tail_source(finish.plan, finish.tail(), target);
-  return finish;
+Finalize finalize_kernel(const FusedGemm& gemm, const TargetInfo& target) {
+  Finalize finalize{plan::finalize(gemm), {}};
+  finalize.kernel.source = codegen::tail_source(finalize.plan, finalize.tail(), target);
+  return finalize;
 }
 
 // The first family that takes the step; without any, the refusals in a report.
@@ -94,7 +94,7 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
                                         : "and the vendor's GEMM is about as fast")});
     }
     step.most_kernels = kMostKernels;
-    if (gemm.epilogue.reduces()) step.finish = finish_kernel(gemm, target);
+    if (gemm.epilogue.reduces()) step.finalize = finalize_kernel(gemm, target);
     break;
   }
   return step;
@@ -201,7 +201,7 @@ class Preparer {
       if (step.kind == StepKind::family) lists.push_back(list_of(i));
       const bool is_alone = step.kind == StepKind::tail || step.kind == StepKind::grouped;
       if (is_alone) alone.push_back(&step.kernels.front());
-      if (step.finish) alone.push_back(&step.finish->kernel);
+      if (step.finalize) alone.push_back(&step.finalize->kernel);
     }
     compile_candidates(lists, alone, tails_ahead(), jit_);
     for (StepKernels& step : result_.kernels) describe(step);
@@ -274,7 +274,7 @@ class Preparer {
     if (step.kernels.size() != step.candidates.size()) {
       step.report.how += fmt::format(" (shortlist of {} candidates)", step.candidates.size());
     }
-    if (step.finish) step.report.how += "; a tail kernel combines the tiles' reductions";
+    if (step.finalize) step.report.how += "; a tail kernel combines the tiles' reductions";
   }
 
   const TargetInfo& target_;

@@ -19,7 +19,7 @@ enum class StepKind : std::uint8_t {
 };
 
 // The tail that combines the partial results of a step's reductions.
-struct Finish {
+struct Finalize {
   plan::Plan plan;  // its only step
   Kernel kernel;
 
@@ -35,7 +35,7 @@ struct StepKernels {
   std::vector<codegen::GemmSizes> sizes;        // that the shortlist is made for
   std::size_t most_kernels = 0;                 // of the shortlist
   std::vector<Kernel> kernels;                  // compiled: the shortlist of the candidates
-  std::optional<Finish> finish;                 // of a family's step that reduces
+  std::optional<Finalize> finalize;             // of a family's step that reduces
   backends::StepReport report;
 };
 

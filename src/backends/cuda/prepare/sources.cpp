@@ -31,11 +31,11 @@ NamedSource named(const Prepared& prepared, std::size_t i, const Kernel& kernel)
   return {fmt::format("{}_{}_{}.cu", prepared.plan.graph.name, i, what), kernel.source};
 }
 
-void add_finish(const Prepared& prepared, std::size_t i, std::vector<NamedSource>& sources) {
-  const std::optional<Finish>& finish = prepared.steps[i].finish;
-  if (!finish) return;
+void add_finalize(const Prepared& prepared, std::size_t i, std::vector<NamedSource>& sources) {
+  const std::optional<Finalize>& finalize = prepared.steps[i].finalize;
+  if (!finalize) return;
   sources.push_back(
-      {fmt::format("{}_{}_finish.cu", prepared.plan.graph.name, i), finish->kernel.source});
+      {fmt::format("{}_{}_finish.cu", prepared.plan.graph.name, i), finalize->kernel.source});
 }
 
 Sizes completed(const plan::GemmDesc& gemm, Sizes sizes) {
@@ -68,7 +68,7 @@ std::vector<NamedSource> all_sources(const Prepared& prepared) {
     for (const Kernel& kernel : prepared.steps[i].kernels) {
       sources.push_back(named(prepared, i, kernel));
     }
-    add_finish(prepared, i, sources);
+    add_finalize(prepared, i, sources);
   }
   return sources;
 }
@@ -83,7 +83,7 @@ std::vector<NamedSource> chosen_sources(const Prepared& prepared, const Sizes& s
     } else {
       for (const Kernel& kernel : step.kernels) sources.push_back(named(prepared, i, kernel));
     }
-    add_finish(prepared, i, sources);
+    add_finalize(prepared, i, sources);
   }
   return sources;
 }

@@ -145,7 +145,7 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
   }
   swap_reductions(step, placed);
   if (context_ == nullptr || placed.empty()) return;
-  add_finish(step, *prepared.steps[index].finish, partials, placed);
+  add_finalize(step, *prepared.steps[index].finalize, partials, placed);
 }
 
 std::vector<BoundTensor> RunBuilder::place_partials(const plan::FusedGemm& step,
@@ -186,11 +186,11 @@ BoundTensor finished(const plan::FusedGemm& step, const plan::Store& store, Boun
 
 }  // namespace
 
-void RunBuilder::add_finish(const plan::FusedGemm& step, const Finish& finish,
-                            const codegen::Partials& partials,
-                            const std::vector<BoundTensor>& placed) {
+void RunBuilder::add_finalize(const plan::FusedGemm& step, const Finalize& finalize,
+                              const codegen::Partials& partials,
+                              const std::vector<BoundTensor>& placed) {
   Bound bound;
-  const ir::Shape& shape = finish.tail().shape;
+  const ir::Shape& shape = finalize.tail().shape;
   std::vector<std::int64_t> sizes = partials.layout.shape;
   sizes[sizes.size() - 2] = partials.num_parts;
   for (std::size_t d = 0; d < shape.size(); ++d) bound.sizes[*shape[d].symbol()] = sizes[d];
@@ -203,8 +203,8 @@ void RunBuilder::add_finish(const plan::FusedGemm& step, const Finish& finish,
         finished(step, store, bound_.tensors[static_cast<std::size_t>(store.value)]));
   }
   bound.scalars.assign(bound.tensors.size(), 0.0);
-  add_launch(finish.kernel,
-             codegen::tail_launch(finish.plan, finish.tail(), bound, rules_.device.limits));
+  add_launch(finalize.kernel,
+             codegen::tail_launch(finalize.plan, finalize.tail(), bound, rules_.device.limits));
 }
 
 void RunBuilder::add_tail(const plan::Plan& plan, const plan::Tail& tail,

@@ -69,9 +69,9 @@ class RunBuilder {
   std::vector<codegen::BoundTensor> place_partials(const plan::FusedGemm& step,
                                                    const codegen::Partials& partials);
   void swap_reductions(const plan::FusedGemm& step, std::vector<codegen::BoundTensor>& tensors);
-  void add_finish(const plan::FusedGemm& step, const Finish& finish,
-                  const codegen::Partials& partials,
-                  const std::vector<codegen::BoundTensor>& placed);
+  void add_finalize(const plan::FusedGemm& step, const Finalize& finalize,
+                    const codegen::Partials& partials,
+                    const std::vector<codegen::BoundTensor>& placed);
   void add_tail(const plan::Plan& plan, const plan::Tail& tail, const StepKernels& kernels,
                 const codegen::Bound& bound);
   void add_grouped(const plan::Plan& plan, const plan::FusedGemm& step, const Kernel& kernel);

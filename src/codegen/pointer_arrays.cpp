@@ -1,0 +1,37 @@
+#include "codegen/pointer_arrays.h"
+
+#include <fmt/format.h>
+
+#include "codegen/problem_views.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen {
+
+using plan::FusedGemm;
+using plan::WhyNot;
+
+std::optional<WhyNot> why_not_pointer_arrays(const plan::Plan& plan) {
+  if (plan.steps.size() != 1 || !std::holds_alternative<FusedGemm>(plan.steps.front())) {
+    return WhyNot{"several_kernels",
+                  fmt::format("the graph takes {} kernels, or has no product.", plan.steps.size())};
+  }
+  const auto& step = std::get<FusedGemm>(plan.steps.front());
+  const plan::GemmDesc& gemm = step.gemm;
+  if (!gemm.batch.empty() || gemm.is_grouped() || gemm.flattened) {
+    return WhyNot{"not_matrices", "its product is one of batches or groups, not of two matrices."};
+  }
+  if (step.epilogue.reduces()) {
+    return WhyNot{"reduces", "it reduces rows or columns, which takes a kernel more."};
+  }
+  if (!product_views(plan, step)) {
+    return WhyNot{"problem_views", "an operand is looked up, reshaped, or of more than two dims."};
+  }
+  if (problem_symbols(plan.graph).size() > abi::kMaxProblemSizes ||
+      problem_tensors(plan.graph).size() > abi::kMaxProblemTensors) {
+    return WhyNot{"too_many", fmt::format("it has more than {} sizes or {} tensors.",
+                                          abi::kMaxProblemSizes, abi::kMaxProblemTensors)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace epifuse::codegen
