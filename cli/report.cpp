@@ -186,13 +186,17 @@ std::string host_section(const json& rows) {
     if (row.at("suite") != "host") continue;
     const double us = row.at("us").get<double>();
     lines +=
-        fmt::format("| {} | {} |\n", row.at("workload").get<std::string>(),
+        fmt::format("| {} | {} | {} |\n", row.at("workload").get<std::string>(),
+                    row.at("contender").get<std::string>(),
                     us < 1e3 ? fmt::format("{:.1f} us", us) : fmt::format("{:.1f} ms", us / 1e3));
   }
   if (lines.empty()) return "";
   return "\n## What the host pays (`host`)\n\nA new kernel compiled alone; a fresh process with a "
-         "warm cache up to its first launch; one more\nlaunch.\n\n| | |\n" +
-         rule(2) + lines;
+         "warm cache up to its first launch; one more\nlaunch. `torch_layers` is one layer of "
+         "`silu(linear)` in compiled code of PyTorch, of 16 or 48;\n`moved`: with tensors that "
+         "move at "
+         "every call.\n\n| | by | time |\n" +
+         rule(3) + lines;
 }
 
 // Where the rows come from, each command once.
