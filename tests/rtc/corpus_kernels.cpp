@@ -74,8 +74,7 @@ class Collector {
       const std::vector<codegen::GemmConfig> configs = family.configs(step, target);
       for (std::size_t i = 0; i < configs.size(); ++i) {
         if (!is_turn_of(i, plan.numerics)) continue;
-        add(fmt::format("{} {}", family.name, print(configs[i])),
-            family.source(plan, step, configs[i], {}, target));
+        add(family, plan, step, configs[i], {}, "", target);
       }
       if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
         add_misaligned(plan, step, family, configs, target);
@@ -127,8 +126,7 @@ class Collector {
     }
     if (fitted.empty()) return;
     const codegen::GemmConfig& config = fitted[turn / 3 % fitted.size()];
-    add(fmt::format("{} {}; {}", family.name, print(config), print(variant)),
-        family.source(plan, step, config, variant, target));
+    add(family, plan, step, config, variant, fmt::format("; {}", print(variant)), target);
   }
 
   // The kernels of many problems, by turns one of the configs; of every ninth product.
@@ -139,15 +137,26 @@ class Collector {
     const std::vector<codegen::GemmConfig> taken = family.pointer_arrays->configs(configs);
     if (taken.empty()) return;
     const codegen::GemmConfig& config = taken[turn_ / 9 % taken.size()];
-    add(fmt::format("{} {}; pointer arrays", family.name, print(config)),
-        family.source(plan, step, config, {}, target));
+    add(family, plan, step, config, {}, "; pointer arrays", target);
     add("pointer arrays described", family.pointer_arrays->describe_source(plan, config, target));
     add("pointer arrays by hand", family.pointer_arrays->by_hand_source(plan, target));
   }
 
+  // A config, and what is leaner than it.
+  void add(const codegen::KernelFamily& family, const Plan& plan, const plan::FusedGemm& step,
+           const codegen::GemmConfig& config, const codegen::GemmVariant& variant,
+           std::string_view what, const TargetInfo& target) {
+    const auto source = family.source(plan, step, config, variant, target);
+    if (!seen_.insert(source.arch + source.text).second) return;
+    kernels.push_back(
+        {fmt::format("{} {}{}", family.name, print(config), what), graph_, source, {}});
+    for (auto next = leaner(config); next; next = leaner(*next)) {
+      kernels.back().leaner.push_back(family.source(plan, step, *next, variant, target));
+    }
+  }
   void add(std::string kind, codegen::KernelSource source) {
     if (!seen_.insert(source.arch + source.text).second) return;
-    kernels.push_back({std::move(kind), graph_, std::move(source)});
+    kernels.push_back({std::move(kind), graph_, std::move(source), {}});
   }
 
   std::string graph_;

@@ -12,6 +12,7 @@ struct CorpusKernel {
   std::string kind;   // family and config, or "tail"
   std::string graph;  // the first file that needs it
   codegen::KernelSource source;
+  std::vector<codegen::KernelSource> leaner;  // to take its place, one after the other
 };
 
 // The variant of a family for operands whose rows start off its boundaries; the usual one where it

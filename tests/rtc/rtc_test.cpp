@@ -1,5 +1,5 @@
-// NVRTC takes every kernel of the corpus: no error, no spills, no serialised wgmma. No GPU is used,
-// and no cache: each kernel is compiled here and now.
+// NVRTC takes every kernel of the corpus, or what is leaner: no error, no serialised wgmma, and few
+// whose leanest spills. No GPU is used, and no cache: each kernel is compiled here and now.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,6 +32,18 @@ Outcome compile(const jit::Nvrtc& nvrtc, const codegen::KernelSource& source) {
   }
 }
 
+// As kernels are prepared: where one has a problem, what is leaner takes its place.
+Outcome compile(const jit::Nvrtc& nvrtc, const CorpusKernel& kernel) {
+  Outcome out = compile(nvrtc, kernel.source);
+  for (const codegen::KernelSource& leaner : kernel.leaner) {
+    if (out.failure.empty()) break;
+    const double before = out.seconds;
+    out = compile(nvrtc, leaner);
+    out.seconds += before;
+  }
+  return out;
+}
+
 // Compiles all in threads, with a line of progress every few seconds.
 std::vector<Outcome> compile_all(const jit::Nvrtc& nvrtc,
                                  const std::vector<CorpusKernel>& kernels) {
@@ -43,7 +55,7 @@ std::vector<Outcome> compile_all(const jit::Nvrtc& nvrtc,
   Clock::time_point last_line = Clock::now();
   parallel_for(std::ssize(kernels), [&](std::int64_t i, int) {
     const auto index = static_cast<std::size_t>(i);
-    outcomes[index] = compile(nvrtc, kernels[index].source);
+    outcomes[index] = compile(nvrtc, kernels[index]);
     const std::lock_guard lock(mutex);
     ++num_done;
     if (Clock::now() - last_line < kBetweenLines) return;
@@ -88,9 +100,13 @@ TEST(Rtc, EveryKernelOfTheCorpusCompilesCleanly) {
   const std::vector<Outcome> outcomes = compile_all(*nvrtc, kernels);
   print_table(kernels, outcomes);
   constexpr int kMaxShown = 10;
-  int num_bad = 0;
+  int num_bad = 0, num_dropped = 0;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (outcomes[i].failure.empty()) continue;
+    if (!kernels[i].leaner.empty() && outcomes[i].failure.starts_with("spills")) {
+      ++num_dropped;  // another candidate takes its place
+      continue;
+    }
     fmt::print("  bad: {}, {}: {}\n", kernels[i].graph, kernels[i].kind, outcomes[i].failure);
     if (++num_bad > kMaxShown) continue;
     ADD_FAILURE() << kernels[i].graph << ", " << kernels[i].kind << ": " << outcomes[i].failure
@@ -98,6 +114,7 @@ TEST(Rtc, EveryKernelOfTheCorpusCompilesCleanly) {
                   << (num_bad == 1 ? kernels[i].source.text : "");
   }
   EXPECT_EQ(num_bad, 0) << "kernels that must not be used, of " << kernels.size();
+  EXPECT_LE(num_dropped * 100, std::ssize(kernels)) << "configs whose leanest kernel spills";
 }
 
 }  // namespace
