@@ -248,13 +248,14 @@ def add_point(rows, point, names, arguments):
 class Chain(nn.Module):
     """Layers of one fused kernel each, too small for the GPU to be what takes the time."""
 
-    def __init__(self, layers):
+    def __init__(self, layers, width, activation):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(layers))
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
+        self.activation = activation
 
     def forward(self, x):
         for layer in self.layers:
-            x = F.gelu(layer(x))
+            x = self.activation(layer(x))
         return x
 
 
@@ -277,7 +278,7 @@ def layer_cost(rows, arguments):
     for name in ("inductor", "epifuse"):
         took = {}
         for layers in (few, many):
-            model = Chain(layers).cuda().to(torch.bfloat16).eval().requires_grad_(False)
+            model = Chain(layers, 64, F.gelu).cuda().to(torch.bfloat16).eval().requires_grad_(False)
             run = torch.compile(model, **COMPILERS[name])
             run(x)
             took[layers] = host_us(lambda: run(x))
@@ -289,26 +290,12 @@ def layer_cost(rows, arguments):
             rel_error=0.0))  # fmt: skip
 
 
-class SiluChain(nn.Module):
-    """Layers of silu(linear), each one fused kernel."""
-
-    def __init__(self, layers):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(256, 256) for _ in range(layers))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = F.silu(layer(x))
-        return x
-
-
 def moving_cost(rows, arguments):
     """Suite `host`: microseconds of a layer with the tensors of the call before, or with others."""
     kept = []  # inputs that are held take memory, so that all that a call allocates moves too
     for layers in (16, 48):
         x = torch.randn(256, 256, device="cuda").to(torch.bfloat16)
-        model = SiluChain(layers).cuda().to(torch.bfloat16).eval().requires_grad_(False)
-
+        model = Chain(layers, 256, F.silu).cuda().to(torch.bfloat16).eval().requires_grad_(False)
         for name in ("inductor", "epifuse"):
             run = torch.compile(model, **COMPILERS[name])
             run(x)

@@ -191,11 +191,12 @@ std::string host_section(const json& rows) {
                     us < 1e3 ? fmt::format("{:.1f} us", us) : fmt::format("{:.1f} ms", us / 1e3));
   }
   if (lines.empty()) return "";
-  return "\n## What the host pays (`host`)\n\nA new kernel compiled alone; a fresh process with a "
-         "warm cache up to its first launch; one more\nlaunch. `torch_layers` is one layer of "
-         "`silu(linear)` in compiled code of PyTorch, of 16 or 48;\n`moved`: with tensors that "
-         "move at "
-         "every call.\n\n| | by | time |\n" +
+  return "\n## What the host pays (`host`)\n\n`compile`: a new kernel alone. `first_launch`: a "
+         "fresh "
+         "process with a warm cache up to its first\nlaunch. `launch`: one more. `torch_layers`: "
+         "one "
+         "layer of `silu(linear)` in compiled code of PyTorch,\nof 16 or 48; `moved`: with tensors "
+         "that move at every call.\n\n| | by | time |\n" +
          rule(3) + lines;
 }
 

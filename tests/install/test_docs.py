@@ -4,6 +4,7 @@ Python and shell of a page run in order in one folder, Python in one namespace. 
 language says that a snippet is only compiled, since it needs what this machine may lack.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -78,8 +79,6 @@ def test_every_snippet_has_a_language():
 @pytest.mark.parametrize("page", [page for page in PAGES if any(runnable(page))],
                          ids=lambda page: page.name)
 def test_python_and_shell_run_as_pasted(page, folder):
-    import json
-
     (folder / "snippets.json").write_text(json.dumps(list(runnable(page))))
     environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
                    "EPIFUSE_CACHE": str(folder / "cache")}
