@@ -152,13 +152,13 @@ struct Problem {
   ByHand by_hand;
 };
 
-// How a problem is done: by tiles of the Hopper GEMM, or by hand. Beside the descriptions, as all
+// How a problem is done: by tiles of the GEMM of a family, or by hand. Beside the descriptions, as all
 // CTAs go through these.
 struct ProblemTiles {
   int tiles, is_by_hand;
 };
 
-// Of the Hopper GEMM on many problems: what is the same for all, and where each is described.
+// Of a GEMM on many problems: what is the same for all, and where each is described.
 struct PointerArrayGemmParams {
   GemmParams usual;
   const Problem* problems;

@@ -1,4 +1,4 @@
-// Describes each of many problems for the Hopper GEMM, from arrays in memory: sizes, addresses, and
+// Describes each of many problems for the GEMM of a family, from arrays in memory: sizes, addresses, and
 // tensor maps of every operand, full-size load and result. A block takes one problem.
 //
 // A map is the usual one, which has the boxes, with another address, sizes and stride. A problem

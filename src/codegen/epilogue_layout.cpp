@@ -28,7 +28,8 @@ constexpr bool has_room(int most) {
 }
 
 using Block = abi::GemmParams;
-constexpr plan::Limits kOfGemm = plan::kGemmLimits, kOfTail = plan::kTailLimits;
+constexpr targets::OperandLimits kOfGemm = targets::kBlockLimits.gemm,
+                                 kOfTail = targets::kBlockLimits.tail;
 static_assert(has_room<decltype(Block::parameters)>(kOfGemm.parameters));
 static_assert(has_room<decltype(Block::scalars)>(kOfGemm.scalars));
 static_assert(has_room<decltype(Block::rows)>(kOfGemm.rows));
@@ -80,11 +81,11 @@ bool is_load(List list) { return list != List::results && list != List::partials
 }  // namespace
 
 EpilogueLayout::EpilogueLayout(const Epilogue& epilogue, bool transposed) {
-  EPIFUSE_CHECK(!plan::exceeded(plan::demand_of(epilogue)),
+  EPIFUSE_CHECK(!plan::exceeded(plan::demand_of(epilogue), targets::kBlockLimits),
                 "an epilogue that its parameter block has no room for");
   add_loads(epilogue, transposed);
   add_stores(epilogue, transposed);
-  const plan::Limits& limits = epilogue.has_accumulator() ? kOfGemm : kOfTail;
+  const targets::OperandLimits& limits = epilogue.has_accumulator() ? kOfGemm : kOfTail;
   const auto room = static_cast<std::size_t>(limits.parameters - size(List::parameters));
   for (const plan::Compute& compute : epilogue.computes) {
     if (compute.op != ir::Op::constant || constants_.size() == room) continue;

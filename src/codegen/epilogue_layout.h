@@ -39,7 +39,7 @@ struct Place {
 class EpilogueLayout {
  public:
   // Of the transposed result rows and columns exchange their roles. Throws InternalError for an
-  // epilogue that exceeds plan::Limits.
+  // epilogue that exceeds targets::kBlockLimits.
   explicit EpilogueLayout(const plan::Epilogue& epilogue, bool transposed = false);
 
   const std::vector<Place>& loads() const { return loads_; }  // as Epilogue::loads

@@ -41,7 +41,7 @@ std::shared_ptr<const plan::Plan> checked_plan(const Graph& graph, const Target&
                                                const CompileOptions& options, plan::Plans& plans) {
   const targets::TargetInfo& info = target_info(target);
   check(graph);
-  return plans.of(graph.ir(), options_on(info, options));
+  return plans.of(graph.ir(), options_on(info, options), info.limits);
 }
 
 Program compile(const Graph& graph, const Target& target, const CompileOptions& options,

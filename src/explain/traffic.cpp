@@ -89,7 +89,8 @@ StepCost cost(const Plan& plan, const Step& step, const Sizes& sizes) {
 }
 
 std::vector<std::vector<StepCost>> unfused_costs(const Plan& plan, const Sizes& sizes) {
-  const Plan unfused = plan::make_plan(plan.graph, {plan.numerics, false, plan.allow_tf32});
+  const Plan unfused =
+      plan::make_plan(plan.graph, {plan.numerics, false, plan.allow_tf32}, plan.limits);
   EPIFUSE_CHECK(unfused.graph == plan.graph, "a planned graph needs no further preparation");
   std::vector<const Step*> step_of(plan.graph.nodes.size(), nullptr);
   for (const Step& step : unfused.steps) {

@@ -142,7 +142,8 @@ class Finder {
     if (cut.why_not) return cut.why_not;
     const ir::Graph nameless = without_names(cut.kernel.graph);
     Graph graph = Graph::parse(ir::print(nameless));
-    const auto plan = plans_.of(with_strides_of(cut.kernel.graph, graph.ir()), options_);
+    const auto plan =
+        plans_.of(with_strides_of(cut.kernel.graph, graph.ir()), options_, target_.limits);
     const auto* step =
         plan->steps.size() == 1 ? std::get_if<plan::FusedGemm>(&plan->steps[0]) : nullptr;
     if (step == nullptr) {
@@ -266,7 +267,9 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
   const CompileOptions planned = options_on(info, options);
   const std::vector<FusionLevel> levels = fusion_levels(graph.ir(), request);
   std::vector<plan::Plan> plans;
-  for (const FusionLevel& level : levels) plans.push_back(plan::make_plan(level.graph, planned));
+  for (const FusionLevel& level : levels) {
+    plans.push_back(plan::make_plan(level.graph, planned, info.limits));
+  }
   FusionRequest all = request;
   for (const plan::Plan& plan : plans) add_read_by_products(plan, graph.ir(), ids, all.in_memory);
   Finder finder(info, planned, all, names, kept);

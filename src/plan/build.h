@@ -9,6 +9,6 @@ namespace epifuse::plan {
 Epilogue build_epilogue(const Facts& facts, const StepDraft& draft, Numerics numerics);
 
 // Also decides whether batch dims fold into m; the loads of a folded epilogue are not batched.
-FusedGemm build_gemm(const ir::Graph& graph, const StepDraft& draft, Epilogue epilogue);
+FusedGemm build_gemm(const Facts& facts, const StepDraft& draft, Epilogue epilogue);
 
 }  // namespace epifuse::plan

@@ -31,7 +31,8 @@ Operand make_operand(const Graph& graph, ValueId value, bool transposed, bool k_
 
 // Rows of all batches as the rows of one product: A [batch.., M, K] is walked by one stride over
 // batch and m, B is the same for all, and so is, or does, all that the epilogue reads.
-bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
+bool folds(const Facts& facts, const GemmDesc& gemm, const Epilogue& epilogue) {
+  const Graph& graph = facts.graph;
   const Shape space = plan::space(graph, gemm);
   if (space.size() < 3 || gemm.b.batched || gemm.second_b.batched) return false;
   if (gemm.a.transposed || gemm.is_grouped()) return false;
@@ -53,7 +54,7 @@ bool folds(const Graph& graph, const GemmDesc& gemm, const Epilogue& epilogue) {
     }
     loads.add(load.value);
   }
-  return !loads.exceeded();
+  return !loads.exceeded(facts.limits);
 }
 
 }  // namespace
@@ -64,7 +65,8 @@ Shape space(const Graph& graph, const GemmDesc& gemm) {
   return shape;
 }
 
-FusedGemm build_gemm(const Graph& graph, const StepDraft& draft, Epilogue epilogue) {
+FusedGemm build_gemm(const Facts& facts, const StepDraft& draft, Epilogue epilogue) {
+  const Graph& graph = facts.graph;
   const Node& node = graph[draft.matmul];
   const Shape& space = draft.space;
   const Shape& a_shape = graph[node.args[0]].type.shape;
@@ -90,7 +92,7 @@ FusedGemm build_gemm(const Graph& graph, const StepDraft& draft, Epilogue epilog
     const Node& second = graph[gemm.second];
     gemm.second_b = make_operand(graph, second.args[1], second.transpose_b, second.transpose_b);
   }
-  if (folds(graph, gemm, epilogue)) {
+  if (folds(facts, gemm, epilogue)) {
     gemm.flattened = true;
     for (const Dim& dim : gemm.batch) gemm.m = dim * gemm.m;
     gemm.batch.clear();

@@ -33,8 +33,9 @@ const ir::Shape& Facts::space(ValueId id) const {
   return gate != nullptr ? graph[gate->first].type.shape : iteration_shape(graph, id);
 }
 
-Facts::Facts(const Graph& graph_, bool pairs)
+Facts::Facts(const Graph& graph_, bool pairs, const targets::StepLimits& limits_)
     : graph(graph_),
+      limits(limits_),
       is_live(graph.nodes.size()),
       is_output(graph.nodes.size()),
       needs_memory(graph.nodes.size()),

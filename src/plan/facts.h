@@ -5,6 +5,7 @@
 
 #include "ir/graph.h"
 #include "plan/gates.h"
+#include "targets/step_limits.h"
 
 namespace epifuse::plan {
 
@@ -17,9 +18,11 @@ bool is_computed(ir::Op op);
 
 struct Facts {
   // `pairs`: products that meet in one op are one step's.
-  explicit Facts(const ir::Graph& graph, bool pairs = true);
+  explicit Facts(const ir::Graph& graph, bool pairs = true,
+                 const targets::StepLimits& limits = targets::kBlockLimits);
 
   const ir::Graph& graph;
+  targets::StepLimits limits;   // of a step
   std::vector<bool> is_live;    // an output depends on it
   std::vector<bool> is_output;  // of the graph
   Gates gates;

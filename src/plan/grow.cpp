@@ -92,7 +92,7 @@ void Grower::join(ValueId value) {
   joined_set_.insert(value);
   loads_ = loads_with(value);
   stores_.join(value);
-  if (stores_.num_stores() <= kGemmLimits.stores) legal_size_ = joined_.size();
+  if (stores_.num_stores() <= facts_.limits.gemm.stores) legal_size_ = joined_.size();
   for (ValueId dependent : facts_.dependents[index(value)]) {
     push(dependent, facts_.reads(dependent, value));
   }
@@ -161,7 +161,7 @@ std::optional<Refusal> Grower::why_not(ValueId value) const {
   }
   if (const auto other = other_direction(value)) return Refusal{Reason::other_direction, *other};
   if (joined_.size() >= static_cast<std::size_t>(kMaxComputes)) return Refusal{Reason::too_long};
-  if (const auto reason = loads_with(value).exceeded()) return Refusal{*reason};
+  if (const auto reason = loads_with(value).exceeded(facts_.limits)) return Refusal{*reason};
   return std::nullopt;
 }
 

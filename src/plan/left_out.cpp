@@ -83,7 +83,7 @@ std::vector<LeftOut> explain_left_out(const Draft& draft, const Hosts& hosts, bo
   for (ValueId id = 0; id < static_cast<ValueId>(hosts.size()); ++id) {
     if (!explainer.is_left_out(id)) continue;
     const Refusal refusal = fuse ? explainer.refusal(id) : Refusal{Reason::fusion_off};
-    result.push_back({id, why_not(draft.graph(), id, refusal)});
+    result.push_back({id, why_not(draft.graph(), id, refusal, draft.facts.limits)});
   }
   return result;
 }

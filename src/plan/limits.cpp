@@ -1,4 +1,4 @@
-// How much one step may do: what the kernels' parameter blocks have room for.
+// How much one step may do: what a target's kernels have room for.
 #include "plan/limits.h"
 
 #include "plan/access.h"
@@ -27,8 +27,8 @@ Demand demand_of(const Epilogue& epilogue) {
   return demand;
 }
 
-std::optional<Reason> exceeded(const Demand& demand) {
-  const Limits& limits = demand.num_products > 0 ? kGemmLimits : kTailLimits;
+std::optional<Reason> exceeded(const Demand& demand, const targets::StepLimits& of) {
+  const targets::OperandLimits& limits = demand.num_products > 0 ? of.gemm : of.tail;
   if (demand.parameters > limits.parameters) return Reason::too_many_parameters;
   if (demand.stores > limits.stores) return Reason::too_many_stores;
   // A fused kernel must also fit as a tail, which loads the products too (see split).
@@ -59,11 +59,11 @@ Access LoadSet::access(ir::ValueId value) const {
   return load.access;
 }
 
-std::optional<Reason> LoadSet::exceeded() const {
+std::optional<Reason> LoadSet::exceeded(const targets::StepLimits& limits) const {
   Demand demand;
   demand.num_products = num_products_;
   for (const auto& [value, entry] : entries_) count(demand, entry.access);
-  return plan::exceeded(demand);
+  return plan::exceeded(demand, limits);
 }
 
 }  // namespace epifuse::plan

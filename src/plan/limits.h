@@ -1,12 +1,12 @@
-// How much one step may do: what the kernels' parameter blocks have room for.
+// How much one step may do: what a target's kernels have room for.
 #pragma once
 
 #include <map>
 #include <optional>
 
-#include "kernels/abi.h"
 #include "plan/epilogue.h"
 #include "plan/facts.h"
+#include "targets/step_limits.h"
 
 namespace epifuse::plan {
 
@@ -16,33 +16,7 @@ constexpr int kMaxRecomputed = 8;  // ops on small operands that a step does for
 
 enum class Reason : std::uint8_t;
 
-// How many of each the parameter block of a kernel has room for. Whoever counts operands asks here:
-// plans are grown and verified by it, and codegen's EpilogueLayout refuses what exceeds it.
-struct Limits {
-  int parameters, scalars, rows, cols, tiles;
-  int loads;  // in memory, products among them
-  int stores;
-};
-constexpr Limits kGemmLimits{
-    .parameters = abi::kMaxScalars,
-    .scalars = abi::kMaxScalars,
-    .rows = abi::kMaxVectors,
-    .cols = abi::kMaxVectors,
-    .tiles = abi::kMaxTiles,
-    .loads = abi::kMaxTailLoads,
-    .stores = abi::kMaxStores,
-};
-constexpr Limits kTailLimits{
-    .parameters = abi::kMaxScalars,
-    .scalars = abi::kMaxTailLoads,
-    .rows = abi::kMaxTailLoads,
-    .cols = abi::kMaxTailLoads,
-    .tiles = abi::kMaxTailLoads,
-    .loads = abi::kMaxTailLoads,
-    .stores = abi::kMaxTailStores,
-};
-
-// How much of each a step takes of a parameter block.
+// How much of each a step takes of its target's limits.
 struct Demand {
   int num_products = 0;  // 0 of a tail, 2 of a gated step
   int parameters = 0, scalars = 0, rows = 0, cols = 0, tiles = 0;
@@ -50,8 +24,9 @@ struct Demand {
 };
 Demand demand_of(const Epilogue& epilogue);
 
-// The limit that is exceeded, if one is.
-std::optional<Reason> exceeded(const Demand& demand);
+// The limit that is exceeded, if one is. Plans are grown and verified by it, and codegen's
+// EpilogueLayout refuses what exceeds the parameter block.
+std::optional<Reason> exceeded(const Demand& demand, const targets::StepLimits& limits);
 
 // The distinct values that a step loads, with the number of readers of each. Of a folded step the
 // batch dims are rows.
@@ -65,7 +40,7 @@ class LoadSet {
   void remove_all(ir::ValueId value);  // it is no longer loaded
   Access access(ir::ValueId value) const;
 
-  std::optional<Reason> exceeded() const;
+  std::optional<Reason> exceeded(const targets::StepLimits& limits) const;
 
  private:
   const ir::Graph* graph_;

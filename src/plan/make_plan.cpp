@@ -6,14 +6,15 @@
 
 namespace epifuse::plan {
 
-Plan make_plan(const ir::Graph& graph, const CompileOptions& options) {
-  Plan plan{prepare(graph), options.numerics, options.allow_tf32, {}, {}};
-  const Facts facts(plan.graph, options.fuse);
+Plan make_plan(const ir::Graph& graph, const CompileOptions& options,
+               const targets::StepLimits& limits) {
+  Plan plan{prepare(graph), options.numerics, options.allow_tf32, {}, {}, limits};
+  const Facts facts(plan.graph, options.fuse, limits);
   Steps drafts = draft_steps(facts, options.fuse);
   for (const StepDraft& draft : drafts.steps) {
     Epilogue epilogue = build_epilogue(facts, draft, options.numerics);
     if (draft.matmul >= 0) {
-      plan.steps.emplace_back(build_gemm(plan.graph, draft, std::move(epilogue)));
+      plan.steps.emplace_back(build_gemm(facts, draft, std::move(epilogue)));
     } else {
       plan.steps.emplace_back(Tail{draft.space, std::move(epilogue)});
     }

@@ -9,6 +9,7 @@
 #include "epifuse/program.h"
 #include "ir/graph.h"
 #include "plan/epilogue.h"
+#include "targets/step_limits.h"
 
 namespace epifuse::plan {
 
@@ -88,6 +89,7 @@ struct Plan {
   bool allow_tf32 = false;  // float32 operands of products may lose all but 10 mantissa bits
   std::vector<Step> steps;
   std::vector<LeftOut> left_out;
+  targets::StepLimits limits = targets::kBlockLimits;  // that it was made by
 
   const Epilogue& epilogue(std::size_t step) const;
   // Values that steps write and that are no outputs: the workspace, in order of first write.
@@ -97,7 +99,8 @@ struct Plan {
 
 // Fuses: grows a region from each matmul through its elementwise users; the rest becomes tails.
 // With options.fuse false every op is a step of its own.
-Plan make_plan(const ir::Graph& graph, const CompileOptions& options);
+Plan make_plan(const ir::Graph& graph, const CompileOptions& options,
+               const targets::StepLimits& limits = targets::kBlockLimits);
 
 // The shape that a product's epilogue works on: [batch.., m, n], batch dims not folded.
 ir::Shape space(const ir::Graph& graph, const GemmDesc& gemm);

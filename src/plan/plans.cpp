@@ -7,9 +7,18 @@
 #include "passes/pipeline.h"
 
 namespace epifuse::plan {
+namespace {
 
-Plan plan_of(const ir::Graph& graph, const CompileOptions& options) {
-  Plan plan = make_plan(passes::run_all(graph, options.numerics), options);
+std::string print(const targets::OperandLimits& of) {
+  return fmt::format("{} {} {} {} {} {} {}", of.parameters, of.scalars, of.rows, of.cols, of.tiles,
+                     of.loads, of.stores);
+}
+
+}  // namespace
+
+Plan plan_of(const ir::Graph& graph, const CompileOptions& options,
+             const targets::StepLimits& limits) {
+  Plan plan = make_plan(passes::run_all(graph, options.numerics), options, limits);
   verify(plan);
   return plan;
 }
@@ -27,12 +36,13 @@ std::shared_ptr<Plans::Entry> Plans::find_or_add(const std::string& key) {
   return entry;
 }
 
-std::shared_ptr<const Plan> Plans::of(const ir::Graph& graph, const CompileOptions& options) {
-  const std::shared_ptr<Entry> entry =
-      find_or_add(fmt::format("{} fuse={} tf32={}\n{}", name(options.numerics), options.fuse,
-                              options.allow_tf32, ir::print(graph)));
+std::shared_ptr<const Plan> Plans::of(const ir::Graph& graph, const CompileOptions& options,
+                                      const targets::StepLimits& limits) {
+  const std::shared_ptr<Entry> entry = find_or_add(
+      fmt::format("{} fuse={} tf32={} gemm={} tail={}\n{}", name(options.numerics), options.fuse,
+                  options.allow_tf32, print(limits.gemm), print(limits.tail), ir::print(graph)));
   std::call_once(entry->once, [&] {
-    entry->plan = std::make_shared<const Plan>(plan_of(graph, options));
+    entry->plan = std::make_shared<const Plan>(plan_of(graph, options, limits));
     const std::scoped_lock lock(mutex_);
     ++num_made_;
   });

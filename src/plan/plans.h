@@ -13,15 +13,17 @@
 namespace epifuse::plan {
 
 // The graph after the passes, planned; verified.
-Plan plan_of(const ir::Graph& graph, const CompileOptions& options);
+Plan plan_of(const ir::Graph& graph, const CompileOptions& options,
+             const targets::StepLimits& limits = targets::kBlockLimits);
 
 // What one who looks for kernels has planned, one who compiles them finds. Thread-safe.
 class Plans {
  public:
   static constexpr std::size_t kMost = 1024;  // that are kept; the oldest goes first
 
-  // plan_of, made where no graph of the same text had it with such options.
-  std::shared_ptr<const Plan> of(const ir::Graph& graph, const CompileOptions& options);
+  // plan_of, made where no graph of the same text had it with such options and limits.
+  std::shared_ptr<const Plan> of(const ir::Graph& graph, const CompileOptions& options,
+                                 const targets::StepLimits& limits = targets::kBlockLimits);
   std::int64_t num_made() const;
 
  private:

@@ -110,7 +110,7 @@ std::optional<Reason> Absorber::why_not(ValueId value, const std::set<ValueId>& 
   if (const auto reason = why_not_recomputed(value, steps)) return reason;
   for (ValueId step : steps) {
     const Room room = with(value, step);
-    if (const auto reason = room.loads.exceeded()) return reason;
+    if (const auto reason = room.loads.exceeded(draft_.facts.limits)) return reason;
     if (room.num_computes > kMaxComputes) return Reason::too_long;
     if (room.num_recomputed > kMaxRecomputed) return Reason::recomputed_per_element;
   }

@@ -19,7 +19,7 @@ enum class Reason : std::uint8_t {
 
 struct ReasonInfo {
   std::string_view code, sentence;
-  int limit;
+  int (*limit)(const targets::StepLimits&);
 };
 std::span<const ReasonInfo> all_reasons();
 
@@ -28,6 +28,7 @@ struct Refusal {
   Reason reason;
   ir::ValueId other = -1;
 };
-WhyNot why_not(const ir::Graph& graph, ir::ValueId value, const Refusal& refusal);
+WhyNot why_not(const ir::Graph& graph, ir::ValueId value, const Refusal& refusal,
+               const targets::StepLimits& limits);
 
 }  // namespace epifuse::plan

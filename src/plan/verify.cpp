@@ -92,9 +92,10 @@ bool Checker::is_second_part(const Store& store) const {
 
 void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, bool flattened) {
   verify(epilogue);
-  if (const std::optional<Reason> reason = exceeded(demand_of(epilogue))) {
+  if (const std::optional<Reason> reason = exceeded(demand_of(epilogue), plan_.limits)) {
     const ReasonInfo& limit = all_reasons()[static_cast<std::size_t>(*reason)];
-    check(false, fmt::format("its epilogue has {} (more than {})", limit.code, limit.limit));
+    check(false,
+          fmt::format("its epilogue has {} (more than {})", limit.code, limit.limit(plan_.limits)));
   }
   for (const Load& load : epilogue.loads) check_load(load, space, flattened);
   for (const Store& store : epilogue.stores) check_store(store, space);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "epifuse/tensor.h"
+#include "targets/step_limits.h"
 
 namespace epifuse::targets {
 
@@ -16,6 +17,7 @@ struct TargetInfo {
   int major, minor;          // compute capability
   int smem_per_block_bytes;  // opt-in limit
   bool has_wgmma, has_tma;
+  StepLimits limits;                  // of its steps
   std::string_view reference_device;  // a row of devices.def: what it stands for without a device
 };
 std::span<const TargetInfo> all_targets();

@@ -53,13 +53,13 @@ std::optional<WhyNot> why_not_room(const FusedGemm& step) {
     return std::nullopt;
   }
   const FusedGemm compiled = as_compiled(step, {.unpaired = true});
-  const auto exceeded = plan::exceeded(plan::demand_of(compiled.epilogue));
+  const auto exceeded = plan::exceeded(plan::demand_of(compiled.epilogue), targets::kBlockLimits);
   if (!exceeded) return std::nullopt;
   const plan::ReasonInfo& reason = plan::all_reasons()[static_cast<std::size_t>(*exceeded)];
   return WhyNot{std::string(reason.code),
                 fmt::format("what is repeated for groups is loaded as row vectors and scalars, and "
                             "the epilogue has more than {} of one of these.",
-                            reason.limit)};
+                            reason.limit(targets::kBlockLimits))};
 }
 
 }  // namespace

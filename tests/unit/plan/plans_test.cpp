@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "epifuse/error.h"
 #include "ir/text.h"
 
 namespace epifuse::plan {
@@ -26,6 +27,22 @@ TEST(Plans, AreThoseOfTheGraphAfterThePasses) {
   EXPECT_EQ(plan->epilogue(0).computes.back().op, ir::Op::relu);
 }
 
+TEST(Plans, KeepToTheLimitsOfTheTarget) {
+  const ir::Graph graph = ir::parse(
+      "graph g(x: bf16[M, K], w: bf16[N, K], b: bf16[N], c: bf16[N]) {\n  h = matmul x, w^T\n"
+      "  t = add h, b\n  y = mul t, c\n  return y\n}\n");
+  targets::StepLimits one_row = targets::kBlockLimits;
+  one_row.gemm.rows = 1;
+  EXPECT_EQ(plan_of(graph, {}).steps.size(), 1U);
+  Plan plan = plan_of(graph, {}, one_row);
+  ASSERT_EQ(plan.left_out.size(), 1U);
+  EXPECT_EQ(plan.left_out[0].why.code, "too_many_rows");
+  EXPECT_NE(plan.left_out[0].why.sentence.find("more than 1 row"), std::string::npos);
+  plan = plan_of(graph, {});
+  plan.limits = one_row;
+  EXPECT_THROW(verify(plan), InternalError);
+}
+
 TEST(Plans, AreMadeOnceForEachGraphAndItsOptions) {
   Plans plans;
   const auto first = plans.of(layer(), {});
@@ -36,7 +53,10 @@ TEST(Plans, AreMadeOnceForEachGraphAndItsOptions) {
   EXPECT_EQ(plans.of(layer(), {Numerics::exact})->numerics, Numerics::exact);
   EXPECT_EQ(plans.of(layer(), {.fuse = false})->steps.size(), 3U);
   EXPECT_TRUE(plans.of(layer(), {.allow_tf32 = true})->allow_tf32);
-  EXPECT_EQ(plans.num_made(), 5);
+  targets::StepLimits one_row = targets::kBlockLimits;
+  one_row.gemm.rows = 1;
+  EXPECT_EQ(plans.of(layer(), {}, one_row)->limits, one_row);
+  EXPECT_EQ(plans.num_made(), 6);
 }
 
 TEST(Plans, AreMadeOnceAmongThreads) {

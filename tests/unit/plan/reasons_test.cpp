@@ -23,7 +23,7 @@ TEST(Reasons, AreWellFormed) {
     EXPECT_TRUE(std::all_of(row.code.begin(), row.code.end(), [](char c) {
       return c == '_' || (c >= 'a' && c <= 'z');
     })) << row.code;
-    const WhyNot why = why_not(graph, 0, {static_cast<Reason>(i), 1});
+    const WhyNot why = why_not(graph, 0, {static_cast<Reason>(i), 1}, targets::kBlockLimits);
     EXPECT_EQ(why.code, row.code);
     EXPECT_NE(why.sentence.find('x'), std::string::npos) << why.sentence;
     EXPECT_EQ(why.sentence.back(), '.') << why.sentence;
