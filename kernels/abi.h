@@ -111,6 +111,15 @@ struct MisalignedGemmParams {
   MisalignedOperand a, b;
 };
 
+// A product of few rows and its epilogue, all of it at any strides.
+struct FewRowsParams {
+  int m, n, k, batch_inner;
+  Matrix a, b, second_b;  // a[m, k], b[n, k]
+  float parameters[kMaxScalars];
+  Vector rows[kMaxVectors], cols[kMaxVectors], scalars[kMaxScalars];
+  Matrix tiles[kMaxTiles], stores[kMaxStores];
+};
+
 struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in elements
   void* data;
   long long strides[kMaxRank];

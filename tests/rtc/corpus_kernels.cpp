@@ -79,6 +79,9 @@ class Collector {
       if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
         add_misaligned(plan, step, family, configs, target);
       }
+      if (plan.numerics == Numerics::fast && turn_ % 3 == 0) {
+        add_few_rows(plan, step, family, configs, target);
+      }
       if (plan.numerics == Numerics::fast && turn_ % 9 == 0) {
         add_problems(plan, step, family, configs, target);
       }
@@ -127,6 +130,17 @@ class Collector {
     if (fitted.empty()) return;
     const codegen::GemmConfig& config = fitted[turn / 3 % fitted.size()];
     add(family, plan, step, config, variant, fmt::format("; {}", print(variant)), target);
+  }
+
+  // A config for few rows, by turns; of every third product.
+  void add_few_rows(const Plan& plan, const plan::FusedGemm& step,
+                    const codegen::KernelFamily& family,
+                    const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
+    std::vector<codegen::GemmConfig> taken;
+    std::ranges::copy_if(configs, std::back_inserter(taken),
+                         [&](const auto& config) { return is_for_few_rows(family, config); });
+    if (taken.empty()) return;
+    add(family, plan, step, taken[turn_ / 3 % taken.size()], {}, "", target);
   }
 
   // The kernels of many problems, by turns one of the configs; of every ninth product.

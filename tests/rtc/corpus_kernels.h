@@ -19,6 +19,9 @@ struct CorpusKernel {
 // has none.
 codegen::GemmVariant misaligned(const codegen::KernelFamily& family, bool a, bool b);
 
+// Whether a config of a family is made for few rows alone.
+bool is_for_few_rows(const codegen::KernelFamily& family, const codegen::GemmConfig& config);
+
 // One entry per source text. All numerics levels; for each fused product every config of every
 // family that takes it under `fast`, and the best for operands off their alignment; the best one
 // under the others; the tail of its split.

@@ -10,6 +10,10 @@
 namespace epifuse::codegen::sm90 {
 
 std::string print(const Config& config) {
+  if (is_for_few_rows(config)) {
+    return fmt::format("few rows {}x{}, {} warps{}", config.tile_m, config.tile_n, config.warps,
+                       config.split_k > 1 ? fmt::format(", split-K {}", config.split_k) : "");
+  }
   const char* schedule = config.cooperative        ? "cooperative"
                          : is_one_consumer(config) ? "one-consumer"
                                                    : "ping-pong";
@@ -25,6 +29,11 @@ std::string print(const Config& config) {
 
 std::optional<Config> leaner(Config config) {
   constexpr int kFewestMathColumns = 16;
+  if (is_for_few_rows(config)) {
+    if (config.stages == 1) return std::nullopt;
+    --config.stages;
+    return config;
+  }
   if (config.math_columns <= kFewestMathColumns) return std::nullopt;
   config.math_columns /= 2;
   return config;

@@ -22,11 +22,16 @@ struct Config {
   bool grouped = false;              // rows belong to groups
   bool gathers = false;              // rows of a are looked up
   bool pointer_arrays = false;       // many products, each of its own sizes
+  // Of a kernel for few rows (few_rows.h), which share K; 0 where wgmma multiplies. There `stages`
+  // are steps loaded ahead, and tile_m is a multiple of 8.
+  int warps = 0;
   bool operator==(const Config&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
 std::string print(const Config& config);
-// The same with half as many math_columns, which takes fewer registers; nothing at the fewest.
+inline bool is_for_few_rows(const Config& config) { return config.warps > 0; }
+// The same with half as many math_columns, or for few rows a step less ahead, which takes fewer
+// registers; nothing at the fewest.
 std::optional<Config> leaner(Config config);
 
 // What bound tensors ask of a kernel beyond its config. The usual one is all false: rows are

@@ -1,24 +1,51 @@
-// The Hopper GEMM as a row of the table of families.
+// The Hopper GEMM as a row of the table of families: kernels by wgmma, and those for few rows.
+#include <algorithm>
+#include <iterator>
+
 #include "codegen/family_row.h"
 #include "codegen/sm90/dense.h"
+#include "codegen/sm90/few_rows.h"
 #include "codegen/sm90/pointer_arrays.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
 
+using plan::FusedGemm, plan::Plan, targets::DeviceLimits, targets::DeviceProfile,
+    targets::TargetInfo;
+
 struct Functions {
   using Config = sm90::Config;
   using Variant = sm90::Variant;
   static constexpr auto why_not = sm90::why_not;
-  static constexpr auto configs = sm90::configs;
-  static constexpr auto expected_us = sm90::expected_us;
-  static constexpr auto source = sm90::source;
+  static std::vector<Config> configs(const FusedGemm& step, const TargetInfo& target) {
+    std::vector<Config> out = sm90::configs(step, target);
+    if (!out.empty()) std::ranges::copy(few_rows_configs(step), std::back_inserter(out));
+    return out;
+  }
+  static double expected_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
+                            const DeviceProfile& device) {
+    return is_for_few_rows(config) ? few_rows_us(step, config, sizes, device)
+                                   : sm90::expected_us(step, config, sizes, device);
+  }
+  static KernelSource source(const Plan& plan, const FusedGemm& step, const Config& config,
+                             const Variant& variant, const TargetInfo& target) {
+    return is_for_few_rows(config) ? few_rows_source(plan, step, config, target)
+                                   : sm90::source(plan, step, config, variant, target);
+  }
   static constexpr auto why_not_bound = sm90::why_not_bound;
-  static constexpr auto fitted = sm90::fitted;
+  static std::optional<Config> fitted(const FusedGemm& step, const Config& config,
+                                      const Variant& variant, const TargetInfo& target) {
+    return is_for_few_rows(config) ? few_rows_fitted(config, variant)
+                                   : sm90::fitted(step, config, variant, target);
+  }
   static constexpr auto variant = sm90::variant;
   static constexpr auto roles = sm90::roles;
   static constexpr auto partials = sm90::partials;
-  static constexpr auto launch = sm90::launch;
+  static Launch launch(const Plan& plan, const FusedGemm& step, const Config& config,
+                       const Variant& variant, const Bound& bound, const DeviceLimits& limits) {
+    return is_for_few_rows(config) ? few_rows_launch(plan, step, config, bound)
+                                   : sm90::launch(plan, step, config, variant, bound, limits);
+  }
 };
 
 constexpr PointerArrayFunctions kPointerArrays{

@@ -9,7 +9,7 @@ namespace {
 // A least-squares fit to the times of all candidates over the grids (2026-11-22; `epifuse bench
 // --sweep`), then moved to where the choice loses least. Of few points, 2026-11-23 and 24: gather
 // (14 configs at one), gates (2 to 32). Estimates: ring_load_clocks,
-// reduction_clocks and finish_us.
+// reduction_clocks, finish_us and those of few rows.
 constexpr ModelConstants kH200{
     .clocks_per_us = 1600,
     .multiplies_per_clock = 2048 / 1.013,
@@ -47,6 +47,10 @@ constexpr ModelConstants kH200{
     .read_again = 0.1,
     .reduction_clocks = 120,
     .finish_us = 2.5,
+    .few_rows_launch_us = 2.6,
+    .few_rows_cluster_us = 0.5,
+    .few_rows_latency_us = 1.0,
+    .few_rows_l2_bytes_per_us = 7e6,
 };
 
 struct Row {

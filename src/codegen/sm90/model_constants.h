@@ -36,6 +36,10 @@ struct ModelConstants {
   double dirty_bytes;                  // of L2, written to memory as others take their place
   double read_again;                   // of memory's time, where two tiles of 64 rows are apart
   double reduction_clocks, finish_us;  // of a reduction in a chunk, of the tail behind it
+  // Of kernels for few rows: once, a wave of CTAs, a cluster, from asking memory for bytes to
+  // having them, and what L2 delivers.
+  double few_rows_launch_us, few_rows_wave_us, few_rows_cluster_us, few_rows_latency_us;
+  double few_rows_l2_bytes_per_us;
 };
 
 // The row of the device that the profile's measurements were taken on. Without one, constants of

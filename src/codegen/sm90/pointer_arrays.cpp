@@ -174,7 +174,7 @@ abi::DescribeParams describe_params(const plan::Plan& plan, const Config& config
 std::vector<Config> pointer_array_configs(const std::vector<Config>& configs) {
   std::vector<Config> out;
   for (Config config : configs) {
-    if (cluster_size(config) > 1 || config.two_widths) continue;
+    if (cluster_size(config) > 1 || config.two_widths || is_for_few_rows(config)) continue;
     config.pointer_arrays = true;
     if (accumulators(config) > kMostAccumulators) {
       config.math_columns = kFewestMathColumns;

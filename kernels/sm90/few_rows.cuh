@@ -1,0 +1,255 @@
+// Products of few rows, where the bytes of B are all that counts: no stages and no tensor maps.
+//
+// The warps of a CTA share K, and where tiles are too few so do the CTAs of a cluster. Each warp
+// goes through its part of B once, several loads ahead; mma.sync multiplies, with columns of D as
+// the rows of its first operand. What an instruction sums over is permuted so that a thread's
+// operands lie side by side in memory. The warps' sums meet in shared memory and are added in a
+// fixed order; then each thread takes single elements through the epilogue.
+#pragma once
+
+#include "kernels/common/overlap.cuh"
+#include "kernels/sm90/few_rows_loads.cuh"
+
+namespace epifuse::sm90 {
+
+template <class Config>
+__device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Config>::Step& step,
+                                                 typename FewRowsTile<Config>::Sums& sums) {
+  using Tile = FewRowsTile<Config>;
+#pragma unroll
+  for (int product = 0; product < Config::kProducts; ++product) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int block = 0; block < Tile::kBlocks; ++block) {
+        const uint4& low = step.b[product][half * 2 * Tile::kBlocks + 2 * block];
+        const uint4& high = step.b[product][half * 2 * Tile::kBlocks + 2 * block + 1];
+#pragma unroll
+        for (int rows = 0; rows < Tile::kRowBlocks; ++rows) {
+          const uint4& a = step.a[rows][half];
+          Mma<typename Config::Operand>::run(sums[product][rows][block],
+                                             {low.x, high.x, low.y, high.y}, a.x, a.y);
+          Mma<typename Config::Operand>::run(sums[product][rows][block],
+                                             {low.z, high.z, low.w, high.w}, a.z, a.w);
+        }
+      }
+    }
+  }
+}
+
+// Of each four blocks of 16 columns a thread has 8 neighbours: two of each block.
+template <class Config>
+__device__ __forceinline__ void multiply_n_major(const typename FewRowsTile<Config>::Step& step,
+                                                 typename FewRowsTile<Config>::Sums& sums) {
+  using Tile = FewRowsTile<Config>;
+#pragma unroll
+  for (int product = 0; product < Config::kProducts; ++product) {
+#pragma unroll
+    for (int block = 0; block < Tile::kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4* rows_of_k = &step.b[product][(block / 4 * 2 + half) * 4];
+        uint32_t w[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const uint4& x = rows_of_k[j];
+          w[j] = block % 4 == 0 ? x.x : block % 4 == 1 ? x.y : block % 4 == 2 ? x.z : x.w;
+        }
+        const uint32_t b[4] = {__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[0], w[1], 0x7632),
+                               __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[2], w[3], 0x7632)};
+#pragma unroll
+        for (int rows = 0; rows < Tile::kRowBlocks; ++rows) {
+          const uint4& a = step.a[rows][0];
+          Mma<typename Config::Operand>::run(sums[product][rows][block], b, half == 0 ? a.x : a.z,
+                                             half == 0 ? a.y : a.w);
+        }
+      }
+    }
+  }
+}
+
+// The sums of a CTA's warps, [warp][product][row][column].
+template <class Config>
+class FewRowsSums {
+  static constexpr int kOfProduct = Config::kRows * Config::kColumns;
+  static constexpr int kOfWarp = Config::kProducts * kOfProduct;
+
+ public:
+  static __device__ __forceinline__ void put(float* all,
+                                             const typename FewRowsTile<Config>::Sums& sums) {
+    using Tile = FewRowsTile<Config>;
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    float* own = all + static_cast<int>(threadIdx.x) / 32 * kOfWarp;
+#pragma unroll
+    for (int product = 0; product < Config::kProducts; ++product) {
+#pragma unroll
+      for (int rows = 0; rows < Tile::kRowBlocks; ++rows) {
+#pragma unroll
+        for (int block = 0; block < Tile::kBlocks; ++block) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int row = rows * kRowsOfBlock + lane % 4 * 2 + i % 2;
+            own[(product * Config::kRows + row) * Config::kColumns +
+                column(block, lane / 4, i / 2)] = sums[product][rows][block][i];
+          }
+        }
+      }
+    }
+  }
+
+  // Of element `at` of the tile.
+  static __device__ __forceinline__ float of_warps(const float* all, int product, int at) {
+    float sum = 0;
+#pragma unroll
+    for (int warp = 0; warp < Config::kWarps; ++warp) {
+      sum += all[warp * kOfWarp + product * kOfProduct + at];
+    }
+    return sum;
+  }
+
+  // Where the first warp had its own: read by no other thread.
+  static __device__ __forceinline__ void keep(float* all, int product, int at, float sum) {
+    all[product * kOfProduct + at] = sum;
+  }
+  // Of what each CTA of the cluster keeps.
+  static __device__ __forceinline__ float of_cluster(const float* all, int product, int at) {
+    float sum = 0;
+#pragma unroll
+    for (int cta = 0; cta < Config::kSplitK; ++cta) {
+      sum += load_float_of_cta(all + product * kOfProduct + at, cta);
+    }
+    return sum;
+  }
+
+ private:
+  // Of the tile: of row `of_eight` of a block's instruction, or 8 rows below.
+  static __device__ __forceinline__ int column(int block, int of_eight, int half) {
+    if constexpr (Config::kBIsKMajor) return block * kColumnsOfBlock + half * 8 + of_eight;
+    return block / 4 * 64 + of_eight * 8 + block % 4 * 2 + half;
+  }
+};
+
+// One element through the epilogue.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void write_few_rows(const abi::FewRowsParams& p, long long outer,
+                                               long long inner, int row, int column, float sum,
+                                               [[maybe_unused]] float second) {
+  const auto read = [&](auto type, const void* data, const abi::BatchStrides& batch, long long at) {
+    using Element = decltype(type);
+    return Element::load(static_cast<const typename Element::Storage*>(
+        data)[at + outer * batch.outer + inner * batch.inner]);
+  };
+  Operands<Epilogue> x;
+#pragma unroll
+  for (int i = 0; i < Epilogue::kNumParameters; ++i) x.parameter[i] = p.parameters[i];
+  Epilogue::Scalars::for_each([&](auto type, int i) {
+    x.scalar[i] = read(type, p.scalars[i].data, p.scalars[i].batch, 0);
+  });
+  Epilogue::Rows::for_each([&](auto type, int i) {
+    x.row[i] = read(type, p.rows[i].data, p.rows[i].batch, column * p.rows[i].stride);
+  });
+  Epilogue::Cols::for_each([&](auto type, int i) {
+    x.col[i] = read(type, p.cols[i].data, p.cols[i].batch, row * p.cols[i].stride);
+  });
+  Epilogue::Tiles::for_each([&](auto type, int i) {
+    const abi::Matrix& from = p.tiles[i];
+    x.tile[i] = read(type, from.data, from.batch, row * from.row_stride + column * from.col_stride);
+  });
+  float out[Epilogue::Stores::kCount];
+  if constexpr (Config::kProducts > 1) {
+    Epilogue::apply(sum, second, x, out);
+  } else {
+    Epilogue::apply(sum, x, out);
+  }
+  Epilogue::Stores::for_each([&](auto type, int i) {
+    using Element = decltype(type);
+    const abi::Matrix& to = p.stores[i];
+    static_cast<typename Element::Storage*>(
+        to.data)[row * to.row_stride + column * to.col_stride + outer * to.batch.outer +
+                 inner * to.batch.inner] = Element::store(out[i]);
+  });
+}
+
+// A warp's part of K: steps `stride` apart.
+template <class Config>
+__device__ __forceinline__ void sum_few_rows(const FewRowsLoads<Config>& loads, int k, int end,
+                                             typename FewRowsTile<Config>::Sums& sums) {
+  using Tile = FewRowsTile<Config>;
+  constexpr int kStride = Tile::kStep * Config::kWarps * Config::kSplitK;
+  typename Tile::Step steps[Config::kDepth];
+#pragma unroll
+  for (int i = 0; i < Config::kDepth; ++i) loads.load(k + i * kStride, steps[i]);
+  for (; k < end; k += kStride * Config::kDepth) {
+#pragma unroll
+    for (int i = 0; i < Config::kDepth; ++i) {
+      loads.trim(k + i * kStride, steps[i]);
+      if constexpr (Config::kBIsKMajor) {
+        multiply_k_major<Config>(steps[i], sums);
+      } else {
+        multiply_n_major<Config>(steps[i], sums);
+      }
+      loads.load(k + (i + Config::kDepth) * kStride, steps[i]);
+    }
+  }
+}
+
+// Calls finish(down, across, sum, second) for this thread's share of the elements of a tile that
+// has `rows` x `columns` of them.
+template <class Config, class F>
+__device__ __forceinline__ void add_up_few_rows(float* all, int rank, int rows, int columns,
+                                                F finish) {
+  using Sums = FewRowsSums<Config>;
+  constexpr int kThreads = Config::kWarps * 32, kSecond = Config::kProducts - 1;
+  const auto for_each = [&](int first, int stride, auto f) {
+    for (int i = first; i < min(rows, Config::kRows) * Config::kColumns; i += stride) {
+      if (i % Config::kColumns < columns) f(i);
+    }
+  };
+  const auto done = [&](int i, float sum, float second) {
+    finish(i / Config::kColumns, i % Config::kColumns, sum, second);
+  };
+  const int thread = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  if constexpr (Config::kSplitK == 1) {
+    for_each(thread, kThreads,
+             [&](int i) { done(i, Sums::of_warps(all, 0, i), Sums::of_warps(all, kSecond, i)); });
+    return;
+  }
+  for_each(thread, kThreads, [&](int i) {
+    const float sum = Sums::of_warps(all, 0, i), second = Sums::of_warps(all, kSecond, i);
+    Sums::keep(all, 0, i, sum);
+    if (kSecond > 0) Sums::keep(all, kSecond, i, second);
+  });
+  sync_cluster();
+  for_each(rank * kThreads + thread, Config::kSplitK * kThreads,
+           [&](int i) { done(i, Sums::of_cluster(all, 0, i), Sums::of_cluster(all, kSecond, i)); });
+  sync_cluster();  // others have read this CTA's
+}
+
+template <class Config, class Epilogue>
+__device__ __forceinline__ void few_rows(const abi::FewRowsParams& p) {
+  using Tile = FewRowsTile<Config>;
+  const int rank = Config::kSplitK > 1 ? rank_in_cluster() : 0;
+  const int columns = (p.n + Config::kColumns - 1) / Config::kColumns;
+  const int rows = (p.m + Config::kRows - 1) / Config::kRows;
+  const int tile = static_cast<int>(blockIdx.x) / Config::kSplitK;
+  const int product = tile / (rows * columns);
+  const int outer = product / p.batch_inner, inner = product % p.batch_inner;
+  const int row = tile / columns % rows * Config::kRows;
+  const int column = tile % columns * Config::kColumns;
+
+  await_previous_kernel();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  typename Tile::Sums sums = {};
+  sum_few_rows<Config>(FewRowsLoads<Config>(p, row, column, outer, inner),
+                       (rank * Config::kWarps + warp) * Tile::kStep, p.k, sums);
+  allow_next_kernel();
+  FewRowsSums<Config>::put(shared_floats(), sums);
+  add_up_few_rows<Config>(shared_floats(), rank, p.m - row, p.n - column,
+                          [&](int down, int across, float sum, float second) {
+                            write_few_rows<Config, Epilogue>(p, outer, inner, row + down,
+                                                             column + across, sum, second);
+                          });
+}
+
+}  // namespace epifuse::sm90

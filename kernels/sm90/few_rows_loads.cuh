@@ -1,0 +1,181 @@
+// How a warp of the kernel for few rows reads its operands: straight from memory into registers, in
+// the order in which mma.sync takes them.
+#pragma once
+
+#include "kernels/abi.h"
+#include "kernels/common/operands.cuh"
+#include "kernels/sm90/few_rows_primitives.cuh"
+
+namespace epifuse::sm90 {
+
+constexpr int kRowsOfBlock = 8, kColumnsOfBlock = 16;  // of an instruction's result
+
+// Config (generated): Operand, the element type of A and B; kProducts, 2 where gated; kBIsKMajor;
+// kRows and kColumns of a CTA's tile; kWarps, which share K; kSplitK, the CTAs of a cluster that
+// share K; kDepth, the steps that are loaded ahead.
+template <class Config>
+struct FewRowsTile {
+  static constexpr int kBlocks = Config::kColumns / kColumnsOfBlock;  // side by side
+  static constexpr int kRowBlocks = Config::kRows / kRowsOfBlock;
+  // Of K, of a warp's step: a thread loads 64 bytes of B for each block, or where B runs along N 8
+  // rows of 8 columns for each 4 blocks.
+  static constexpr int kStep = Config::kBIsKMajor ? 64 : 32;
+  static constexpr int kLoads = Config::kBIsKMajor ? 4 * kBlocks : 8 * (kBlocks / 4);
+  static_assert(Config::kColumns % (Config::kBIsKMajor ? 16 : 64) == 0);
+  static_assert(Config::kRows % kRowsOfBlock == 0);
+
+  struct Step {
+    uint4 b[Config::kProducts][kLoads];
+    uint4 a[kRowBlocks][2];
+  };
+  using Sums = float[Config::kProducts][kRowBlocks][kBlocks][4];
+};
+
+// The first `count` of two elements, and zeros.
+__device__ __forceinline__ uint32_t first_of_pair(uint32_t pair, int count) {
+  return count >= 2 ? pair : count == 1 ? pair & 0xffffu : 0;
+}
+// The first `count` of eight.
+__device__ __forceinline__ uint4 first_of_eight(uint4 x, int count) {
+  return make_uint4(first_of_pair(x.x, count), first_of_pair(x.y, count - 2),
+                    first_of_pair(x.z, count - 4), first_of_pair(x.w, count - 6));
+}
+
+// What lies past K is zero. What lies past the last column is another column, whose sums are
+// dropped. 16 bytes are read where the first of them belongs to the matrix; rows start at 16-byte
+// boundaries, so that the others are in the same allocation.
+template <class Config>
+class FewRowsLoads {
+  using Tile = FewRowsTile<Config>;
+  using Step = typename Tile::Step;
+  using Storage = typename Config::Operand::Storage;
+
+ public:
+  __device__ __forceinline__ FewRowsLoads(const abi::FewRowsParams& p, int row, int column,
+                                          long long outer, long long inner)
+      : k_(p.k), lane_(static_cast<int>(threadIdx.x) & 31) {
+    const auto of_batch = [&](const abi::Matrix& x) {
+      return static_cast<const Storage*>(x.data) + outer * x.batch.outer + inner * x.batch.inner;
+    };
+#pragma unroll
+    for (int block = 0; block < Tile::kRowBlocks; ++block) {
+      const int at = row + block * kRowsOfBlock + lane_ / 4;
+      has_row_[block] = at < p.m;
+      a_[block] = of_batch(p.a) + (has_row_[block] ? at : 0) * p.a.row_stride;
+    }
+#pragma unroll
+    for (int product = 0; product < Config::kProducts; ++product) {
+      const abi::Matrix& b = product == 0 ? p.b : p.second_b;
+      b_[product] = of_batch(b);
+      stride_[product] = Config::kBIsKMajor ? b.row_stride : b.col_stride;
+    }
+#pragma unroll
+    for (int i = 0; i < kOffsets; ++i) columns_[i] = min(column + offset(i), last_column(p.n));
+  }
+
+  __device__ __forceinline__ void load(int k, Step& step) const {
+    if constexpr (Config::kBIsKMajor) {
+      load_k_major(k, step);
+    } else {
+      load_n_major(k, step);
+    }
+  }
+
+  // To be called of a step that was loaded from `k`, before it is multiplied: rows that end between
+  // 16-byte boundaries are followed by anything.
+  __device__ __forceinline__ void trim(int k, Step& step) const {
+    if (k + Tile::kStep <= k_ || k_ % (Config::kBIsKMajor ? 8 : 4) == 0) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int left = k_ - first_k(k, half);
+      if constexpr (Config::kBIsKMajor) {
+#pragma unroll
+        for (int product = 0; product < Config::kProducts; ++product) {
+#pragma unroll
+          for (int i = 0; i < kOffsets; ++i) {
+            uint4& b = step.b[product][half * kOffsets + i];
+            b = first_of_eight(b, left);
+          }
+        }
+      }
+#pragma unroll
+      for (int block = 0; block < Tile::kRowBlocks; ++block) {
+        uint4& a = step.a[block][Config::kBIsKMajor ? half : 0];
+        if (Config::kBIsKMajor) {
+          a = first_of_eight(a, left);
+        } else {
+          (half == 0 ? a.x : a.z) = first_of_pair(half == 0 ? a.x : a.z, left);
+          (half == 0 ? a.y : a.w) = first_of_pair(half == 0 ? a.y : a.w, left - 2);
+        }
+      }
+    }
+  }
+
+ private:
+  // Columns of B that a thread reads: rows of each block's instructions, or 8 side by side.
+  static constexpr int kOffsets = Config::kBIsKMajor ? 2 * Tile::kBlocks : Tile::kBlocks / 4;
+  __device__ __forceinline__ int offset(int i) const {
+    return Config::kBIsKMajor ? i * 8 + lane_ / 4 : i * 64 + lane_ / 4 * 8;
+  }
+  static __device__ __forceinline__ int last_column(int n) {
+    return Config::kBIsKMajor ? n - 1 : (n - 1) / 8 * 8;
+  }
+  // Of K: the first that this thread reads for one half of a step that starts at `k`.
+  __device__ __forceinline__ int first_k(int k, int half) const {
+    return k + (Config::kBIsKMajor ? half * 32 + lane_ % 4 * 8 : half * 16 + lane_ % 4 * 4);
+  }
+
+  __device__ __forceinline__ void load_k_major(int first, Step& step) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = first_k(first, half);
+      const bool has_k = k < k_;
+#pragma unroll
+      for (int product = 0; product < Config::kProducts; ++product) {
+#pragma unroll
+        for (int i = 0; i < kOffsets; ++i) {
+          const long long at = columns_[i] * stride_[product] + k;
+          step.b[product][half * kOffsets + i] = load_once(b_[product] + at, has_k);
+        }
+      }
+#pragma unroll
+      for (int block = 0; block < Tile::kRowBlocks; ++block) {
+        step.a[block][half] = load_16_bytes(a_[block] + k, has_k && has_row_[block]);
+      }
+    }
+  }
+
+  // A thread has four rows of K in each half, one behind the other.
+  __device__ __forceinline__ void load_n_major(int first, Step& step) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = first_k(first, half);
+#pragma unroll
+      for (int product = 0; product < Config::kProducts; ++product) {
+#pragma unroll
+        for (int i = 0; i < kOffsets; ++i) {
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            const long long at = (k + j) * stride_[product] + columns_[i];
+            step.b[product][(i * 2 + half) * 4 + j] = load_once(b_[product] + at, k + j < k_);
+          }
+        }
+      }
+#pragma unroll
+      for (int block = 0; block < Tile::kRowBlocks; ++block) {
+        const uint2 x = load_8_bytes(a_[block] + k, k < k_ && has_row_[block]);
+        (half == 0 ? step.a[block][0].x : step.a[block][0].z) = x.x;
+        (half == 0 ? step.a[block][0].y : step.a[block][0].w) = x.y;
+      }
+    }
+  }
+
+  const int k_, lane_;
+  const Storage* a_[Tile::kRowBlocks];
+  bool has_row_[Tile::kRowBlocks];
+  const Storage* b_[Config::kProducts];
+  long long stride_[Config::kProducts];
+  int columns_[kOffsets];
+};
+
+}  // namespace epifuse::sm90

@@ -1,0 +1,264 @@
+#include "codegen/sm90/few_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "codegen/epilogue_cuda.h"
+#include "codegen/epilogue_layout.h"
+#include "codegen/matrix_view.h"
+#include "codegen/sm90/dense.h"
+#include "codegen/sm90/model_constants.h"
+#include "codegen/source_text.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen::sm90 {
+namespace {
+
+using plan::FusedGemm;
+using plan::WhyNot;
+
+constexpr int kWarpThreads = 32, kLoadBytes = 16;
+constexpr int kElementBytes = 2;  // of bf16 and f16
+
+struct Shape {
+  int rows, columns, warps, split_k;
+};
+constexpr Shape kAlongK[] = {{8, 16, 8, 1},  {8, 16, 16, 1},  {8, 16, 8, 2},
+                             {8, 32, 8, 1},  {8, 16, 8, 4},   {16, 16, 8, 1},
+                             {16, 16, 8, 2}, {16, 16, 16, 1}, {16, 32, 8, 1}};
+constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
+                             {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 64, 8, 4}};
+
+std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+
+bool is_k_major(const plan::Operand& operand) { return operand.major == plan::Major::k; }
+
+int sums_bytes(const Config& config) {
+  return config.warps * config.products * config.tile_m * config.tile_n *
+         static_cast<int>(sizeof(float));
+}
+
+// Loads of B by a thread in a step.
+int loads_of_step(int columns, bool k_major, int products) {
+  return products * columns / (k_major ? 4 : 8);
+}
+
+// How many CTAs an SM has at once, and the steps that each loads ahead: at least two, in as many
+// registers as that leaves a thread. Beside operands and sums there are addresses.
+struct Occupancy {
+  int ctas = 0, depth = 0;
+};
+Occupancy occupancy(const Config& config, bool k_major) {
+  constexpr int kDeepest = 4, kMostThreads = 512;                 // of an SM
+  constexpr int kOfOne = 210, kOfTwo = 88, kOfSecondProduct = 8;  // registers
+  const int row_blocks = config.tile_m / 8, of_load = kLoadBytes / 4;
+  const int step = of_load * (loads_of_step(config.tile_n, k_major, config.products) +
+                              row_blocks * (k_major ? 2 : 1));
+  const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
+  for (const int threads : {kMostThreads, kMostThreads / 2}) {
+    const int ctas = threads / (config.warps * kWarpThreads);
+    const int room =
+        (threads == kMostThreads ? kOfTwo : kOfOne) - (config.products - 1) * kOfSecondProduct;
+    const int depth = std::min((room - sums) / step, kDeepest);
+    if (ctas >= 1 && depth >= 2) return {ctas, depth};
+  }
+  return {};
+}
+
+abi::Matrix matrix(const MatrixView& view) {
+  return {const_cast<void*>(view.data),
+          view.row_stride,
+          view.col_stride,
+          {view.outer_stride, view.inner_stride}};
+}
+
+abi::Vector vector(const MatrixView& view, std::int64_t stride) {
+  return {view.data, stride, {view.outer_stride, view.inner_stride}};
+}
+
+void bind_load(const Place& place, const MatrixView& view, abi::FewRowsParams& params) {
+  switch (place.list) {
+    case List::scalars: params.scalars[place.index] = vector(view, 0); break;
+    case List::rows: params.rows[place.index] = vector(view, view.col_stride); break;
+    case List::cols: params.cols[place.index] = vector(view, view.row_stride); break;
+    case List::tiles: params.tiles[place.index] = matrix(view); break;
+    case List::parameters:
+    case List::results:
+    case List::partials: break;
+  }
+}
+
+}  // namespace
+
+std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
+  const plan::GemmDesc& gemm = step.gemm;
+  const auto m = gemm.m.constant();
+  if (m && *m > kMostFewRows) {
+    return WhyNot{"many_rows",
+                  fmt::format("it has {} rows; few are at most {}.", *m, kMostFewRows)};
+  }
+  if (size_bytes(gemm.a.dtype) != kElementBytes) {
+    return WhyNot{"operand_dtype", fmt::format("it multiplies {}; few rows are bf16 or f16.",
+                                               epifuse::name(gemm.a.dtype))};
+  }
+  if (gemm.is_grouped()) return WhyNot{"groups", "its rows belong to groups."};
+  if (!is_k_major(gemm.a)) return WhyNot{"a_not_k_major", "its rows are not contiguous along K."};
+  if (has_adjacent_gates(gemm)) {
+    return WhyNot{"gates", "columns of its two products alternate in memory."};
+  }
+  if (step.epilogue.reduces()) return WhyNot{"reduction", "its epilogue reduces."};
+  const EpilogueLayout layout(step.epilogue);
+  const auto is_indexed = [](const Place& place) { return place.is_indexed; };
+  if (std::ranges::any_of(layout.loads(), is_indexed) ||
+      std::ranges::any_of(layout.stores(), is_indexed)) {
+    return WhyNot{"lookup", "rows of its epilogue's operands go by an index."};
+  }
+  return std::nullopt;
+}
+
+std::vector<Config> few_rows_configs(const FusedGemm& step) {
+  std::vector<Config> out;
+  if (why_not_few_rows(step)) return out;
+  const bool k_major = is_k_major(step.gemm.b);
+  const auto add = [&](const Shape& shape) {
+    Config config;
+    config.tile_m = shape.rows;
+    config.tile_n = shape.columns;
+    config.warps = shape.warps;
+    config.split_k = shape.split_k;
+    config.products = step.epilogue.num_accumulators;
+    config.stages = occupancy(config, k_major).depth;
+    if (config.stages > 0) out.push_back(config);
+  };
+  if (k_major) {
+    std::ranges::for_each(kAlongK, add);
+  } else {
+    std::ranges::for_each(kAlongN, add);
+  }
+  return out;
+}
+
+// Memory gives its rate where enough bytes are on their way, else what latency allows. Beside it
+// L2 delivers B to each row of tiles and A to each CTA.
+double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
+                   const targets::DeviceProfile& device) {
+  constexpr double kNotMeasured = 10;  // so that the model never chooses it
+  const ModelConstants c = constants_of(device);
+  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
+  const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
+  const std::int64_t row_tiles = round_up_div(sizes.m, config.tile_m);
+  const std::int64_t ctas =
+      sizes.batch * row_tiles * round_up_div(sizes.n, config.tile_n) * config.split_k;
+  const bool k_major = is_k_major(step.gemm.b);
+  const std::int64_t at_once =
+      std::int64_t{device.limits.num_sms} * occupancy(config, k_major).ctas;
+  const int loads = loads_of_step(config.tile_n, k_major, config.products);
+  const double under_way = static_cast<double>(std::min(ctas, at_once)) * config.warps *
+                           kWarpThreads * config.stages * loads * kLoadBytes;
+  const double rate = std::min(c.bytes_per_us, under_way / c.few_rows_latency_us);
+
+  const Pressure load = pressure(step.epilogue);
+  const double full = load.load_slots + load.store_slots;
+  const double of_b = batch * n * k * config.products * kElementBytes;
+  const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
+  const double memory = (bytes + std::min(bytes, c.dirty_bytes)) / rate;
+  const double of_a = static_cast<double>(ctas) / config.split_k *
+                      std::min<double>(config.tile_m, m) * k * kElementBytes;
+  const double l2 = (static_cast<double>(row_tiles) * of_b + of_a) / c.few_rows_l2_bytes_per_us;
+  const double us = c.few_rows_launch_us + (config.split_k > 1 ? c.few_rows_cluster_us : 0) +
+                    std::pow(std::pow(memory, c.overlap) + std::pow(l2, c.overlap), 1 / c.overlap);
+  return sizes.m > kMostFewRows ? kNotMeasured * us : us;
+}
+
+std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant) {
+  return variant.is_misaligned() ? std::nullopt : std::optional(config);
+}
+
+KernelSource few_rows_source(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+                             const targets::TargetInfo& target) {
+  constexpr std::string_view kText = R"({header}
+#include "kernels/sm90/few_rows.cuh"
+
+#include "kernels/common/math.cuh"
+
+namespace epifuse::generated {{
+
+struct Config {{
+  using Operand = {operand};
+  static constexpr int kProducts = {products};
+  static constexpr bool kBIsKMajor = {k_major};
+  static constexpr int kRows = {rows};
+  static constexpr int kColumns = {columns};
+  static constexpr int kWarps = {warps};  // that share K
+  static constexpr int kSplitK = {split_k};  // CTAs of a cluster that share K
+  static constexpr int kDepth = {depth};  // steps that are loaded ahead
+}};
+
+{epilogue}
+}}  // namespace epifuse::generated
+
+extern "C" __global__ void __launch_bounds__({threads}, {ctas})
+    {entry}(const __grid_constant__ epifuse::abi::FewRowsParams p) {{
+  using namespace epifuse;
+  sm90::few_rows<generated::Config, generated::Epilogue>(p);
+}}
+)";
+  const int threads = config.warps * kWarpThreads;
+  KernelSource out;
+  out.entry = entry_name("few_rows", step.epilogue);
+  out.arch = target.name;
+  out.text = fmt::format(
+      fmt::runtime(kText),
+      fmt::arg("header",
+               comment(fmt::format("{}: {} x {} of few rows, numerics {}\n{}\n{}", plan.graph.name,
+                                   plan.graph[step.gemm.a.value].name,
+                                   plan.graph[step.gemm.b.value].name, epifuse::name(plan.numerics),
+                                   print(config), plan::print(step.epilogue)))),
+      fmt::arg("operand", element_cuda(step.gemm.a.dtype)), fmt::arg("products", config.products),
+      fmt::arg("k_major", is_k_major(step.gemm.b)), fmt::arg("rows", config.tile_m),
+      fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
+      fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
+      fmt::arg("threads", threads),
+      fmt::arg("ctas", occupancy(config, is_k_major(step.gemm.b)).ctas),
+      fmt::arg("entry", out.entry),
+      fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
+  return out;
+}
+
+Launch few_rows_launch(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+                       const Bound& bound) {
+  WhyNot why;
+  const auto views = gemm_views(plan, step, bound, &why);
+  EPIFUSE_CHECK(views.has_value(), "tensors are checked by why_not_bound");
+  const EpilogueLayout layout(step.epilogue);
+  abi::FewRowsParams params{};
+  params.m = static_cast<int>(views->a.rows);
+  params.n = static_cast<int>(views->b.rows);
+  params.k = static_cast<int>(views->a.cols);
+  params.batch_inner = static_cast<int>(views->batch_inner);
+  params.a = matrix(views->a);
+  params.b = matrix(views->b);
+  if (step.gemm.gating != plan::Gating::none) params.second_b = matrix(views->second_b);
+  for (std::size_t i = 0; i < views->loads.size(); ++i) {
+    bind_load(layout.loads()[i], views->loads[i], params);
+  }
+  for (std::size_t i = 0; i < views->stores.size(); ++i) {
+    params.stores[layout.stores()[i].index] = matrix(views->stores[i]);
+  }
+  layout.set_parameters(bound.scalars, params.parameters);
+  Launch out;
+  out.grid = static_cast<unsigned>(views->batch_inner * views->batch_outer *
+                                   round_up_div(params.m, config.tile_m) *
+                                   round_up_div(params.n, config.tile_n) * config.split_k);
+  out.cluster = static_cast<unsigned>(config.split_k);
+  out.block = static_cast<unsigned>(config.warps * kWarpThreads);
+  out.smem_bytes = static_cast<unsigned>(sums_bytes(config));
+  out.overlaps_previous = true;
+  set_params(out, &params, sizeof params);
+  return out;
+}
+
+}  // namespace epifuse::codegen::sm90

@@ -1,0 +1,27 @@
+// Host half of kernels/sm90/few_rows.cuh: configs with `warps`. See KernelFamily for what each
+// function promises.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codegen/family.h"
+#include "codegen/sm90/config.h"
+
+namespace epifuse::codegen::sm90 {
+
+constexpr std::int64_t kMostFewRows = 16;
+
+// Why no kernel for few rows takes a step that the family takes.
+std::optional<plan::WhyNot> why_not_few_rows(const plan::FusedGemm& step);
+std::vector<Config> few_rows_configs(const plan::FusedGemm& step);
+double few_rows_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,
+                   const targets::DeviceProfile& device);
+KernelSource few_rows_source(const plan::Plan& plan, const plan::FusedGemm& step,
+                             const Config& config, const targets::TargetInfo& target);
+std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant);
+Launch few_rows_launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
+                       const Bound& bound);
+
+}  // namespace epifuse::codegen::sm90
