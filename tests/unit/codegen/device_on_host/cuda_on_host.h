@@ -71,6 +71,16 @@ inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, unsi
   return static_cast<std::uint32_t>(((std::uint64_t{high} << 32) | low) >> (count & 31));
 }
 
+// Four of the eight bytes of both, by number: a nibble of `selector` each.
+inline std::uint32_t __byte_perm(std::uint32_t low, std::uint32_t high, unsigned selector) {
+  const std::uint64_t both = (std::uint64_t{high} << 32) | low;
+  std::uint32_t out = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    out |= static_cast<std::uint32_t>(both >> (8 * (selector >> (4 * i) & 7)) & 0xff) << (8 * i);
+  }
+  return out;
+}
+
 struct alignas(8) uint2 {
   unsigned x, y;
 };

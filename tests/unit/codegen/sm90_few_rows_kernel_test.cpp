@@ -1,0 +1,145 @@
+// Runs kernels/sm90/few_rows.cuh on the host, on operands with poison between and behind their
+// rows.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "cuda_on_host.h"
+#include "kernels/sm90/few_rows.cuh"
+
+namespace epifuse::sm90 {
+namespace {
+
+using Element = std::uint16_t;
+
+// y = acc * alpha + row[n] + col[m] + tile[m, n]; of two products acc + 2 second.
+template <int kProducts>
+struct TestEpilogue {
+  using Rows = Types<F32>;
+  using Cols = Types<Bf16>;
+  using Tiles = Types<F32>;
+  using Scalars = Types<>;
+  using Stores = Types<F32, Bf16>;
+  static constexpr int kNumParameters = 1;
+  static void apply(float acc, const Operands<TestEpilogue>& x, float (&out)[2]) {
+    out[0] = acc * x.parameter[0] + x.row[0] + x.col[0] + x.tile[0];
+    out[1] = acc;
+  }
+  static void apply(float acc, float second, const Operands<TestEpilogue>& x, float (&out)[2]) {
+    apply(acc + 2 * second, x, out);
+  }
+};
+
+template <class OperandType, bool kKMajor, int kRowsOfTile, int kColumnsOfTile, int kProductsOfTile>
+struct TestConfig {
+  using Operand = OperandType;
+  static constexpr int kProducts = kProductsOfTile;
+  static constexpr bool kBIsKMajor = kKMajor;
+  static constexpr int kRows = kRowsOfTile, kColumns = kColumnsOfTile;
+  static constexpr int kWarps = 2, kSplitK = 1, kDepth = 3;
+};
+
+float small(std::int64_t i) { return static_cast<float>(i % 7 - 3); }
+
+// rows x cols, of batches, rows padded to 16 bytes and no further: padding is poisoned.
+template <class T>
+struct Padded {
+  std::int64_t rows, cols, stride, seed;
+  std::vector<uint4> memory;
+
+  Padded(int batch, std::int64_t rows_, std::int64_t cols_, std::int64_t seed_)
+      : rows(rows_), cols(cols_), stride((cols_ + 7) / 8 * 8), seed(seed_) {
+    memory.resize(static_cast<std::size_t>(batch * rows * stride) * sizeof(Element) / 16);
+    std::vector<Element> all(memory.size() * 8, T::store(std::numeric_limits<float>::quiet_NaN()));
+    for (std::int64_t r = 0; r < batch * rows; ++r) {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        all[static_cast<std::size_t>(r * stride + c)] = T::store(at(r, c));
+      }
+    }
+    std::memcpy(memory.data(), all.data(), memory.size() * 16);
+    const auto* begin = reinterpret_cast<const char*>(memory.data());
+    device_on_host::readable.push_back({begin, begin + memory.size() * 16});
+  }
+  float at(std::int64_t r, std::int64_t c) const { return small(r * 5 + c * 3 + seed + r * c); }
+  abi::Matrix params(bool transposed) {
+    return {memory.data(), transposed ? 1 : stride, transposed ? stride : 1, {0, rows * stride}};
+  }
+};
+
+template <class Config>
+void expect_right(int m, int n, int k) {
+  SCOPED_TRACE(::testing::Message() << m << "x" << n << "x" << k);
+  using T = typename Config::Operand;
+  constexpr int kBatch = 2;
+  constexpr bool kTransposed = !Config::kBIsKMajor;
+  device_on_host::readable.clear();
+  device_on_host::num_bad_loads = 0;
+  Padded<T> a(kBatch, m, k, 1);
+  Padded<T> b(kBatch, kTransposed ? k : n, kTransposed ? n : k, 2), second(b);
+  second = Padded<T>(kBatch, b.rows, b.cols, 5);
+  std::vector<float> row, tile, y(static_cast<std::size_t>(kBatch * m * n), -77.0f);
+  std::vector<Element> col, z(y.size());
+  for (int i = 0; i < n; ++i) row.push_back(small(i * 2));
+  for (int i = 0; i < m; ++i) col.push_back(Bf16::store(small(i * 3)));
+  for (int i = 0; i < kBatch * m * n; ++i) tile.push_back(small(i));
+  abi::FewRowsParams p{};
+  p.m = m, p.n = n, p.k = k, p.batch_inner = kBatch;
+  p.a = a.params(false), p.b = b.params(kTransposed), p.second_b = second.params(kTransposed);
+  p.parameters[0] = 0.5f;
+  p.rows[0] = {row.data(), 1, {}};
+  p.cols[0] = {col.data(), 1, {}};
+  p.tiles[0] = {tile.data(), n, 1, {0, m * n}};
+  p.stores[0] = {y.data(), 1, m, {0, m * n}};  // column-major
+  p.stores[1] = {z.data(), n, 1, {0, m * n}};
+  const auto tiles =
+      (m + Config::kRows - 1) / Config::kRows * ((n + Config::kColumns - 1) / Config::kColumns);
+  device_on_host::launch(static_cast<unsigned>(kBatch * tiles), Config::kWarps * 32,
+                         [&] { few_rows<Config, TestEpilogue<Config::kProducts>>(p); });
+  EXPECT_EQ(device_on_host::num_bad_loads, 0);
+  for (int batch = 0; batch < kBatch; ++batch) {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) {
+        float acc = 0;
+        for (int l = 0; l < k; ++l) {
+          const std::int64_t r = batch * b.rows + (kTransposed ? l : j), c = kTransposed ? j : l;
+          const float of_b = b.at(r, c) + (Config::kProducts > 1 ? 2 * second.at(r, c) : 0);
+          acc += a.at(batch * m + i, l) * of_b;
+        }
+        const float expected =
+            acc * 0.5f + small(j * 2) + small(i * 3) + small((batch * m + i) * n + j);
+        ASSERT_EQ(y[static_cast<std::size_t>(batch * m * n + j * m + i)], expected)
+            << batch << ": " << i << ", " << j;
+        ASSERT_EQ(z[static_cast<std::size_t>((batch * m + i) * n + j)], Bf16::store(acc));
+      }
+    }
+  }
+}
+
+template <class Config>
+void expect_right_at_all_edges() {
+  expect_right<Config>(1, 16, 64);
+  expect_right<Config>(8, 70, 1000);
+  expect_right<Config>(5, 33, 205);
+  expect_right<Config>(17, 130, 71);
+  expect_right<Config>(3, 5, 3);
+  expect_right<Config>(2, 9, 0);
+}
+
+TEST(Sm90FewRowsKernel, MultipliesWeightsAlongK) {
+  expect_right_at_all_edges<TestConfig<Bf16, true, 8, 16, 1>>();
+  expect_right_at_all_edges<TestConfig<F16, true, 16, 32, 1>>();
+}
+
+TEST(Sm90FewRowsKernel, MultipliesWeightsAlongN) {
+  expect_right_at_all_edges<TestConfig<Bf16, false, 8, 64, 1>>();
+  expect_right_at_all_edges<TestConfig<F16, false, 16, 128, 1>>();
+}
+
+TEST(Sm90FewRowsKernel, MultipliesGates) {
+  expect_right_at_all_edges<TestConfig<Bf16, true, 16, 16, 2>>();
+  expect_right_at_all_edges<TestConfig<Bf16, false, 8, 64, 2>>();
+}
+
+}  // namespace
+}  // namespace epifuse::sm90
