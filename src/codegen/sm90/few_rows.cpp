@@ -174,7 +174,9 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
 }
 
 std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant) {
-  return variant.is_misaligned() ? std::nullopt : std::optional(config);
+  // Where roles are swapped the rows are those of B, few or not.
+  if (variant.swapped || variant.is_misaligned()) return std::nullopt;
+  return config;
 }
 
 KernelSource few_rows_source(const plan::Plan& plan, const FusedGemm& step, const Config& config,
