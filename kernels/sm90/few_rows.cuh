@@ -230,25 +230,19 @@ template <class Config, class Epilogue>
 __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p) {
   using Tile = FewRowsTile<Config>;
   const int rank = Config::kSplitK > 1 ? rank_in_cluster() : 0;
-  const int columns = (p.n + Config::kColumns - 1) / Config::kColumns;
-  const int rows = (p.m + Config::kRows - 1) / Config::kRows;
-  const int tile = static_cast<int>(blockIdx.x) / Config::kSplitK;
-  const int product = tile / (rows * columns);
-  const int outer = product / p.batch_inner, inner = product % p.batch_inner;
-  const int row = tile / columns % rows * Config::kRows;
-  const int column = tile % columns * Config::kColumns;
+  const FewRowsPlace<Config> at(p, static_cast<int>(blockIdx.x) / Config::kSplitK);
 
   await_previous_kernel();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   typename Tile::Sums sums = {};
-  sum_few_rows<Config>(FewRowsLoads<Config>(p, row, column, outer, inner),
-                       (rank * Config::kWarps + warp) * Tile::kStep, p.k, sums);
+  sum_few_rows<Config>(FewRowsLoads<Config>(p, at), (rank * Config::kWarps + warp) * Tile::kStep,
+                       p.k, sums);
   allow_next_kernel();
   FewRowsSums<Config>::put(shared_floats(), sums);
-  add_up_few_rows<Config>(shared_floats(), rank, p.m - row, p.n - column,
+  add_up_few_rows<Config>(shared_floats(), rank, p.m - at.row, p.n - at.column,
                           [&](int down, int across, float sum, float second) {
-                            write_few_rows<Config, Epilogue>(p, outer, inner, row + down,
-                                                             column + across, sum, second);
+                            write_few_rows<Config, Epilogue>(p, at.outer, at.inner, at.row + down,
+                                                             at.column + across, sum, second);
                           });
 }
 

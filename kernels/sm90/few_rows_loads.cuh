@@ -31,6 +31,26 @@ struct FewRowsTile {
   using Sums = float[Config::kProducts][kRowBlocks][kBlocks][4];
 };
 
+// A CTA's tile: its first row and column, and its product of the batch.
+template <class Config>
+struct FewRowsPlace {
+  int row = 0, column = 0, outer = 0, inner = 0;
+
+  // Most launches have one row of tiles, which takes no divisions.
+  __device__ __forceinline__ FewRowsPlace(const abi::FewRowsParams& p, int tile) {
+    const int columns = (p.n + Config::kColumns - 1) / Config::kColumns;
+    if (tile >= columns) {
+      const int rows = (p.m + Config::kRows - 1) / Config::kRows;
+      const int row_of_all = tile / columns, product = row_of_all / rows;
+      row = row_of_all % rows * Config::kRows;
+      outer = product / p.batch_inner;
+      inner = product % p.batch_inner;
+      tile -= row_of_all * columns;
+    }
+    column = tile * Config::kColumns;
+  }
+};
+
 // The first `count` of two elements, and zeros.
 __device__ __forceinline__ uint32_t first_of_pair(uint32_t pair, int count) {
   return count >= 2 ? pair : count == 1 ? pair & 0xffffu : 0;
@@ -51,15 +71,16 @@ class FewRowsLoads {
   using Storage = typename Config::Operand::Storage;
 
  public:
-  __device__ __forceinline__ FewRowsLoads(const abi::FewRowsParams& p, int row, int column,
-                                          long long outer, long long inner)
+  __device__ __forceinline__ FewRowsLoads(const abi::FewRowsParams& p,
+                                          const FewRowsPlace<Config>& place)
       : k_(p.k), lane_(static_cast<int>(threadIdx.x) & 31) {
     const auto of_batch = [&](const abi::Matrix& x) {
-      return static_cast<const Storage*>(x.data) + outer * x.batch.outer + inner * x.batch.inner;
+      return static_cast<const Storage*>(x.data) + place.outer * x.batch.outer +
+             place.inner * x.batch.inner;
     };
 #pragma unroll
     for (int block = 0; block < Tile::kRowBlocks; ++block) {
-      const int at = row + block * kRowsOfBlock + lane_ / 4;
+      const int at = place.row + block * kRowsOfBlock + lane_ / 4;
       has_row_[block] = at < p.m;
       a_[block] = of_batch(p.a) + (has_row_[block] ? at : 0) * p.a.row_stride;
     }
@@ -70,7 +91,8 @@ class FewRowsLoads {
       stride_[product] = Config::kBIsKMajor ? b.row_stride : b.col_stride;
     }
 #pragma unroll
-    for (int i = 0; i < kOffsets; ++i) columns_[i] = min(column + offset(i), last_column(p.n));
+    for (int i = 0; i < kOffsets; ++i)
+      columns_[i] = min(place.column + offset(i), last_column(p.n));
   }
 
   __device__ __forceinline__ void load(int k, Step& step) const {
