@@ -107,6 +107,17 @@ TensorView PointTensors::joined_weights() {
   return w;
 }
 
+std::function<void(Stream)> PointTensors::copy_of_weights() const {
+  const std::size_t bytes = bytes_of_weights(point_) / 2;
+  const auto to = std::make_shared<const cuda::DeviceBuffer>(device_, bytes);
+  const auto from = reinterpret_cast<jit::CuDevicePtr>(view("w").data);
+  return [device = device_, to, from](Stream stream) {
+    device->check(device->api().memcpy_device_to_device_async(to->pointer(), from, to->size_bytes(),
+                                                              static_cast<jit::CuStream>(stream)),
+                  "cuMemcpyDtoDAsync");
+  };
+}
+
 std::function<void(Stream)> PointTensors::vendor_epilogue() const {
   if (point_.batch > 1) return nullptr;
   cuda::VendorEpilogue epilogue;

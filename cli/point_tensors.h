@@ -24,6 +24,8 @@ class PointTensors {
   // The same with what cuBLASLt itself offers for the point's epilogue; empty when it offers
   // nothing.
   std::function<void(Stream)> vendor_epilogue() const;
+  // A copy on the device that reads and writes as many bytes together as the weights have.
+  std::function<void(Stream)> copy_of_weights() const;
 
  private:
   std::function<void(Stream)> batched_bare(const TensorView& d) const;
