@@ -161,7 +161,7 @@ struct Problem {
   ByHand by_hand;
 };
 
-// How a problem is done: by tiles of the GEMM of a family, or by hand. Beside the descriptions, as all
+// How a problem is done: by tiles of a family's GEMM, or by hand. Beside the descriptions, as all
 // CTAs go through these.
 struct ProblemTiles {
   int tiles, is_by_hand;

@@ -1,4 +1,4 @@
-// Of many problems those that the GEMM of a family does not take (kernels/common/pointer_arrays.cuh):
+// Of many problems those that a family's GEMM does not take (kernels/common/pointer_arrays.cuh):
 // CUDA cores multiply, in float32, at any strides, and the epilogue is the same.
 //
 // A block takes tiles of 64 x 64 results, a thread 4 x 4 of them. Where there is no such problem,
