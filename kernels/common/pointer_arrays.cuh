@@ -1,5 +1,5 @@
 // Describes each of many problems for the GEMM of a family, from arrays in memory: sizes,
-// addresses, and tensor maps of every operand, full-size load and result. A block takes one problem.
+// addresses, and tensor maps of every operand, full-size load and result. A block does one problem.
 //
 // A map is the usual one, which has the boxes, with another address, sizes and stride. A problem
 // that no maps can address, or that has more tiles than can be numbered, is described for
