@@ -107,6 +107,7 @@ void EpilogueLayout::add_loads(const Epilogue& epilogue, bool transposed) {
     place.index = sizes_[static_cast<std::size_t>(place.list)]++;
     place.value = load.value;
     place.bytes = static_cast<int>(size_bytes(load.dtype));
+    place.is_bool = load.dtype == DType::boolean;
     place.is_indexed = load.lookup >= 0 && !load.by_group;
     loads_.push_back(place);
   }
@@ -128,6 +129,7 @@ void EpilogueLayout::add_stores(const Epilogue& epilogue, bool transposed) {
       place.index = sizes_[static_cast<std::size_t>(place.list)]++;
       place.value = store.value;
       place.bytes = static_cast<int>(size_bytes(stored_dtype(store)));
+      place.is_bool = stored_dtype(store) == DType::boolean;
       place.is_indexed = store.index >= 0;
     }
   }
@@ -144,6 +146,7 @@ void EpilogueLayout::place_in_gemm(Place& place) const {
   }
   if (place.list == List::rows) place.staging = Staging::vector;
   if (place.list != List::tiles && place.list != List::results) return;
+  if (place.is_bool) return;
   place.staging = Staging::chunks;
   const std::size_t maps = offsetof(Block, full) + index * sizeof(abi::FullSizeMaps);
   if (place.list == List::tiles) {
@@ -190,6 +193,14 @@ unsigned EpilogueLayout::indexed(List list) const {
   unsigned bits = 0;
   for (const Place& place : is_load(list) ? loads_ : stores_) {
     if (place.list == list && place.is_indexed) bits |= 1u << place.index;
+  }
+  return bits;
+}
+
+unsigned EpilogueLayout::unstaged(List list) const {
+  unsigned bits = 0;
+  for (const Place& place : is_load(list) ? loads_ : stores_) {
+    if (place.list == list && place.staging == Staging::none) bits |= 1u << place.index;
   }
   return bits;
 }

@@ -19,7 +19,8 @@ constexpr std::size_t kNumLists = 7;
 enum class Staging : std::uint8_t {
   none,    // each thread on its own
   vector,  // a tile's part of it is in shared memory, as f32
-  chunks,  // 64 columns at a time through shared memory, unless no tensor map fits its memory
+  chunks,  // 64 columns at a time through shared memory, unless no tensor map fits its memory; no
+           // bools
 };
 
 // Offsets are in bytes, into abi::GemmParams, or into the abi::TailParams of a tail.
@@ -28,6 +29,7 @@ struct Place {
   int index = 0;           // in the list
   ir::ValueId value = -1;  // of the plan
   int bytes = 0;           // of an element
+  bool is_bool = false;    // which nothing stages
   Staging staging = Staging::none;
   bool is_indexed = false;  // its rows are looked up, or put where an index says
   std::size_t offset = 0;   // of its entry: a float, Vector, Matrix, Partials or Strided
@@ -49,6 +51,8 @@ class EpilogueLayout {
   std::vector<int> of(List list) const;
   // Bit i: whether the i-th of the list is_indexed.
   unsigned indexed(List list) const;
+  // Bit i: whether each thread moves the i-th of the list on its own, however it lies in memory.
+  unsigned unstaged(List list) const;
 
   // The order of results in the text's `out`, as indices into Epilogue::stores. Of a product:
   // results, row reductions, column reductions.

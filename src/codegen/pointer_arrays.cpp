@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/epilogue_layout.h"
 #include "codegen/problem_views.h"
 #include "kernels/abi.h"
 
@@ -25,6 +26,10 @@ std::optional<WhyNot> why_not_pointer_arrays(const plan::Plan& plan) {
   }
   if (!product_views(plan, step)) {
     return WhyNot{"problem_views", "an operand is looked up, reshaped, or of more than two dims."};
+  }
+  const EpilogueLayout layout(step.epilogue);
+  if ((layout.unstaged(List::tiles) | layout.unstaged(List::results)) != 0) {
+    return WhyNot{"one_byte", "it reads or writes bytes in full, which one product alone can."};
   }
   if (problem_symbols(plan.graph).size() > abi::kMaxProblemSizes ||
       problem_tensors(plan.graph).size() > abi::kMaxProblemTensors) {

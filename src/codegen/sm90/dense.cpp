@@ -21,9 +21,11 @@ using plan::WhyNot;
 constexpr int kThreads = 384;    // of kernels/sm90/dense.cuh
 constexpr int kUsualStepK = 64;  // of K, of UsualConfig in kernels/sm90/policies.cuh
 
-bool is_staged(DType dtype) {
+// Whether full operands and results may be of it: staged ones, and the bytes of bools, which are
+// moved by hand.
+bool is_moved(DType dtype) {
   const OperandFormat* format = find_operand_format(dtype);
-  return format != nullptr && format->is_staged;
+  return dtype == DType::boolean || (format != nullptr && format->is_staged);
 }
 
 // The words of the formats that `is_listed`: "bf16, f16 and f32".
@@ -38,28 +40,21 @@ std::string listed(bool (*is_listed)(const OperandFormat&),
   return fmt::format("{} and {}", fmt::join(words, separator), last);
 }
 
-std::string staged_dtypes() {
-  return listed([](const OperandFormat& format) { return format.is_staged; },
-                [](std::string_view dtype) { return std::string(dtype); }, ", ");
+std::string moved_dtypes() {
+  return "bool, " + listed([](const OperandFormat& format) { return format.is_staged; },
+                           [](std::string_view dtype) { return std::string(dtype); }, ", ");
 }
 
 std::optional<WhyNot> why_not_load(const plan::Load& load) {
-  if (load.access == Access::parameter) return std::nullopt;
-  if (load.access == Access::tile && !is_staged(load.dtype)) {
-    return WhyNot{"operand_dtype", fmt::format("{} is {}; full operands are read as {}.", load.name,
-                                               epifuse::name(load.dtype), staged_dtypes())};
-  }
-  if (load.dtype == DType::boolean) {
-    return WhyNot{"operand_dtype", fmt::format("{} is {}; the epilogue reads floats.", load.name,
-                                               epifuse::name(load.dtype))};
-  }
-  return std::nullopt;
+  if (load.access != Access::tile || is_moved(load.dtype)) return std::nullopt;
+  return WhyNot{"operand_dtype", fmt::format("{} is {}; full operands are read as {}.", load.name,
+                                             epifuse::name(load.dtype), moved_dtypes())};
 }
 
 std::optional<WhyNot> why_not_store(const plan::Store& store) {
-  if (store.kind == plan::StoreKind::tile && !is_staged(store.dtype)) {
+  if (store.kind == plan::StoreKind::tile && !is_moved(store.dtype)) {
     return WhyNot{"result_dtype", fmt::format("{} is {}; the epilogue writes {}.", store.name,
-                                              epifuse::name(store.dtype), staged_dtypes())};
+                                              epifuse::name(store.dtype), moved_dtypes())};
   }
   return std::nullopt;
 }
@@ -179,9 +174,10 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(config.products > 1, "sm90::Gates kGates",
       has_adjacent_gates(gemm) ? "sm90::Gates::by_turns" : "sm90::Gates::halves",
       "a tile of b holds columns of two products");
-  add(variant.non_tma_loads != 0, "unsigned kNonTmaLoads", variant.non_tma_loads,
-      "bits: read element by element");
-  add(variant.non_tma_stores != 0, "unsigned kNonTmaStores", variant.non_tma_stores,
+  const unsigned non_tma_loads = variant.non_tma_loads | layout.unstaged(List::tiles);
+  const unsigned non_tma_stores = variant.non_tma_stores | layout.unstaged(List::results);
+  add(non_tma_loads != 0, "unsigned kNonTmaLoads", non_tma_loads, "bits: read element by element");
+  add(non_tma_stores != 0, "unsigned kNonTmaStores", non_tma_stores,
       "bits: written element by element");
   const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
     const unsigned bits = layout.indexed(list);

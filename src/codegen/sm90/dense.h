@@ -98,6 +98,7 @@ int cut_columns(const Config& config);
 struct Pressure {
   int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
   int rows = 0;                         // row vectors
+  int by_hand = 0;  // full operands and results that are moved element by element
   int reductions = 0;
   int products = 1;           // accumulators of an element
   int cost = 0;               // instructions an element

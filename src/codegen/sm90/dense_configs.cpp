@@ -1,5 +1,6 @@
 // Which tiles and schedules the Hopper GEMM may use for an epilogue.
 #include <algorithm>
+#include <bit>
 
 #include "codegen/epilogue_cuda.h"
 #include "codegen/sm90/dense.h"
@@ -18,6 +19,7 @@ constexpr int kFewestOfMovers = 2;  // of rows that were staged before
 
 constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room for
 constexpr int kMostAccumulatorsOfGather = 160;
+constexpr int kInstructionsByHand = 12;         // an element that is read or written alone
 constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
 
 // The candidates; stages and depths follow from the epilogue.
@@ -93,7 +95,7 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
 bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
   const bool batched = is_batched(gemm), grouped = gemm.is_grouped();
   const int slots = p.load_slots + p.store_slots;
-  if (batched && (shape.two_widths || p.load_slots > 0)) return false;
+  if (batched && (shape.two_widths || p.load_slots + p.by_hand > 0)) return false;
   if (grouped && slots > 1 && (p.products > 1 || p.vectors)) return false;
   if (grouped && p.vectors && accumulators_of(shape) > kMostAccumulatorsOfGroups) return false;
   if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
@@ -148,6 +150,7 @@ bool can_stage_in_place(const EpilogueLayout& layout) {
     return places[static_cast<std::size_t>(i)].bytes;
   };
   if (tiles.empty() || tiles.size() != results.size()) return false;
+  if (layout.unstaged(List::tiles) != 0) return false;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     if (bytes(layout.loads(), tiles[i]) != bytes(layout.stores(), results[i])) return false;
   }
@@ -229,6 +232,9 @@ Pressure pressure(const Epilogue& epilogue) {
     out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
   }
   const EpilogueLayout layout(epilogue);
+  out.by_hand =
+      std::popcount(layout.unstaged(List::tiles)) + std::popcount(layout.unstaged(List::results));
+  out.cost += kInstructionsByHand * out.by_hand;
   out.load_slots = load_slots(layout, 0);
   out.store_slots = store_slots(layout, 0);
   out.reductions = layout.size(List::partials);

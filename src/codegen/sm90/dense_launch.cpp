@@ -69,8 +69,8 @@ bool wants_swap(const FusedGemm& step, const EpilogueLayout& layout, const GemmV
 
 unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
-  for (const FullSize& full : matrices) {
-    if (why_not_tma(full.view, full.dtype, "")) bits |= 1u << full.place.index;
+  for (const auto& [place, view, dtype] : matrices) {
+    if (!place.is_bool && why_not_tma(view, dtype, "")) bits |= 1u << place.index;
   }
   return bits;
 }
@@ -257,13 +257,13 @@ class Binder {
   void bind_full_size() {
     for (const FullSize& full : full_loads(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
-      if (variant_.non_tma_loads >> full.place.index & 1) continue;
+      if (full.place.is_bool || (variant_.non_tma_loads >> full.place.index & 1) != 0) continue;
       add_map(full.place.map_offset, abi::kFirstTile + full.place.index, full.view, full.dtype,
               kBlockRows, columns_of_slot(full.place.bytes));
     }
     for (const FullSize& full : full_stores(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
-      if (variant_.non_tma_stores >> full.place.index & 1) continue;
+      if (full.place.is_bool || (variant_.non_tma_stores >> full.place.index & 1) != 0) continue;
       add_store(full);
     }
   }

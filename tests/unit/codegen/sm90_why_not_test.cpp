@@ -45,5 +45,27 @@ TEST(Sm90WhyNot, RefusesOneRowThatIsLookedUp) {
   EXPECT_EQ(rows("1"), "looked_up_rows");
 }
 
+// Of every access kind, and as results: no bool goes through staging or by a tensor map.
+TEST(Sm90WhyNot, TakesBoolsOfEveryAccess) {
+  const auto masked = [](const std::string& shape) {
+    return "graph g(x: bf16[M, 128], w: bf16[256, 128], r: bf16[M, 256], m: bool" + shape +
+           ") {\n  h = matmul x, w^T\n  s = add h, r\n  y = select m, 0, s\n  p = gt y, 1\n"
+           "  return y, p\n}\n";
+  };
+  for (const char* shape : {"[M, 256]", "[M, 1]", "[256]", "[]"}) {
+    EXPECT_EQ(refusal(masked(shape)), "") << shape;
+  }
+  const plan::Plan plan = plan::make_plan(ir::parse(masked("[M, 256]")), {});
+  const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
+  const EpilogueLayout layout(step.epilogue);
+  EXPECT_EQ(layout.unstaged(List::tiles), 2U);
+  EXPECT_EQ(layout.unstaged(List::results), 2U);
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const sm90::Config config = sm90::configs(step, target).front();
+  const std::string text = sm90::source(plan, step, config, {}, target).text;
+  EXPECT_NE(text.find("kNonTmaLoads = 2;"), std::string::npos);
+  EXPECT_NE(text.find("kNonTmaStores = 2;"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace epifuse::codegen
