@@ -73,7 +73,8 @@ void epifuse_free(char* text);
       "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
       "after": {"leaf": ["value"]},            inputs that the framework makes of values of the
    graph "in_memory": ["value"],                  values that the framework needs in memory in any
-   case "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
+   case "unstored": ["leaf"],                    inputs in memory only where a kernel reads them
+      "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
       "likely_sizes": {"M": 128}}  what symbols of the graph are likely to be
    The answer, kernels in an order in which they can run:
      {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier

@@ -22,6 +22,9 @@ struct FusionRequest {
   /// Values that the framework needs in memory whoever computes them: its results, operands of what
   /// it does not fuse elementwise work into. Of others it reads what the kernels store.
   std::set<std::string, std::less<>> in_memory;
+  /// Inputs that the framework computes where they are read, so that they are in memory only if a
+  /// kernel reads them. No kernel reads one where that moves more bytes than not to.
+  std::set<std::string, std::less<>> unstored;
   /// Whether to leave to the framework what it is known to run faster itself, as PyTorch does on
   /// CPUs.
   bool only_faster = false;

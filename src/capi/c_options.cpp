@@ -70,6 +70,12 @@ void read_in_memory(const Json& value, FrameworkOptions& options) {
   }
 }
 
+void read_unstored(const Json& value, FrameworkOptions& options) {
+  for (std::string& name : read_names("unstored", value)) {
+    options.fusion.unstored.insert(std::move(name));
+  }
+}
+
 void read_only_faster(const Json& value, FrameworkOptions& options) {
   if (!value.is_boolean()) fail("only_faster", "true or false", value);
   options.fusion.only_faster = value.get<bool>();
@@ -100,6 +106,7 @@ constexpr Option kOptions[] = {
     {"whole", read_whole, true},
     {"after", read_after, true},
     {"in_memory", read_in_memory, true},
+    {"unstored", read_unstored, true},
     {"only_faster", read_only_faster, true},
     {"likely_sizes", read_likely_sizes, true},
 };

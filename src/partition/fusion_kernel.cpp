@@ -66,7 +66,7 @@ class Cutter {
       add(id);
     }
     for (const ValueId id : values_) {
-      if (framework_.is_read_outside(id, inside_)) add_output(id);
+      if (framework_.needs_product(id) && framework_.is_read_outside(id, inside_)) add_output(id);
     }
     if (rename_.num_symbols() != num_symbols) {
       return {{},

@@ -48,6 +48,7 @@ class Levels {
     for (std::size_t id = 0; id < graph.nodes.size(); ++id) find(static_cast<ValueId>(id));
     for (const std::vector<std::string>& part : request.whole) raise(part, ids);
     wait_for_readers(request);
+    wait_with_operands();
     for (const std::vector<std::string>& part : request.whole) raise(part, ids);
   }
   int operator[](ValueId id) const { return levels_[index(id)]; }
@@ -127,6 +128,20 @@ class Levels {
       }
       if (reader < 0) continue;
       for (const ValueId id : chain) levels_[index(id)] = levels_[index(reader)];
+    }
+  }
+
+  // Work on operands, which needs no product, waits until the first level that reads it, and may be
+  // computed there with what reads it.
+  void wait_with_operands() {
+    const std::vector<bool> of_products = needs_product(graph_);
+    const std::vector<std::vector<ValueId>> users = ir::users(graph_);
+    for (auto id = static_cast<ValueId>(graph_.nodes.size()); id-- > 0;) {
+      const bool is_work = !is_source(graph_[ir::storage(graph_, id)].op);
+      if (of_products[index(id)] || !is_work || users[index(id)].empty()) continue;
+      int first = levels_[index(users[index(id)].front())];
+      for (const ValueId user : users[index(id)]) first = std::min(first, levels_[index(user)]);
+      levels_[index(id)] = std::max(levels_[index(id)], first);
     }
   }
 
@@ -222,6 +237,17 @@ Graph with_inner_results(Graph graph) {
 }
 
 }  // namespace
+
+std::vector<bool> needs_product(const ir::Graph& graph) {
+  std::vector<bool> needs(graph.nodes.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    needs[i] = ir::is_matmul(node.op) || std::ranges::any_of(node.args, [&](ValueId arg) {
+                 return static_cast<bool>(needs[index(arg)]);
+               });
+  }
+  return needs;
+}
 
 std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request) {
   const Levels levels(graph, request);

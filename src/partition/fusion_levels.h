@@ -16,6 +16,9 @@ struct FusionLevel {
   std::map<std::string, std::string> whole_of;
 };
 
+// Of each value, whether it is a product or computed of one.
+std::vector<bool> needs_product(const ir::Graph& graph);
+
 // The graphs of the values that need 0, 1, 2.. turns of the framework before them; empty ones are
 // left out. What comes from an earlier one is an input. So whatever a plan of one of them puts into
 // one kernel, the framework never has to compute in the middle of it. Reshapes that hide a

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "partition/fusion_levels.h"
+#include "partition/fusion_producers.h"
 #include "plan/facts.h"
 
 namespace epifuse {
@@ -14,7 +16,9 @@ FrameworkPlan::FrameworkPlan(const plan::Plan& plan, const FusionRequest& reques
     : plan_(plan),
       is_result_(plan.graph.nodes.size()),
       in_memory_(plan.graph.nodes.size()),
-      in_product_(plan.graph.nodes.size()) {
+      unstored_(plan.graph.nodes.size()),
+      in_product_(plan.graph.nodes.size()),
+      needs_product_(epifuse::needs_product(plan.graph)) {
   const plan::Facts facts(plan.graph);
   dependents_ = facts.dependents;
   is_result_ = facts.is_output;
@@ -23,6 +27,7 @@ FrameworkPlan::FrameworkPlan(const plan::Plan& plan, const FusionRequest& reques
     const auto id = static_cast<ValueId>(i);
     ids.emplace(plan.graph[id].name, id);
     in_memory_[i] = request.in_memory.contains(plan.graph[id].name);
+    unstored_[i] = request.unstored.contains(plan.graph[id].name);
   }
   for (const plan::Step& step : plan.steps) {
     if (!std::holds_alternative<plan::FusedGemm>(step)) continue;
@@ -77,6 +82,12 @@ bool FrameworkPlan::is_read_outside(ValueId value, const Values& inside) const {
                      [&](ValueId reader) { return !inside.contains(reader); });
 }
 
+bool FrameworkPlan::is_in_memory(ValueId value) const { return in_memory_[index(value)]; }
+
+bool FrameworkPlan::is_unstored(ValueId value) const { return unstored_[index(value)]; }
+
+bool FrameworkPlan::needs_product(ValueId value) const { return needs_product_[index(value)]; }
+
 double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
   constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
   const ir::Node& node = plan_.graph[value];
@@ -93,6 +104,7 @@ double FrameworkPlan::traffic(const Values& all, const Values& inside,
                               const ir::Shape& tile) const {
   double sum = 0;
   for (const ValueId id : all) {
+    if (!needs_product(id)) continue;
     const std::vector<ValueId>& readers = dependents_[index(id)];
     const auto is_product = [&](ValueId reader) {
       return static_cast<bool>(in_product_[index(reader)]) && !all.contains(reader);
@@ -117,15 +129,20 @@ std::vector<ValueId> FrameworkPlan::worth_computing(const plan::FusedGemm& step)
   const std::vector<ValueId> computed = plan::computed_values(plan_, step);
   const Values all(computed.begin(), computed.end());
   const ir::Shape tile = space(plan_.graph, step.gemm);
-  Values best = without_parts(all);
+  const Producers producers(*this, step);
+  const auto moved = [&](const Values& values) {
+    return traffic(all, values, tile) + producers.bytes_made(producers.pruned(values));
+  };
+  Values best = without_parts(producers.cheapest());
   for (bool improved = true; improved;) {
     improved = false;
     const Values now = best;
-    double least = traffic(all, now, tile);
+    double least = moved(now);
     for (const ValueId id : now) {
+      if (!needs_product(id)) continue;
       Values fewer = without(now, {id});
       if (!fewer.contains(step.gemm.matmul)) continue;
-      const double bytes = traffic(all, fewer, tile);
+      const double bytes = moved(fewer);
       const bool is_larger = bytes == least && improved && fewer.size() > best.size();
       if (bytes >= least && !is_larger) continue;
       least = bytes;
@@ -133,6 +150,7 @@ std::vector<ValueId> FrameworkPlan::worth_computing(const plan::FusedGemm& step)
       improved = true;
     }
   }
+  best = producers.pruned(best);
   if (!best.contains(step.gemm.matmul)) return {};
   return {best.begin(), best.end()};
 }

@@ -23,18 +23,27 @@ class FrameworkPlan {
   std::vector<ir::ValueId> worth_computing(const plan::FusedGemm& step) const;
   // Whether something outside of `inside` reads the value.
   bool is_read_outside(ir::ValueId value, const std::set<ir::ValueId>& inside) const;
+  // All parts of the framework's op that the value is a part of.
+  std::vector<ir::ValueId> unit(ir::ValueId value) const;
+  // Of an element of a kernel's results, what the value takes in memory.
+  double bytes(ir::ValueId value, const ir::Shape& tile) const;
+  bool is_in_memory(ir::ValueId value) const;  // whoever computes it
+  bool is_unstored(ir::ValueId value) const;   // in memory only if a kernel reads it
+  // Whether a product is needed for it. Of other values no kernel stores any: the framework makes
+  // them.
+  bool needs_product(ir::ValueId value) const;
 
  private:
   using Values = std::set<ir::ValueId>;
   Values without(const Values& values, const std::vector<ir::ValueId>& dropped) const;
   Values without_parts(Values values) const;
-  double bytes(ir::ValueId value, const ir::Shape& tile) const;
   double traffic(const Values& all, const Values& inside, const ir::Shape& tile) const;
-  std::vector<ir::ValueId> unit(ir::ValueId value) const;
 
   const plan::Plan& plan_;
-  std::vector<std::vector<ir::ValueId>> dependents_;      // live computed values that read a value
-  std::vector<bool> is_result_, in_memory_, in_product_;  // in_product_: a product's step has it
+  std::vector<std::vector<ir::ValueId>> dependents_;  // live computed values that read a value
+  std::vector<bool> is_result_, in_memory_, unstored_;
+  std::vector<bool> in_product_;  // a product's step has it
+  std::vector<bool> needs_product_;
   std::unordered_map<ir::ValueId, std::size_t> unit_of_;
   std::vector<std::vector<ir::ValueId>> units_;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "backends/target.h"
 #include "base/strided.h"
@@ -52,6 +53,7 @@ void check_names(const FusionRequest& request, const FrameworkValues& names) {
     for (const std::string& value : values) check("after", value);
   }
   for (const std::string& value : request.in_memory) check("in_memory", value);
+  for (const std::string& value : request.unstored) check("unstored", value);
 }
 
 // What kernels read of other levels must be in memory, whoever computes it.
@@ -102,8 +104,14 @@ plan::Plan with_framework_names(plan::Plan plan, const ir::Graph& nameless, cons
 class Finder {
  public:
   Finder(const targets::TargetInfo& target, const CompileOptions& options,
-         const FusionRequest& request, const FrameworkValues& names, plan::Plans& plans)
-      : target_(target), options_(options), request_(request), names_(names), plans_(plans) {}
+         const FusionRequest& request, const FrameworkValues& names,
+         const std::set<std::string>& of_products, plan::Plans& plans)
+      : target_(target),
+        options_(options),
+        request_(request),
+        names_(names),
+        of_products_(of_products),
+        plans_(plans) {}
 
   void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of) {
     const FrameworkPlan framework(plan, request_);
@@ -123,6 +131,7 @@ class Finder {
     const std::vector<ValueId> values = framework.worth_computing(step);
     const auto computed = plan::computed_values(framework.plan(), step);
     for (const ValueId id : computed) {
+      if (!framework.needs_product(id)) continue;
       if (values.empty() || std::find(values.begin(), values.end(), id) != values.end()) continue;
       leave_out(graph[id].name, {"stores_more", fmt::format("With {} the kernel and the rest would "
                                                             "move more bytes than without it.",
@@ -131,7 +140,9 @@ class Finder {
     const auto no = values.empty() ? nothing_to_fuse(graph[step.gemm.matmul].name)
                                    : add_kernel(framework, values, step.gemm);
     if (!no) return;
-    for (const ValueId id : values.empty() ? computed : values) leave_out(graph[id].name, *no);
+    for (const ValueId id : values.empty() ? computed : values) {
+      if (framework.needs_product(id)) leave_out(graph[id].name, *no);
+    }
   }
 
   std::optional<plan::WhyNot> add_kernel(const FrameworkPlan& framework,
@@ -237,7 +248,7 @@ class Finder {
 
   // What does not depend on a product, and what plans add, is no news to the framework.
   void leave_out(const std::string& value, const plan::WhyNot& why) {
-    if (why.code == "no_matmul" || !names_.contains(value)) return;
+    if (why.code == "no_matmul" || !of_products_.contains(value)) return;
     found_.left_out.push_back({value, why.code, why.sentence});
   }
 
@@ -245,6 +256,7 @@ class Finder {
   const CompileOptions& options_;
   const FusionRequest& request_;
   const FrameworkValues& names_;
+  const std::set<std::string>& of_products_;  // the framework's values that need one
   plan::Plans& plans_;
   const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
   Fusions found_;
@@ -257,8 +269,11 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
   const targets::TargetInfo& info = target_info(target);
   FrameworkValues names;
   Ids ids;
+  std::set<std::string> of_products;
+  const std::vector<bool> needed = needs_product(graph.ir());
   for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {
     const ir::Node& node = graph.ir().nodes[i];
+    if (needed[i]) of_products.insert(node.name);
     names.emplace(node.name, node.type.shape);
     ids.emplace(node.name, static_cast<ValueId>(i));
   }
@@ -272,7 +287,7 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
   }
   FusionRequest all = request;
   for (const plan::Plan& plan : plans) add_read_by_products(plan, graph.ir(), ids, all.in_memory);
-  Finder finder(info, planned, all, names, kept);
+  Finder finder(info, planned, all, names, of_products, kept);
   for (std::size_t i = 0; i < plans.size(); ++i) finder.add(plans[i], levels[i].whole_of);
   return finder.take();
 }

@@ -115,14 +115,16 @@ def test_nothing_without_a_product():
 # --- what is imported -----------------------------------------------------------------------------
 
 
-def test_only_what_depends_on_a_product():
+def test_what_depends_on_a_product_and_the_work_on_what_it_reads():
     def function(x, w, b):
-        return torch.relu(x @ w + b.exp()) * torch.sigmoid(b)
+        return torch.relu(x @ w + b.exp()) * torch.sigmoid(b), torch.tanh(b)
 
     imported = compare(function, X, W, B, exact=False)
     assert body(imported.text) == """mm = matmul x_1, w_1
+exp_ = exp b_1
 add_ = add mm, exp_
 relu_ = relu add_
+sigmoid_ = sigmoid b_1
 mul_ = mul relu_, sigmoid_
 return mul_"""
 

@@ -136,6 +136,10 @@ ELEMENTWISE: dict[str, Row] = {
 }
 
 
+# What kernels compute of tensors that need no product, beside what reads it.
+OF_OPERANDS = frozenset(ELEMENTWISE) - frozenset(_REDUCTIONS) - frozenset(_ROWS)
+
+
 def foreign(node: fx.Node) -> tuple[str, str] | None:
     """Code and sentence for a product that epifuse has no kernel for."""
     packet = ".".join(str(node.target).split(".")[:2])

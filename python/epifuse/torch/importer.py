@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from torch import fx
 
-from .aten import ELEMENTWISE, GROUPED, PRODUCTS, foreign
+from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
+from .memory import is_fused_by_inductor, is_needed_in_memory
 from .values import Operand, Refusal, Value, graph_text, reachable
 from .views import VIEWS, is_getitem, is_split, part, source
 
@@ -40,6 +41,7 @@ class Imported:
     after: dict[str, list[str]] = field(default_factory=dict)  # input -> values it is computed from
     refused: list[Refused] = field(default_factory=list)
     likely_sizes: dict[str, int] = field(default_factory=dict)  # of symbols of the text
+    inputs: tuple[str, ...] = ()
 
 
 def import_graph(graph: fx.Graph) -> Imported:
@@ -60,6 +62,7 @@ class _Importer:
         self.base: dict[fx.Node, fx.Node] = {}  # of computed nodes and views: the computed node
         self.refused: list[Refused] = []
         self.outputs: dict[fx.Node, None] = {}
+        self.producers: dict[fx.Node, bool] = {}  # looked at; whether they are in the text
 
     def read(self) -> None:
         """Imports node after node."""
@@ -93,6 +96,8 @@ class _Importer:
             if row is not None and source(node) in self.base:
                 self._view(node, row)
             elif is_product or target in ELEMENTWISE:
+                if not is_product and node not in self.scope.grouped:
+                    self._import_producers(node)
                 self._compute(node, PRODUCTS.get(target) or ELEMENTWISE[target])
             else:
                 code, why = foreign(node) or ("op_not_known", _not_known(node))
@@ -118,6 +123,48 @@ class _Importer:
             same = next(n for n in node.all_input_nodes if self.scope.computed.get(n) is value)
             self._keep(node, emit, value)
             self.base[node] = self.base[same]
+
+    # --- work on operands -------------------------------------------------------------------------
+
+    def _import_producers(self, reader: fx.Node) -> None:
+        """Elementwise work that needs no product, and that nothing else makes Inductor store, comes
+        into the text with what reads it. Operands first, without recursion: graphs are deep."""
+        waiting = [(operand, False) for operand in reader.all_input_nodes]
+        while waiting:
+            node, has_operands = waiting.pop()
+            if has_operands:
+                self.producers[node] = self._produce(node)
+            elif node not in self.producers and self._may_produce(node):
+                self.producers[node] = False
+                waiting.append((node, True))
+                waiting += [(operand, False) for operand in node.all_input_nodes]
+
+    def _may_produce(self, node: fx.Node) -> bool:
+        if node in self.base or node in self.scope.leaves or node in self.scope.computed:
+            return False
+        if tensor_of(node) is None or len(self.values) > _MAX_VALUES // 2:
+            return False
+        is_work = str(node.target) in OF_OPERANDS and is_fused_by_inductor(node)
+        is_view = str(node.target) in VIEWS and node.op == "call_function"
+        return (is_work or is_view) and not is_needed_in_memory(node)
+
+    def _produce(self, node: fx.Node) -> bool:
+        target = str(node.target)
+        row = VIEWS.get(target)
+        if row is not None and not self.producers.get(source(node), False):
+            return False  # of memory: an input like any
+        known = len(self.scope.leaves)
+        emit = Emitter(node, self.scope)
+        try:
+            value = emit.finish((row or ELEMENTWISE[target])(emit, bind(node)))
+        except Refusal:
+            for leaf in list(self.scope.leaves)[known:]:
+                del self.scope.leaves[leaf]
+            return False
+        kept = self._keep(node, emit, value)
+        if row is None and kept:
+            self.groups.append(kept)
+        return True
 
     def _keep(self, node: fx.Node, emit: Emitter, value: Value) -> list[Value]:
         """Gives the last value of a node the node's name."""
@@ -157,6 +204,7 @@ class _Importer:
             self._after(leaves, needed),
             self.refused,
             self.scope.sizes.likely,
+            tuple(value.name for value in inputs),
         )
 
     def _after(self, leaves: dict[fx.Node, Value], needed: set[Value]) -> dict[str, list[str]]:

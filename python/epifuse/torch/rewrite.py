@@ -12,30 +12,17 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import origin, views
+from epifuse.torch import origin
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.call import fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
+from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view
 from epifuse.torch.padding import put_back, without_padding
 from epifuse.torch.report import Report
 
 log = logging.getLogger("epifuse.torch")
-
-# What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
-_REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
-
-
-def _base_name(target: Any) -> str:
-    packet = getattr(target, "overloadpacket", None)
-    return packet.__name__ if packet is not None else getattr(target, "__name__", str(target))
-
-
-def _is_view(node: Node) -> bool:
-    if node.target is operator.getitem or views.is_split(node):
-        return True
-    return views.VIEWS.get(str(node.target), views.alias) is not views.alias
 
 
 def _hashable(argument: Any) -> Any:
@@ -47,7 +34,7 @@ def _merge_equal_views(graph: Graph) -> None:
     """Makes equal views of one node one: so two products of one input are seen to share it."""
     known: dict[Any, Node] = {}
     for node in list(graph.nodes):
-        if node.op != "call_function" or not _is_view(node) or node.kwargs:
+        if node.op != "call_function" or not is_view(node) or node.kwargs:
             continue
         if any(user.op == "output" for user in node.users):
             continue
@@ -55,29 +42,6 @@ def _merge_equal_views(graph: Graph) -> None:
         if first is not node:
             node.replace_all_uses_with(first)
             graph.erase_node(node)
-
-
-def _is_fused_by_inductor(node: Node) -> bool:
-    if node.op != "call_function":
-        return False
-    tags = getattr(node.target, "tags", ())
-    name = _base_name(node.target)
-    return torch.Tag.pointwise in tags or name in _REDUCTIONS or name == "convert_element_type"
-
-
-def _is_needed_in_memory(node: Node) -> bool:
-    """Whether something reads the node, maybe through views, that Inductor reads from memory."""
-    open_nodes, seen = list(node.users), set()
-    while open_nodes:
-        user = open_nodes.pop()
-        if user in seen:
-            continue
-        seen.add(user)
-        if _is_view(user):
-            open_nodes += user.users
-        elif not _is_fused_by_inductor(user):
-            return True
-    return False
 
 
 def _symbolic_sizes(graph: Graph) -> dict[Any, Node]:
@@ -200,9 +164,9 @@ class _Rewriter:
             node = open_nodes.pop()
             if node._erased:
                 continue
-            open_nodes += [user for user in node.users if _is_view(user) and not user.users]
+            open_nodes += [user for user in node.users if is_view(user) and not user.users]
             if not node.users:
-                open_nodes += [arg for arg in node.all_input_nodes if arg in nodes or _is_view(arg)]
+                open_nodes += [arg for arg in node.all_input_nodes if arg in nodes or is_view(arg)]
                 self.graph.erase_node(node)
 
 
@@ -218,9 +182,10 @@ def _on_one_device(kernel: dict[str, Any], imported: Imported) -> bool:
 
 
 def _request(imported: Imported, options: dict[str, Any]) -> dict[str, Any]:
-    in_memory = [name for name, node in imported.names.items() if _is_needed_in_memory(node)]
+    in_memory = [name for name, node in imported.names.items() if is_needed_in_memory(node)]
+    unstored = [name for name in imported.inputs if is_unstored(imported.names[name])]
     return {**options, "whole": imported.whole, "after": imported.after, "in_memory": in_memory,
-            "likely_sizes": imported.likely_sizes}  # fmt: skip
+            "unstored": unstored, "likely_sizes": imported.likely_sizes}  # fmt: skip
 
 
 def _products_left_out(imported: Imported, code: str, why: str) -> list[LeftOut]:

@@ -167,6 +167,37 @@ TEST(Fusion, TwoProductsOfAGateAreOneKernel) {
   EXPECT_EQ(found(text), "matmul_swiglu(x, w, v) -> y[6, N]: h s u y\n");
 }
 
+// gelu'(h) as f32 would be stored and read, and h is in memory; what a cast alone makes smaller is
+// not, unless its operand would be stored for the kernel.
+const char* const kDerivative =
+    "graph g(x: bf16[M, K], w: bf16[K, N], h: bf16[M, N]) {\n  d = matmul x, w\n"
+    "  f = cast h -> f32\n  e = erf f\n  q = mul f, f\n  n = neg q\n  p = exp n\n"
+    "  u = mul f, p\n  v = add e, u\n  c = cast d -> f32\n  z = mul c, v\n"
+    "  y = cast z -> bf16\n  return y\n}\n";
+
+TEST(Fusion, WorkOnOperandsThatAreInMemoryJoinsTheKernel) {
+  const std::string inside = found(kDerivative, {.in_memory = {"y"}});
+  EXPECT_NE(inside.find("(x, w, h) -> y[M, N]: d f e q n p u v c z y\n"), std::string::npos)
+      << inside;
+}
+
+TEST(Fusion, WorkOnOperandsThatTheFrameworkNeverStoresStaysWithIt) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N], r: f32[M, N]) {\n  h = matmul x, w\n"
+      "  m = gt r, 0.1\n  y = select m, h, 0\n  return y\n}\n";
+  const FusionRequest request{.in_memory = {"y"}, .unstored = {"r"}};
+  EXPECT_NE(found(text, request).find("(x, w, m) -> y[M, N]: h y\n"), std::string::npos)
+      << found(text, request);
+}
+
+TEST(Fusion, NoKernelStoresWhatNeedsNoProduct) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N], r: bf16[M, N]) {\n  a = matmul x, w\n"
+      "  s = sigmoid r\n  y = mul a, s\n  t = add y, s\n  return y, t\n}\n";
+  const std::string lines = found(text, {.in_memory = {"y"}});
+  EXPECT_NE(lines.find("(x, w, r) -> y[M, N]: a s y\n"), std::string::npos) << lines;
+}
+
 TEST(Fusion, ReductionsOfWhatTheFrameworkReadsAnywayAreTheFrameworks) {
   const std::string head =
       "graph g(x: bf16[M, K], w: bf16[K, N]) {\n  h = matmul x, w\n"
