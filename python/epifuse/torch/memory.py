@@ -10,6 +10,7 @@ from epifuse.torch import views
 
 # What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
 _REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
+_OTHERS = {"convert_element_type", "fma", "iota", "full", "inductor_random", "inductor_randint"}
 
 
 def _base_name(target: Any) -> str:
@@ -30,7 +31,7 @@ def is_fused_by_inductor(node: Node) -> bool:
         return False
     tags = getattr(node.target, "tags", ())
     name = _base_name(node.target)
-    return torch.Tag.pointwise in tags or name in _REDUCTIONS or name == "convert_element_type"
+    return torch.Tag.pointwise in tags or name in _REDUCTIONS or name in _OTHERS
 
 
 def is_needed_in_memory(node: Node) -> bool:
