@@ -34,6 +34,8 @@ class Absorber {
   std::optional<Reason> why_not_recomputed(ValueId value, const std::set<ValueId>& targets) const;
   Room with(ValueId value, ValueId step) const;
   void move(ValueId value, const std::set<ValueId>& targets);
+  std::vector<ValueId> full_producers(ValueId step) const;
+  void absorb_together(ValueId step);
   const ir::Shape& space(ValueId step) const { return draft_.facts.space(step); }
 
   Draft& draft_;
@@ -78,13 +80,16 @@ Hosts Absorber::run() {
     }
     move(value, steps);
   }
+  for (const ValueId step : draft_.order.by_position()) {
+    if (step >= 0 && draft_.is_gemm(step)) absorb_together(step);
+  }
   return hosts_;
 }
 
 bool Absorber::may_move(ValueId value) const {
   return draft_.facts.is_live[index(value)] && ir::is_elementwise(draft_.graph()[value].op) &&
          !draft_.facts.needs_memory[index(value)] && !hosts_[index(value)].empty() &&
-         !draft_.is_gemm(hosts_[index(value)].front());
+         !draft_.is_gemm(draft_.order.step_of(value));
 }
 
 std::set<ValueId> Absorber::targets(ValueId value) const {
@@ -146,6 +151,56 @@ void Absorber::move(ValueId value, const std::set<ValueId>& steps) {
     --room.num_computes;
   }
   hosts_[index(value)].assign(steps.begin(), steps.end());
+}
+
+// What is read by the step alone, or by others of these; readers first.
+std::vector<ValueId> Absorber::full_producers(ValueId step) const {
+  const std::vector<ValueId> only_here{step};
+  std::set<ValueId> open, found;
+  const auto add_operands = [&](ValueId value) {
+    for (const ValueId operand : draft_.facts.operands[index(value)]) {
+      open.insert(draft_.facts.producer(operand));
+    }
+  };
+  for (const ValueId value : draft_.order.values(step)) add_operands(value);
+  while (!open.empty()) {
+    const ValueId value = *open.rbegin();
+    open.erase(value);
+    if (hosts_[index(value)] == only_here) {
+      add_operands(value);
+      continue;
+    }
+    const std::vector<ValueId>& readers = draft_.facts.readers[index(value)];
+    const bool is_read_here = std::all_of(readers.begin(), readers.end(), [&](ValueId reader) {
+      return found.contains(reader) || hosts_[index(reader)] == only_here;
+    });
+    if (!may_move(value) || !is_read_here) continue;
+    if (draft_.graph()[value].type.shape != space(step)) continue;
+    found.insert(value);
+    add_operands(value);
+  }
+  return {found.rbegin(), found.rend()};
+}
+
+// Several values that read the same few tensors may fit where one of them alone loads too many.
+void Absorber::absorb_together(ValueId step) {
+  const std::vector<ValueId> values = full_producers(step);
+  if (values.empty()) return;
+  Room room = *rooms_[index(step)];
+  for (const ValueId value : values) {
+    if (is_hosted(value, step)) continue;
+    room.loads.remove_all(value);
+    ++room.num_computes;
+    for (const ValueId operand : draft_.facts.operands[index(value)]) {
+      if (!is_hosted(draft_.facts.producer(operand), step)) room.loads.add(operand);
+    }
+  }
+  if (room.loads.exceeded() || room.num_computes > kMaxComputes) return;
+  for (const ValueId value : values) {
+    move(value, {step});
+    draft_.refused[index(value)].reset();
+  }
+  rooms_[index(step)] = std::move(room);
 }
 
 }  // namespace

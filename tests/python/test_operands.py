@@ -1,39 +1,35 @@
 """Work on an epilogue's operands: what kernels of a training step read and write."""
 
-import contextlib
+import re
 
 import pytest
 import torch
 from torch import nn
+from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
 from torch.nn import functional as F
 
+from epifuse.torch import inductor, rewrite
 from epifuse.torch.call import fused
-from epifuse.torch.inductor import FusionPass
 
 ROWS, WIDTH, HIDDEN = 96, 64, 128
 
 
-class Looking(FusionPass):
-    """Keeps the tensors that each kernel reads and writes, of one graph after the other."""
+@pytest.fixture
+def kernels(fresh, monkeypatch):
+    """The tensors that each kernel reads and those that it writes, graph after graph."""
+    graphs = []
 
-    def __init__(self):
-        super().__init__({"only_faster": False}, None)
-        self.graphs = []
-
-    def __call__(self, graph):
-        super().__call__(graph)
+    def fuse(graph, *options):
+        report = rewrite.fuse(graph, *options)
         calls = [node for node in graph.nodes if node.target is fused]
-        self.graphs.append([([each.meta["val"] for each in node.args[0]], node.meta["val"])
-                            for node in calls])  # fmt: skip
+        graphs.append([([each.meta["val"] for each in node.args[0]], node.meta["val"])
+                       for node in calls])  # fmt: skip
+        return report
 
-
-@contextlib.contextmanager
-def looking():
-    from torch._inductor import config
-
-    look = Looking()
-    with config.patch(post_grad_custom_pre_pass=look, fx_graph_cache=False):
-        yield look
+    monkeypatch.setattr(inductor, "fuse", fuse)
+    with config.patch(fx_graph_cache=False):
+        yield graphs
 
 
 class Gelu(nn.Module):
@@ -73,32 +69,39 @@ def assert_gradients_no_further_than_eager(model, got, x, way):
         assert (mine - wanted).abs().max() <= limit
 
 
-@pytest.mark.parametrize(("layer", "num_results"), [(Gelu, {1, 2}), (Gate, {2, 3})])
-def test_derivatives_of_activations_are_computed_in_the_kernel(fresh, layer, num_results):
+def assert_no_f32_of_full_size(codes):
+    """No buffer of Inductor's, and so none that a kernel reads or writes."""
+    for code in codes:
+        assert "empty_strided" in code
+        assert not re.search(rf"empty_strided\w*\(\({ROWS}, {HIDDEN}\),.*float32\)", code)
+
+
+# The one kernel beside it is the bias gradient of what is no derivative: a sum of what comes in.
+@pytest.mark.parametrize(("layer", "results", "num_others"),
+                         [(Gelu, [(ROWS, HIDDEN), (1, HIDDEN)], 1),
+                          (Gate, [(ROWS, HIDDEN), (ROWS, HIDDEN)], 0)])  # fmt: skip
+def test_a_derivative_and_what_is_made_of_it_are_one_kernel(kernels, layer, results, num_others):
     model = layer()
     x, way = (torch.randn(ROWS, WIDTH, dtype=torch.bfloat16) for _ in range(2))
-    with looking() as look:
-        got = [each.clone() for each in gradients(torch.compile(model), model, x, way)]
-    assert len(look.graphs) == 2
-    for calls in look.graphs:
-        for inputs, results in calls:
-            full = [tensor for tensor in (*inputs, *results) if tensor.shape == (ROWS, HIDDEN)]
-            assert all(tensor.dtype == torch.bfloat16 for tensor in full)
-    derivatives = [results for inputs, results in look.graphs[1]
-                   if results[0].shape == (ROWS, HIDDEN)]  # fmt: skip
-    assert len(derivatives) == 1
-    assert len(derivatives[0]) in num_results
+    compiled = torch.compile(model, backend=inductor.backend)
+    got, codes = run_and_get_code(lambda: gradients(compiled, model, x, way))
+    got = [each.clone() for each in got]
+    assert len(kernels) == len(codes) == 2
+    assert_no_f32_of_full_size(codes)
+    assert codes[1].count("async_compile.cpp_pybinding") == num_others
+    derivatives = [written for _, written in kernels[1] if written[0].shape == (ROWS, HIDDEN)]
+    assert [[tuple(each.shape) for each in written] for written in derivatives] == [results]
+    assert {each.dtype for each in derivatives[0]} == {torch.bfloat16}
     assert_gradients_no_further_than_eager(model, got, x, way)
 
 
-def test_what_a_kernel_reads_of_random_numbers_is_the_mask(fresh):
+def test_what_a_kernel_reads_of_random_numbers_is_the_mask(kernels):
     def function(x, w, r):
         return F.dropout(x @ w, 0.5) + r
 
     x, w, r = (torch.randn(WIDTH, WIDTH, dtype=torch.bfloat16) for _ in range(3))
-    with looking() as look:
-        result = torch.compile(function)(x, w, r)
+    result = torch.compile(function, backend=inductor.backend)(x, w, r)
     dropped = (result == r).double().mean()
     assert 0.3 < dropped < 0.7
-    for inputs, _ in look.graphs[0]:
-        assert not any(tensor.dtype == torch.float32 and tensor.dim() == 2 for tensor in inputs)
+    [[(read, _)]] = kernels
+    assert not any(tensor.dtype == torch.float32 and tensor.dim() == 2 for tensor in read)
