@@ -21,6 +21,13 @@ namespace epifuse {
 enum class Numerics : std::uint8_t { fast, exact, approx };
 std::string_view name(Numerics numerics);  ///< "fast", "exact" or "approx"
 
+/// When the ways to run a step on a GPU are measured, not only modelled (docs/explain.md). Each
+/// choice is kept on disk. off: never. compile: for the sizes that Program::prepare is called for,
+/// and by PyTorch while a model compiles. first_use: also at the first run at sizes, outside of
+/// stream capture. full: as first_use, but all candidates instead of a few.
+enum class Tune : std::uint8_t { off, compile, first_use, full };
+std::string_view name(Tune tune);  ///< "off", "compile", "first-use" or "full"
+
 /// What a program is compiled for.
 struct Target {
   DeviceKind kind = DeviceKind::cpu;  ///< what runs it
@@ -46,6 +53,7 @@ struct CompileOptions {
   /// false: the best of those compiled ahead runs. Tensors that none of those can address, e.g.
   /// rows off 16-byte boundaries, get theirs compiled either way.
   bool compile_late = true;
+  std::optional<Tune> tune;  ///< empty: as EPIFUSE_TUNE says, which is off where it is not set
 };
 
 /// A tensor or a run-time scalar bound to a name of the graph.
@@ -86,7 +94,8 @@ class Program {
   /// How run_pointer_arrays runs this graph: by which kernel, or why one after another. One line.
   std::string explain_pointer_arrays() const;
   /// Compiles what `run` on such tensors needs, if anything, and runs nothing: `data` is only
-  /// looked at for its alignment. For threads beside the one that will run. Throws as `run` does.
+  /// looked at for its alignment. Where CompileOptions::tune says so, it measures as well, on
+  /// memory of its own. For threads beside the one that will run. Throws as `run` does.
   void prepare(std::span<const Binding> tensors) const;
   /// Measures every way to run each fused step on these tensors, and runs the best one from now on
   /// at these sizes. The ways are all candidates of the step's kernel family and the vendor's

@@ -20,6 +20,7 @@ struct Settings {
   std::string cuda_driver;   // EPIFUSE_CUDA_DRIVER: path of libcuda to use
   std::string cache_folder;  // EPIFUSE_CACHE: folder of the cubin cache
   std::string cache_size;    // EPIFUSE_CACHE_SIZE: bytes of the cubin cache
+  std::string tune;          // EPIFUSE_TUNE: when kernels are measured
   std::string num_threads;   // EPIFUSE_THREADS: CPU threads
   // Not ours, but read: where caches and Python packages are.
   std::string xdg_cache_home;  // XDG_CACHE_HOME

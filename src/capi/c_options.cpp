@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/tune_mode.h"
 #include "epifuse/error.h"
 #include "ir/graph.h"
 #include "ir/words.h"
@@ -42,6 +43,12 @@ void read_numerics(const Json& value, FrameworkOptions& options) {
 void read_tf32(const Json& value, FrameworkOptions& options) {
   if (!value.is_boolean()) fail("tf32", "true or false", value);
   options.compile.allow_tf32 = value.get<bool>();
+}
+
+void read_tune(const Json& value, FrameworkOptions& options) {
+  const std::string expected(kTuneModes);
+  options.compile.tune = find_tune(read_text("tune", expected, value));
+  if (!options.compile.tune) fail("tune", expected, value);
 }
 
 std::vector<std::string> read_names(std::string_view key, const Json& value) {
@@ -103,6 +110,7 @@ constexpr Option kOptions[] = {
     {"target", read_target},
     {"numerics", read_numerics},
     {"tf32", read_tf32},
+    {"tune", read_tune},
     {"whole", read_whole, true},
     {"after", read_after, true},
     {"in_memory", read_in_memory, true},

@@ -5,6 +5,7 @@
 
 #include "backends/backend.h"
 #include "backends/target.h"
+#include "base/tune_mode.h"
 #include "compile/program_state.h"
 #include "epifuse/error.h"
 
@@ -48,7 +49,8 @@ Program compile(const Graph& graph, const Target& target, const CompileOptions& 
                 plan::Plans& plans) {
   const targets::TargetInfo& info = target_info(target);
   const std::shared_ptr<const plan::Plan> plan = checked_plan(graph, target, options, plans);
-  const CompileOptions planned = options_on(info, options);
+  CompileOptions planned = options_on(info, options);
+  planned.tune = tune_mode(options.tune);
   auto state = std::make_shared<Program::State>();
   state->target = target;
   state->options = options;

@@ -234,13 +234,17 @@ TEST(CApi, ResultsOfNegativeSizesAreErrors) {
 TEST(CApi, RefusesGraphsAndOptionsThatItCannotTake) {
   const std::string text = ffn("refused");
   EXPECT_EQ(refusal(text, R"({"targt": "cpu"})"),
-            "options: expected keys among target, numerics, tf32, got 'targt'");
+            "options: expected keys among target, numerics, tf32, tune, got 'targt'");
   EXPECT_EQ(refusal(text, R"({"whole": []})"),
-            "options: expected keys among target, numerics, tf32, got 'whole'");
+            "options: expected keys among target, numerics, tf32, tune, got 'whole'");
   EXPECT_EQ(refusal(text, R"({"numerics": 3})"),
             R"(option 'numerics': expected "fast", "exact" or "approx", got 3)");
   EXPECT_EQ(refusal(text, R"({"tf32": "yes"})"),
             R"(option 'tf32': expected true or false, got "yes")");
+  EXPECT_EQ(refusal(text, R"({"tune": "always"})"),
+            R"(option 'tune': expected off, compile, first-use or full, got "always")");
+  EXPECT_EQ(refusal(text, R"({"tune": true})"),
+            "option 'tune': expected off, compile, first-use or full, got true");
   EXPECT_EQ(refusal(text, "cpu"), "options: expected a JSON object, got cpu");
   EXPECT_NE(refusal(text, R"({"target": "tpu"})").find("got 'tpu'"), std::string::npos);
   EXPECT_EQ(refusal("graph").substr(0, 16), "line 1, column 6");
