@@ -42,6 +42,24 @@ void sync_folder(const std::filesystem::path& folder) {
   if (fd.get() >= 0) ::fsync(fd.get());
 }
 
+// Writes all of it under a temporary name; `name` then gives it its own, or an error's number.
+template <typename Name>
+void write_by(const std::filesystem::path& path, std::string_view bytes, const Name& name) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::string temporary =
+      (folder / fmt::format(".{}.XXXXXX{}", path.filename().string(), kTemporarySuffix)).string();
+  const Descriptor fd(
+      ::mkostemps(temporary.data(), static_cast<int>(kTemporarySuffix.size()), O_CLOEXEC));
+  if (fd.get() < 0) fail("write in folder", folder, errno);
+  int error = write_all(fd.get(), bytes);
+  if (error == 0) error = name(temporary.c_str());
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    fail("write", path, error);
+  }
+  sync_folder(folder);
+}
+
 }  // namespace
 
 std::optional<std::string> read_file(const std::filesystem::path& path) {
@@ -68,19 +86,21 @@ void make_private_folder(const std::filesystem::path& folder) {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::string temporary =
-      (folder / fmt::format(".{}.XXXXXX{}", path.filename().string(), kTemporarySuffix)).string();
-  const Descriptor fd(
-      ::mkostemps(temporary.data(), static_cast<int>(kTemporarySuffix.size()), O_CLOEXEC));
-  if (fd.get() < 0) fail("write in folder", folder, errno);
-  int error = write_all(fd.get(), bytes);
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    ::unlink(temporary.c_str());
-    fail("write", path, error);
-  }
-  sync_folder(folder);
+  write_by(path, bytes, [&](const char* temporary) {
+    return ::rename(temporary, path.c_str()) == 0 ? 0 : errno;
+  });
+}
+
+bool write_new_file(const std::filesystem::path& path, std::string_view bytes) {
+  bool is_new = true;
+  write_by(path, bytes, [&](const char* temporary) {
+    // A link, unlike a rename, fails where there is a file. Some file systems have none.
+    if (::link(temporary, path.c_str()) == 0) return ::unlink(temporary) == 0 ? 0 : errno;
+    is_new = errno != EEXIST;
+    if (!is_new) return ::unlink(temporary) == 0 ? 0 : errno;
+    return ::rename(temporary, path.c_str()) == 0 ? 0 : errno;
+  });
+  return is_new;
 }
 
 std::vector<std::filesystem::path> files_with(const std::filesystem::path& folder,

@@ -20,6 +20,9 @@ void make_private_folder(const std::filesystem::path& folder);
 // or the whole new one, also after a crash. Permissions are 0600. Throws ArgumentError.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
+// The same where no file has the name yet; false, and nothing written, where one has.
+bool write_new_file(const std::filesystem::path& path, std::string_view bytes);
+
 // Files of a folder whose names end so, sorted; none where it cannot be read.
 std::vector<std::filesystem::path> files_with(const std::filesystem::path& folder,
                                               std::string_view suffix);

@@ -59,6 +59,10 @@ class SealedFolder {
   // A folder that cannot be written is no error: it costs the next process the work again. Said
   // once.
   void store(const std::string& key, std::string_view description, std::string_view fields) const;
+  // The same where there is no whole entry of the key yet; false, and nothing kept, where there is
+  // one. Of writers at the same time one keeps its own.
+  bool store_new(const std::string& key, std::string_view description,
+                 std::string_view fields) const;
   std::vector<Entry> list() const;  // reads and checks every entry
   // Removes the entries, damaged ones too, and gives their number. A file is taken for an entry by
   // what it holds: others stay, whatever their names are.
@@ -72,6 +76,9 @@ class SealedFolder {
     std::filesystem::path path;
     std::string key;
   };
+  template <typename Write>
+  void write(const std::string& key, std::string_view description, std::string_view fields,
+             const Write& write_file) const;
   std::vector<Named> entries() const;      // what has an entry's name
   std::vector<Named> temporaries() const;  // what has the name of a file that becomes an entry
   bool holds_entry(const Named& file) const;

@@ -83,6 +83,28 @@ std::optional<SealedFolder::Entry> SealedFolder::load(const std::string& key) co
 
 void SealedFolder::store(const std::string& key, std::string_view description,
                          std::string_view fields) const {
+  write(key, description, fields, [](const fs::path& file, std::string_view bytes) {
+    move_folder_away(file);
+    write_file_atomically(file, bytes);
+  });
+}
+
+bool SealedFolder::store_new(const std::string& key, std::string_view description,
+                             std::string_view fields) const {
+  bool is_new = true;
+  write(key, description, fields, [&](const fs::path& file, std::string_view bytes) {
+    if (write_new_file(file, bytes)) return;
+    is_new = !load(key);
+    if (!is_new) return;
+    move_folder_away(file);
+    write_file_atomically(file, bytes);  // what is there is not whole
+  });
+  return is_new;
+}
+
+template <typename Write>
+void SealedFolder::write(const std::string& key, std::string_view description,
+                         std::string_view fields, const Write& write_file) const {
   if (folder_.empty()) return;
   std::string all;
   append_field(all, key);
@@ -91,8 +113,7 @@ void SealedFolder::store(const std::string& key, std::string_view description,
   try {
     make_private_folder(folder_);
     if (!is_private()) return;  // somebody else made it
-    move_folder_away(file_of(key));
-    write_file_atomically(file_of(key), seal(format_, all));
+    write_file(file_of(key), seal(format_, all));
   } catch (const Error& error) {
     say_once(folder_.string() + " cannot be written",
              fmt::format("the cache keeps nothing new: {}", error.what()));

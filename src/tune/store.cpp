@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "jit/compile_inputs.h"
+#include "tune/shape_class.h"
 
 namespace epifuse::tune {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // First line of every entry; a new layout gets a new number and thereby new keys.
-constexpr std::string_view kFormat = "epifuse tuned 1\n";
+constexpr std::string_view kFormat = "epifuse tuned 2\n";
 constexpr std::string_view kSuffix = ".tuned";
 
 std::string operand_text(const plan::Operand& operand) {
@@ -60,11 +61,13 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
   append_field(all, jit::embedded_headers_digest());  // the kernels themselves
   append_field(all, machine.device);
   append_field(all, machine.driver_version);
+  append_field(all, machine.toolchain);
   append_field(all, name(plan.numerics));
   append_field(all, plan.allow_tf32 ? "tf32" : "");
   append_field(all, nameless_text(step));
+  const codegen::GemmSizes shape = shape_class(sizes);
   append_field(all,
-               fmt::format("{} {} {} {} {}", sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups));
+               fmt::format("{} {} {} {} {}", shape.batch, shape.m, shape.n, shape.k, shape.groups));
   append_field(all, codegen::key(variant));
   return sha256_hex(all);
 }
@@ -80,6 +83,12 @@ std::optional<Tuned> TuneStore::load(const std::string& key) const {
 void TuneStore::store(const std::string& key, const Tuned& tuned,
                       std::string_view description) const {
   files_.store(key, description, encode(tuned));
+}
+
+Tuned TuneStore::keep(const std::string& key, const Tuned& tuned,
+                      std::string_view description) const {
+  if (files_.store_new(key, description, encode(tuned))) return tuned;
+  return load(key).value_or(tuned);
 }
 
 std::vector<TuneStore::Entry> TuneStore::list() const {

@@ -28,10 +28,11 @@ inline constexpr std::string_view kRowsFirst = "rows copied first";
 struct Machine {
   std::string device;  // "NVIDIA H200"
   int driver_version = 0;
+  std::string toolchain;  // that compiles kernels, jit::Nvrtc::toolchain; empty where not known
 };
 
-// Names a choice: everything that can change the fastest way to run a step, and none of the names
-// that a graph gives its values.
+// Names a choice: everything that can change the fastest way to run a step, of its sizes their
+// class (tune/shape_class.h), and none of the names that a graph gives its values.
 std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
                      const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
                      const Machine& machine);
@@ -45,6 +46,10 @@ class TuneStore {
 
   std::optional<Tuned> load(const std::string& key) const;  // corrupt, truncated, absent: empty
   void store(const std::string& key, const Tuned& tuned, std::string_view description) const;
+
+  // Keeps it where nothing is kept under the key yet. What is kept there afterwards: a choice
+  // stays, and processes that measure at the same time agree.
+  Tuned keep(const std::string& key, const Tuned& tuned, std::string_view description) const;
 
   struct Entry {
     std::string key, description;

@@ -1,10 +1,13 @@
 // Measured choices on disk: keys, round trip, what counts as a miss, many writers.
 #include "tune/store.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <map>
 #include <set>
 
 #include "base/file.h"
@@ -65,6 +68,56 @@ TEST(TuneStore, WithoutAFolderNothingIsKept) {
   EXPECT_FALSE(store.load(kKey));
   EXPECT_TRUE(store.list().empty());
   EXPECT_EQ(store.clear(), 0u);
+}
+
+const Tuned kOther{"product and tail", "30.0 us measured"};
+
+TEST(TuneStore, AChoiceOnceKeptStaysUntilAnotherIsAskedFor) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  EXPECT_EQ(store.keep(kKey, kTuned, "a"), kTuned);
+  EXPECT_EQ(store.keep(kKey, kOther, "a"), kTuned);
+  EXPECT_EQ(store.load(kKey), kTuned);
+  store.store(kKey, kOther, "a");
+  EXPECT_EQ(store.load(kKey), kOther);
+}
+
+TEST(TuneStore, KeepingReplacesWhatIsNotWhole) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  store.store(kKey, kTuned, "a");
+  jit::write_text(only_file(store.folder()), "epifuse tuned 2\nhalf of it");
+  EXPECT_EQ(store.keep(kKey, kOther, "a"), kOther);
+  EXPECT_EQ(store.load(kKey), kOther);
+  EXPECT_EQ(TuneStore({}).keep(kKey, kTuned, "a"), kTuned) << "without a folder nothing is kept";
+}
+
+TEST(TuneStore, ProcessesThatKeepAtTheSameTimeAgree) {
+  const jit::TemporaryFolder folder;
+  constexpr int kWriters = 4;
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  for (int writer = 0; writer < kWriters; ++writer) {
+    if (fork() != 0) continue;
+    const TuneStore store(folder.path());
+    for (int key = 0; key < 30; ++key) {
+      const std::string name(64, "abcdef"[key % 6]);
+      const Tuned kept = store.keep(name, {fmt::format("way {} of {}", writer, key), "m"}, "");
+      const auto size = static_cast<ssize_t>(kept.choice.size()) + 1;
+      if (key < 6 && write(pipes[1], (kept.choice + "\n").data(), kept.choice.size() + 1) != size) {
+        _exit(1);
+      }
+    }
+    _exit(0);
+  }
+  close(pipes[1]);
+  std::map<std::string, int> said;
+  std::FILE* const lines = fdopen(pipes[0], "r");
+  for (char line[64]; std::fgets(line, sizeof(line), lines) != nullptr;) ++said[line];
+  std::fclose(lines);
+  for (int i = 0; i < kWriters; ++i) wait(nullptr);
+  EXPECT_EQ(said.size(), 6u) << "one choice for each key";
+  for (const auto& [choice, count] : said) EXPECT_EQ(count, kWriters) << choice;
 }
 
 TEST(TuneStore, AnyChangedByteIsAMissAndTheNextStoreMendsIt) {
@@ -148,7 +201,7 @@ codegen::GemmVariant variant(int number) { return codegen::make_variant(MadeUpVa
 
 std::string key_of(const plan::Plan& plan, const codegen::GemmSizes& sizes = {1, 64, 768, 512},
                    const codegen::GemmVariant& variant = {},
-                   const Machine& machine = {"NVIDIA H200", 13000}) {
+                   const Machine& machine = {"NVIDIA H200", 13000, ""}) {
   return tune_key(plan, std::get<plan::FusedGemm>(plan.steps.front()), sizes, variant, machine);
 }
 
@@ -161,6 +214,12 @@ TEST(TuneKey, NamesOfValuesDoNotCount) {
       "graph other(in: bf16[N, 512], weight: bf16[768, 512], bias: bf16[768]) {\n"
       "  p = matmul in, weight^T\n  q = add p, bias\n  out = silu q\n  return out\n}\n");
   EXPECT_EQ(key_of(plan_of(kGraph)), key_of(renamed));
+}
+
+TEST(TuneKey, RowsOfOneClassShareAChoice) {
+  const plan::Plan plan = plan_of(kGraph);
+  EXPECT_EQ(key_of(plan, {1, 1000, 768, 512}), key_of(plan, {1, 1024, 768, 512}));
+  EXPECT_NE(key_of(plan, {1, 1000, 768, 512}), key_of(plan, {1, 1025, 768, 512}));
 }
 
 TEST(TuneKey, EverythingElseDoes) {
@@ -181,13 +240,15 @@ TEST(TuneKey, EverythingElseDoes) {
       key_of(n_major),
       key_of(plan_of(kGraph, Numerics::approx)),
       key_of(plan, {1, 65, 768, 512}),
+      key_of(plan, {1, 64, 769, 512}),
       key_of(plan, {2, 64, 768, 512}),
       key_of(plan, {1, 64, 768, 512}, variant(1)),
       key_of(plan, {1, 64, 768, 512}, variant(2)),
-      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H100", 13000}),
-      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 12080}),
+      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H100", 13000, ""}),
+      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 12080, ""}),
+      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 13000, "nvrtc 13.0"}),
   };
-  EXPECT_EQ(keys.size(), 11u);
+  EXPECT_EQ(keys.size(), 13u);
   EXPECT_EQ(key_of(plan, {1, 64, 768, 512}, variant(0)), key_of(plan));
 }
 

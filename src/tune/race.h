@@ -1,0 +1,37 @@
+// Times several ways to do the same against each other, within a budget.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace epifuse::tune {
+
+struct RaceRules {
+  double budget_us = 0;  // of the clock, about: a run that has begun goes on
+  int most_rounds = 12;
+  double behind = 1.12;  // a way that takes more of the best one's time is dropped
+  double margin = 0.99;  // of the usual way's time: what takes more does not replace it
+};
+
+// What a race needs of the world.
+struct RaceTimer {
+  // Runs these ways in this order, each once: the microseconds of each.
+  std::function<std::vector<double>(std::span<const std::size_t>)> run;
+  std::function<double()> now_us;
+};
+
+struct RaceResult {
+  std::size_t winner = 0;
+  std::vector<double> us;  // the median of each way; 0: not measured
+  std::size_t num_measured = 0;
+  int rounds = 0;  // of the winner
+};
+
+// Way 0 is the usual one, the others are in the order of what is expected of them. Each runs once
+// unmeasured, as long as half of the budget lasts: those behind do not take part. Then rounds begin
+// with another way each time. One way alone is not measured.
+RaceResult race(std::size_t num_ways, const RaceRules& rules, const RaceTimer& timer);
+
+}  // namespace epifuse::tune
