@@ -38,6 +38,20 @@ struct RunPlan {
   std::string profile;
 };
 
+// How a step of a plan runs best on certain tensors, as measured.
+struct MeasuredStep {
+  std::size_t step = 0;
+  std::string what;                  // "512x768x3072 bf16 bias+silu"
+  std::string choice;                // "FAMILY, ping-pong 128x192, 4 stages"
+  std::string measured;              // in words: times, and of how many ways
+  std::vector<std::string> dropped;  // ways whose results were not those of the others
+  struct Way {
+    std::string name;  // as `choice`
+    double us = 0;     // the median, in some cases of one round
+  };
+  std::vector<Way> ways;  // those that were measured
+};
+
 // Ready for all calls of one form. Thread-safe; the executable outlives it.
 class PreparedCall {
  public:
@@ -53,6 +67,8 @@ class Executable {
   // The plan as this target runs it: steps no family takes are split into vendor GEMM and tail.
   virtual const plan::Plan& plan() const = 0;
   virtual RunPlan plan_for(const codegen::Bound& bound) const = 0;
+  // Compiles what a run on such tensors needs; measures where CompileOptions::tune says so.
+  virtual void prepare_for(const codegen::Bound& bound) const { plan_for(bound); }
   virtual std::vector<StepReport> report() const = 0;  // one per step of plan()
   virtual std::vector<std::pair<std::string, std::string>> sources() const = 0;
   // Does for all calls of one form what depends on the form alone, now or at the first of them.
@@ -71,6 +87,14 @@ class Executable {
   // Measures the ways to run each step on these tensors and takes the best from now on, on this
   // machine also in later programs: a line for each step that has a choice. Overwrites outputs.
   virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }
+  // Measures all ways to run each step on such tensors for at most so many seconds, on memory of
+  // its own, and compares their results. Keeps nothing. Throws DeviceError where the tensors take
+  // more memory than is free.
+  virtual std::vector<MeasuredStep> measure(const codegen::Bound&, double /*seconds*/) const {
+    return {};
+  }
+  // Steps run so on such tensors from now on, on this machine also in later programs.
+  virtual void keep(const codegen::Bound&, std::span<const MeasuredStep>) const {}
   // Binaries that the run-time compiler has made for it so far; those of a cache do not count.
   virtual std::int64_t num_compiled() const { return 0; }
   // What the run-time compiler took for them, summed over the threads that it ran in.

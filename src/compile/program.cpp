@@ -104,7 +104,7 @@ void Program::run(std::span<const Binding> tensors, Stream stream) const {
 }
 
 void Program::prepare(std::span<const Binding> tensors) const {
-  state_->executable->plan_for(
+  state_->executable->prepare_for(
       backends::bind(state_->executable->plan(), tensors, state_->target.kind));
 }
 

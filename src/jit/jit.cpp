@@ -188,6 +188,8 @@ Jit::Jit(KernelCache cache) : impl_(std::make_shared<Impl>(std::move(cache))) {}
 
 const KernelCache& Jit::cache() const { return impl_->cache; }
 
+std::string Jit::toolchain() const { return impl_->toolchain(); }
+
 std::int64_t Jit::num_compiled() const { return impl_->num_compiled; }
 
 double Jit::compile_seconds() const { return impl_->compile_seconds; }

@@ -86,6 +86,9 @@ class Jit {
   // Throws UnavailableError when something must be compiled and no NVRTC is found.
   std::vector<std::shared_ptr<const Binary>> get(std::span<const codegen::KernelSource> sources);
   const KernelCache& cache() const;
+  // Of the NVRTC that compiles here, or compiled what the cache has. Throws UnavailableError where
+  // there is neither.
+  std::string toolchain() const;
   std::int64_t num_compiled() const;  // sources given to NVRTC, as they were in no cache
   double compile_seconds() const;     // of NVRTC for them, summed over threads
 

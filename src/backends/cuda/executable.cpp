@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <shared_mutex>
 
+#include "backends/cuda/choose/quick_tuner.h"
 #include "backends/cuda/choose/tuner.h"
 #include "backends/cuda/prepare/sources.h"
 #include "backends/cuda/run/pointer_arrays.h"
@@ -30,6 +33,26 @@ targets::DeviceProfile profile_ahead(const targets::TargetInfo& target) {
   return targets::reference_profile(target);
 }
 
+// Which toolchain measured choices belong to. Kernels that are there need no compiler.
+std::string toolchain_of(const jit::Jit& jit) {
+  try {
+    return jit.toolchain();
+  } catch (const UnavailableError&) {
+    return "";
+  }
+}
+
+// A stream of which nothing can be said (the legacy one, while another is captured) counts as one.
+bool is_captured(const Device& device, Stream stream) {
+  auto status = jit::CuStreamCaptureStatus::none;
+  const jit::CuResult result =
+      device.api().stream_is_capturing(static_cast<jit::CuStream>(stream), &status);
+  return result != jit::kCudaSuccess || status != jit::CuStreamCaptureStatus::none;
+}
+
+constexpr QuickRules kFull{.most_candidates = std::numeric_limits<std::size_t>::max(),
+                           .budget_us = 1e6};
+
 class CudaExecutable : public backends::Executable {
  public:
   CudaExecutable(const plan::Plan& plan, const targets::TargetInfo& target,
@@ -39,10 +62,12 @@ class CudaExecutable : public backends::Executable {
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
         prepared_(prepare_steps(plan, target, *jit_, options.fuse, ahead_)),
         problems_(prepared_, target, jit_),
-        late_(target, jit_, options.compile_late, ahead_) {}
+        late_(target, jit_, options.compile_late, ahead_),
+        tune_(options.tune.value_or(Tune::off)) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
   backends::RunPlan plan_for(const codegen::Bound& bound) const override;
+  void prepare_for(const codegen::Bound& bound) const override;
   std::vector<backends::StepReport> report() const override;
   std::vector<std::pair<std::string, std::string>> sources() const override;
   std::shared_ptr<const backends::PreparedCall> prepare(backends::CallForm form) const override;
@@ -54,19 +79,25 @@ class CudaExecutable : public backends::Executable {
     return problems_.sources();
   }
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
+  std::vector<backends::MeasuredStep> measure(const codegen::Bound& bound,
+                                              double seconds) const override;
+  void keep(const codegen::Bound& bound,
+            std::span<const backends::MeasuredStep> steps) const override;
   std::int64_t num_compiled() const override { return jit_->num_compiled(); }
   double compile_seconds() const override { return jit_->compile_seconds(); }
   std::int64_t num_encoded() const override { return num_encoded_; }
 
   jit::CuContext current_context() const;
   std::uint64_t generation() const { return generation_; }
-  // In the current context, by the choices of now.
+  // In the current context, by the choices of now; first it measures, where that is asked for.
   std::shared_ptr<const PreparedRun> prepare_run(const backends::CallForm& form,
-                                                 const codegen::CallValues& values) const;
+                                                 const codegen::CallValues& values,
+                                                 Stream stream) const;
 
  private:
   std::shared_ptr<Context> context() const;
   std::shared_ptr<Context> context_here() const;
+  void measure_unknown(Context& here, const backends::CallForm& form) const;
 
   const targets::TargetInfo& target_;
   const targets::DeviceProfile ahead_;
@@ -74,6 +105,8 @@ class CudaExecutable : public backends::Executable {
   const Prepared prepared_;
   const PointerArrayRunner problems_;
   mutable LateKernels late_;
+  const Tune tune_;
+  mutable std::mutex measuring_;  // held while forms are measured: runs wait for the choice
   mutable std::once_flag driver_once_;
   mutable std::shared_ptr<const jit::Driver> driver_;
   mutable std::mutex contexts_mutex_;
@@ -93,7 +126,7 @@ class CudaCall : public backends::PreparedCall {
     const jit::CuContext current = executable_.current_context();
     std::shared_ptr<const PreparedRun> run = find(current);
     if (run == nullptr) {
-      run = executable_.prepare_run(form_, values);
+      run = executable_.prepare_run(form_, values, stream);
       add(run);
     }
     run->run(values, static_cast<jit::CuStream>(stream));
@@ -173,7 +206,8 @@ std::shared_ptr<Context> CudaExecutable::context() const {
   for (const std::shared_ptr<Context>& context : contexts_) {
     if (context->device().context() == device->context()) return context;
   }
-  auto fresh = std::make_shared<Context>(device, target_, tune::TuneStore(jit_->cache().folder()));
+  auto fresh = std::make_shared<Context>(device, target_, tune::TuneStore(jit_->cache().folder()),
+                                         toolchain_of(*jit_));
   for (const StepKernels& step : prepared_.steps) {
     if (step.kind != StepKind::family) continue;
     const Kernel& kernel = step.kernels.front();
@@ -194,9 +228,43 @@ std::shared_ptr<Context> CudaExecutable::context_here() const {
   return nullptr;
 }
 
-std::shared_ptr<const PreparedRun> CudaExecutable::prepare_run(
-    const backends::CallForm& form, const codegen::CallValues& values) const {
+// What fails here leaves the choice to the model; a run says it where it is in its way.
+void CudaExecutable::measure_unknown(Context& here, const backends::CallForm& form) const {
+  const RelaxedCapture relaxed(here.device().api());
+  const std::scoped_lock alone(measuring_);
+  std::vector<TunedStep> steps;
+  try {
+    steps = measure_steps(prepared_, late_, here, form, tune_ == Tune::full ? kFull : QuickRules{});
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error&) {
+    return;
+  }
+  if (steps.empty()) return;
+  const std::unique_lock lock(choices_mutex_);
+  for (const TunedStep& each : steps) {
+    here.tuned().keep(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]),
+                      each.sizes, each.variant, each.tuned, each.description);
+  }
+  ++generation_;
+}
+
+void CudaExecutable::prepare_for(const codegen::Bound& bound) const {
+  const std::shared_ptr<Context> here = tune_ == Tune::off ? nullptr : context_here();
+  if (here != nullptr) measure_unknown(*here, backends::form_of(prepared_.plan, bound));
+  plan_for(bound);
+}
+
+std::shared_ptr<const PreparedRun> CudaExecutable::prepare_run(const backends::CallForm& form,
+                                                               const codegen::CallValues& values,
+                                                               Stream stream) const {
   std::shared_ptr<Context> here = context();
+  const bool measures = tune_ == Tune::first_use || tune_ == Tune::full;
+  if (measures && !is_captured(here->device(), stream)) {
+    measure_unknown(*here, form);
+  } else if (tune_ != Tune::off) {
+    const std::scoped_lock wait_for_choice(measuring_);
+  }
   const RelaxedCapture relaxed(here->device().api());  // modules, the vendor library's handle
   const std::shared_lock lock(choices_mutex_);
   auto run = std::make_shared<PreparedRun>(
@@ -257,6 +325,43 @@ std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const
   }
   ++generation_;  // what is prepared goes by the choices of before
   return lines;
+}
+
+std::vector<backends::MeasuredStep> CudaExecutable::measure(const codegen::Bound& bound,
+                                                            double seconds) const {
+  const std::shared_ptr<Context> here = context();
+  const std::scoped_lock alone(measuring_);
+  QuickRules rules = kFull;
+  rules.budget_us = 1e6 * seconds;
+  rules.part_of_memory = 0.9;
+  rules.again = rules.compares = true;
+  std::vector<backends::MeasuredStep> steps;
+  for (TunedStep& each :
+       measure_steps(prepared_, late_, *here, backends::form_of(prepared_.plan, bound), rules)) {
+    backends::MeasuredStep& step =
+        steps.emplace_back(backends::MeasuredStep{each.step,
+                                                  std::move(each.description),
+                                                  std::move(each.tuned.choice),
+                                                  std::move(each.tuned.measured),
+                                                  std::move(each.dropped),
+                                                  {}});
+    for (auto& [name, us] : each.ways) step.ways.push_back({std::move(name), us});
+  }
+  return steps;
+}
+
+void CudaExecutable::keep(const codegen::Bound& bound,
+                          std::span<const backends::MeasuredStep> steps) const {
+  const std::shared_ptr<Context> here = context();
+  const std::unique_lock lock(choices_mutex_);
+  for (const backends::MeasuredStep& each : steps) {
+    const StepChoice usual = choose_step(prepared_, each.step, late_, bound, {here->profile()});
+    if (usual.kernels == nullptr) continue;
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]);
+    here->tuned().add(prepared_.plan, gemm, usual.sizes, usual.kernels->variant,
+                      {each.choice, each.measured}, each.what);
+  }
+  ++generation_;
 }
 
 }  // namespace

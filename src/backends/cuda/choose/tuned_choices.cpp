@@ -14,6 +14,19 @@ std::optional<tune::Tuned> TunedChoices::find(const plan::Plan& plan, const plan
   return found_.emplace(key, store_.load(key)).first->second;
 }
 
+tune::Tuned TunedChoices::keep(const plan::Plan& plan, const plan::FusedGemm& step,
+                               const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
+                               const tune::Tuned& tuned, std::string_view description) {
+  const std::string key = tune::tune_key(plan, step, sizes, variant, machine_);
+  const std::scoped_lock lock(mutex_);
+  const auto found = found_.find(key);
+  if (found != found_.end() && found->second) return *found->second;
+  none_ = false;
+  const tune::Tuned kept = store_.keep(key, tuned, description);
+  found_[key] = kept;
+  return kept;
+}
+
 void TunedChoices::add(const plan::Plan& plan, const plan::FusedGemm& step,
                        const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
                        const tune::Tuned& tuned, std::string_view description) {

@@ -20,7 +20,12 @@ class TunedChoices {
   std::optional<tune::Tuned> find(const plan::Plan& plan, const plan::FusedGemm& step,
                                   const codegen::GemmSizes& sizes,
                                   const codegen::GemmVariant& variant);
-  // Keeps it here and on disk.
+  // Keeps it here and on disk where nothing is kept yet. What holds from then on: what another
+  // process kept in the meantime, or this.
+  tune::Tuned keep(const plan::Plan& plan, const plan::FusedGemm& step,
+                   const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
+                   const tune::Tuned& tuned, std::string_view description);
+  // Keeps it here and on disk, in the place of what was there.
   void add(const plan::Plan& plan, const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
            const codegen::GemmVariant& variant, const tune::Tuned& tuned,
            std::string_view description);

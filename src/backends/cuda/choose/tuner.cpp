@@ -7,12 +7,12 @@
 #include <functional>
 #include <optional>
 
+#include "backends/cuda/choose/ways.h"
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/timing.h"
 #include "backends/cuda/run/run_builder.h"
 #include "backends/overlaps.h"
 #include "epifuse/error.h"
-#include "plan/epilogue.h"
 #include "tune/rank.h"
 
 namespace epifuse::cuda {
@@ -30,7 +30,10 @@ class Tuner {
       : prepared_(prepared), late_(late), context_(context), bound_(bound) {}
 
   std::vector<TunedStep> run() {
-    for (std::size_t i = 0; i < prepared_.steps.size(); ++i) find_ways(i);
+    for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
+      auto ways = find_ways(prepared_, i, late_, bound_, context_.profile());
+      if (ways) steps_.push_back(*std::move(ways));
+    }
     reserve_workspace();
     run_all();  // what later steps read is there from now on
     std::vector<TunedStep> tuned;
@@ -39,31 +42,6 @@ class Tuner {
   }
 
  private:
-  // Every way to run one step, by name, and the choice without any measurement.
-  struct Ways {
-    std::size_t step = 0;
-    StepChoice usual;
-    std::vector<std::string> names;
-  };
-
-  // None for a step that has no choice on these tensors.
-  void find_ways(std::size_t step) {
-    if (prepared_.steps[step].kind != StepKind::family) return;
-    Ways ways{step, choose_step(prepared_, step, late_, bound_, {context_.profile()}), {}};
-    if (ways.usual.expected_us == 0) return;
-    const StepKernels& kernels = *ways.usual.kernels;
-    late_.compile_all(prepared_, step, kernels);
-    for (const codegen::GemmConfig& config : kernels.candidates) {
-      std::string name = candidate_name(kernels, config);
-      if (late_.candidate(prepared_, step, kernels, name) == nullptr) continue;
-      ways.names.push_back(std::move(name));
-    }
-    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]).gemm;
-    if (gemm.a.lookup >= 0) ways.names.emplace_back(tune::kRowsFirst);
-    ways.names.emplace_back(tune::kProductAndTail);
-    steps_.push_back(std::move(ways));
-  }
-
   ChoiceRules forced(const ForcedChoice& choice) const {
     ChoiceRules rules = context_.rules();
     rules.forced = &choice;
@@ -104,7 +82,9 @@ class Tuner {
       });
     }
     const auto all = time_interleaved(runs, kRounds, kMostSeconds);
-    const auto finalists = tune::finalists(all, kFinalists, ways.names.size() - 1);
+    const auto split = static_cast<std::size_t>(
+        std::ranges::find(ways.names, tune::kProductAndTail) - ways.names.begin());
+    const auto finalists = tune::finalists(all, kFinalists, split);
     std::vector<double> interleaved;
     std::vector<std::function<void()>> final_runs;
     for (const std::size_t i : finalists) {
@@ -113,22 +93,17 @@ class Tuner {
     }
     const auto sustained = time_sustained(final_runs, kBlockSeconds, kBlocks);
     const std::size_t best = tune::best_of_worse_ranks(interleaved, sustained);
+    const auto at =
+        static_cast<std::size_t>(std::ranges::find(finalists, split) - finalists.begin());
     const std::string measured = fmt::format(
         "{:.1f} us measured and {:.1f} us sustained, product and tail {:.1f} and {:.1f}, the best "
         "of {} ways",
-        interleaved[best], sustained[best], interleaved.back(), sustained.back(),
-        ways.names.size());
+        interleaved[best], sustained[best], interleaved[at], sustained[at], ways.names.size());
     return {ways.step,
             ways.usual.sizes,
             ways.usual.kernels->variant,
             {ways.names[finalists[best]], measured},
-            describe(ways.step, ways.usual.sizes)};
-  }
-
-  std::string describe(std::size_t step, const codegen::GemmSizes& sizes) const {
-    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
-    return fmt::format("{}x{}x{} {} {}", sizes.m, sizes.n, sizes.k, name(gemm.gemm.a.dtype),
-                       label(gemm.epilogue));
+            describe(prepared_, ways)};
   }
 
   const Prepared& prepared_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/driver/context.h"
@@ -16,7 +17,9 @@ struct TunedStep {
   codegen::GemmSizes sizes;
   codegen::GemmVariant variant;
   tune::Tuned tuned;
-  std::string description;  // "512x768x3072 bf16 bias+silu"
+  std::string description;                                // "512x768x3072 bf16 bias+silu"
+  std::vector<std::pair<std::string, double>> ways = {};  // microseconds of each that was measured
+  std::vector<std::string> dropped = {};  // ways whose results were not those of the usual one
 };
 
 // The ways are all candidates of the step's family that compile well, and the vendor's product with

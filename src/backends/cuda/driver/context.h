@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/choose/tuned_choices.h"
@@ -38,14 +39,15 @@ class Workspace {
 class Context {
  public:
   // Throws UnavailableError when the device cannot run code of `target`.
-  // Choices follow what `store` holds for this device.
+  // Choices follow what `store` holds for this device and toolchain.
   Context(std::shared_ptr<const Device> device, const targets::TargetInfo& target,
-          tune::TuneStore store = tune::TuneStore({}));
+          tune::TuneStore store = tune::TuneStore({}), std::string toolchain = "");
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   const Device& device() const { return *device_; }
+  const std::shared_ptr<const Device>& shared_device() const { return device_; }
   const targets::DeviceProfile& profile() const { return profile_; }
   const targets::DeviceLimits& limits() const { return profile_.limits; }
   // Asks the driver how many clusters run at once, of a kernel that fills a multiprocessor's shared

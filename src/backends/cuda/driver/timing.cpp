@@ -23,10 +23,11 @@ constexpr double kSettlingSeconds = 0.6;  // under load, until the card is at it
 constexpr int kCalibrationLaunches = 20;
 constexpr std::size_t kFlushBytes = std::size_t{256} << 20;  // larger than any L2
 
-// The time on the device between two points of the default stream.
+// The time on the device between two points of a stream.
 class Span {
  public:
-  explicit Span(const Device& device) : device_(device) {
+  explicit Span(const Device& device, jit::CuStream stream = nullptr)
+      : device_(device), stream_(stream) {
     device_.check(device_.api().event_create(&begin_, jit::kEventDefault), "cuEventCreate");
     device_.check(device_.api().event_create(&end_, jit::kEventDefault), "cuEventCreate");
   }
@@ -37,8 +38,8 @@ class Span {
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
-  void begin() { device_.check(device_.api().event_record(begin_, nullptr), "cuEventRecord"); }
-  void end() { device_.check(device_.api().event_record(end_, nullptr), "cuEventRecord"); }
+  void begin() { device_.check(device_.api().event_record(begin_, stream_), "cuEventRecord"); }
+  void end() { device_.check(device_.api().event_record(end_, stream_), "cuEventRecord"); }
   double wait_us() const {
     device_.check(device_.api().event_synchronize(end_), "cuEventSynchronize");
     float milliseconds = 0;
@@ -49,6 +50,7 @@ class Span {
 
  private:
   const Device& device_;
+  const jit::CuStream stream_;
   jit::CuEvent begin_ = nullptr, end_ = nullptr;
 };
 
@@ -78,6 +80,33 @@ std::vector<double> medians(std::vector<std::vector<double>> samples) {
 }
 
 }  // namespace
+
+class RoundTimer::Spans : public std::vector<std::unique_ptr<Span>> {};
+
+RoundTimer::RoundTimer(std::shared_ptr<const Device> device, jit::CuStream stream,
+                       std::size_t flush_bytes)
+    : device_(std::move(device)),
+      stream_(stream),
+      flush_(device_, flush_bytes),
+      spans_(std::make_unique<Spans>()) {}
+
+RoundTimer::~RoundTimer() = default;
+
+std::vector<double> RoundTimer::run(std::span<const std::function<void()>> runs) {
+  while (spans_->size() < runs.size()) {
+    spans_->push_back(std::make_unique<Span>(*device_, stream_));
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Span& span = *(*spans_)[i];
+    flush_.fill(0, stream_);
+    span.begin();
+    runs[i]();
+    span.end();
+  }
+  std::vector<double> us;
+  for (std::size_t i = 0; i < runs.size(); ++i) us.push_back((*spans_)[i]->wait_us());
+  return us;
+}
 
 std::vector<std::vector<double>> sample_interleaved(const Runs& runs, int rounds, double seconds) {
   const std::shared_ptr<const Device> device = Device::require();

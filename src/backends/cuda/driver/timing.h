@@ -2,10 +2,35 @@
 // with the card's clock, their ratios do not.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "backends/cuda/driver/memory.h"
+
 namespace epifuse::cuda {
+
+// Times runs that queue their work on one stream, and touches no other stream. The L2 cache is
+// flushed before each run.
+class RoundTimer {
+ public:
+  // Writes `flush_bytes` of memory for each flush.
+  RoundTimer(std::shared_ptr<const Device> device, jit::CuStream stream, std::size_t flush_bytes);
+  ~RoundTimer();
+  RoundTimer(const RoundTimer&) = delete;
+  RoundTimer& operator=(const RoundTimer&) = delete;
+  // Each once, in this order: microseconds of each on the device. Waits for the stream.
+  std::vector<double> run(std::span<const std::function<void()>> runs);
+
+ private:
+  class Spans;
+  std::shared_ptr<const Device> device_;
+  jit::CuStream stream_;
+  DeviceBuffer flush_;
+  std::unique_ptr<Spans> spans_;
+};
 
 // Each run queues its work on the default stream. All throw UnavailableError without a GPU.
 

@@ -96,10 +96,10 @@ const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
   return known->second.empty() ? nullptr : &known->second.front();
 }
 
-void LateKernels::compile_all(const Prepared& prepared, std::size_t step,
-                              const StepKernels& kernels) {
+void LateKernels::compile(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
+                          std::span<const codegen::GemmConfig> candidates) {
   std::vector<codegen::KernelSource> sources;
-  for (const codegen::GemmConfig& config : kernels.candidates) {
+  for (const codegen::GemmConfig& config : candidates) {
     sources.push_back(source(prepared, step, kernels, config));
   }
   jit_->get(sources);  // keeps them

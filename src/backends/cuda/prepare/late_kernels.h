@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -46,8 +47,9 @@ class LateKernels {
   // is none, or it does not compile well.
   const Kernel* candidate(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                           const std::string& name);
-  // Compiles all candidates at once, for calls of candidate() to come.
-  void compile_all(const Prepared& prepared, std::size_t step, const StepKernels& kernels);
+  // Compiles these candidates at once, for calls of candidate() to come.
+  void compile(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
+               std::span<const codegen::GemmConfig> candidates);
 
  private:
   codegen::KernelSource source(const Prepared& prepared, std::size_t step,

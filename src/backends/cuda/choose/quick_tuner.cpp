@@ -1,0 +1,231 @@
+// Measures the few best ways to run steps whose choice is not known yet, on memory of its own.
+#include "backends/cuda/choose/quick_tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "backends/cuda/choose/scratch_tensors.h"
+#include "backends/cuda/choose/ways.h"
+#include "backends/cuda/driver/timing.h"
+#include "backends/cuda/run/run_builder.h"
+#include "base/measure.h"
+#include "epifuse/error.h"
+#include "tune/race.h"
+
+namespace epifuse::cuda {
+namespace {
+
+constexpr std::size_t kFewestFlushBytes = std::size_t{64} << 20;
+
+// A stream that waits for no other.
+class OwnStream {
+ public:
+  explicit OwnStream(const Device& device) : device_(device) {
+    device.check(device.api().stream_create(&stream_, jit::kStreamNonBlocking), "cuStreamCreate");
+  }
+  ~OwnStream() {
+    device_.api().stream_synchronize(stream_);
+    device_.api().stream_destroy(stream_);
+  }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  jit::CuStream get() const { return stream_; }
+
+ private:
+  const Device& device_;
+  jit::CuStream stream_ = nullptr;
+};
+
+// Work of other measurements on the device would lengthen the times.
+std::unique_lock<std::mutex> device_alone() {
+  static std::mutex mutex;
+  return std::unique_lock(mutex);
+}
+
+class QuickTuner {
+ public:
+  QuickTuner(const Prepared& prepared, LateKernels& late, Context& context,
+             const backends::CallForm& form, const QuickRules& rules)
+      : prepared_(prepared), late_(late), context_(context), form_(form), rules_(rules) {}
+
+  std::vector<TunedStep> run() {
+    const auto tensor_bytes = scratch_bytes(prepared_.plan, form_);
+    if (tensor_bytes) find_all_ways();
+    if (steps_.empty()) return {};
+    const auto alone = device_alone();
+    workspace_bytes_ = most_workspace();
+    const std::size_t bytes = *tensor_bytes + workspace_bytes_ + flush_bytes();
+    if (has_memory_for(bytes)) return measure_all();
+    if (!rules_.again) return {};
+    throw DeviceError(fmt::format(
+        "measuring at these sizes takes {} bytes of memory, more than are free", bytes));
+  }
+
+ private:
+  const Device& device() const { return context_.device(); }
+
+  void find_all_ways() {
+    for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
+      if (prepared_.steps[i].kind != StepKind::family) continue;
+      if (!rules_.again && is_known(i)) continue;
+      auto ways =
+          find_ways(prepared_, i, late_, form_.bound, context_.profile(), rules_.most_candidates);
+      if (ways && ways->names.size() > 1) steps_.push_back(*std::move(ways));
+    }
+  }
+
+  std::vector<TunedStep> measure_all() {
+    const OwnStream stream(device());
+    ScratchTensors tensors(context_.shared_device(), prepared_.plan, form_, stream.get());
+    const DeviceBuffer workspace(context_.shared_device(), workspace_bytes_);
+    memory_ = {&tensors, static_cast<char*>(workspace.data()), stream.get()};
+    if (rules_.compares) {  // what later steps read is there from now on
+      run(build_run(prepared_, late_, context_, tensors.bound(), memory_.workspace));
+    }
+    RoundTimer timer(context_.shared_device(), stream.get(), flush_bytes());
+    std::vector<TunedStep> tuned;
+    for (const Ways& ways : steps_) {
+      auto step = measure(ways, timer);
+      if (step) tuned.push_back(*std::move(step));
+    }
+    return tuned;
+  }
+
+  void run(const std::vector<Action>& actions) const {
+    for (const Action& action : actions) cuda::run(device(), action, memory_.stream);
+  }
+
+  bool is_known(std::size_t step) {
+    const StepChoice choice = choose_step(prepared_, step, late_, form_.bound, context_.rules());
+    if (choice.expected_us == 0 && choice.measured.empty()) return true;  // nothing to choose
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
+    return context_.tuned()
+        .find(prepared_.plan, gemm, choice.sizes, choice.kernels->variant)
+        .has_value();
+  }
+
+  // Twice the L2 cache is enough to replace what it holds.
+  std::size_t flush_bytes() const {
+    return std::max(kFewestFlushBytes, 2 * device().info().l2_bytes);
+  }
+
+  bool has_memory_for(std::size_t bytes) const {
+    std::size_t free = 0, total = 0;
+    device().check(device().api().mem_get_info(&free, &total), "cuMemGetInfo");
+    return static_cast<double>(bytes) <= rules_.part_of_memory * static_cast<double>(free);
+  }
+
+  ChoiceRules forced(const ForcedChoice& choice) {
+    ChoiceRules rules = context_.rules();
+    rules.forced = &choice;
+    return rules;
+  }
+
+  std::size_t most_workspace() {
+    std::size_t bytes = 0;
+    for (const Ways& ways : steps_) {
+      for (const std::string& name : ways.names) {
+        const ForcedChoice way{ways.step, name};
+        bytes = std::max(bytes, workspace_bytes(prepared_, late_, forced(way), form_.bound));
+      }
+    }
+    return bytes;
+  }
+
+  // The launches of each way; a way with other results than the first is left out of both lists.
+  std::vector<std::vector<Action>> launches(Ways& ways, std::vector<std::string>& dropped) {
+    std::vector<std::vector<Action>> actions;
+    std::vector<std::string> names;
+    ScratchTensors::Samples usual;
+    for (std::string& name : ways.names) {
+      const ForcedChoice way{ways.step, name};
+      actions.push_back(build_step(prepared_, ways.step, late_, context_, forced(way),
+                                   memory_.tensors->bound(), memory_.workspace));
+      if (rules_.compares && is_comparable()) {
+        memory_.tensors->poison(memory_.stream);
+        run(actions.back());
+        ScratchTensors::Samples samples = memory_.tensors->samples(memory_.stream);
+        if (names.empty()) usual = samples;
+        if (!memory_.tensors->are_alike(usual, samples)) {
+          actions.pop_back();
+          dropped.push_back(std::move(name));
+          continue;
+        }
+      }
+      names.push_back(std::move(name));
+    }
+    ways.names = std::move(names);
+    return actions;
+  }
+
+  // Rows that nothing is said of may have any values.
+  bool is_comparable() const {
+    return std::ranges::none_of(prepared_.plan.graph.nodes, [](const ir::Node& node) {
+      return node.op == ir::Op::grouped_matmul || node.op == ir::Op::put_rows;
+    });
+  }
+
+  std::optional<TunedStep> measure(Ways ways, RoundTimer& timer) {
+    std::vector<std::string> dropped;
+    const std::vector<std::vector<Action>> actions = launches(ways, dropped);
+    const auto time = [&](std::span<const std::size_t> order) {
+      std::vector<std::function<void()>> runs;
+      for (const std::size_t way : order) runs.push_back([&, way] { run(actions[way]); });
+      return timer.run(runs);
+    };
+    const auto start = std::chrono::steady_clock::now();
+    const tune::RaceResult result = tune::race(ways.names.size(), {.budget_us = rules_.budget_us},
+                                               {time, [&] { return 1e6 * seconds_since(start); }});
+    if (result.num_measured < 2) return std::nullopt;
+    TunedStep step = tuned_step(ways, result);
+    for (std::size_t i = 0; i < ways.names.size(); ++i) {
+      if (result.us[i] > 0) step.ways.emplace_back(ways.names[i], result.us[i]);
+    }
+    step.dropped = std::move(dropped);
+    return step;
+  }
+
+  TunedStep tuned_step(const Ways& ways, const tune::RaceResult& result) const {
+    const auto split = std::ranges::find(ways.names, tune::kProductAndTail);
+    std::string measured = fmt::format("{:.1f} us measured", result.us[result.winner]);
+    if (split != ways.names.end()) {
+      const auto at = static_cast<std::size_t>(split - ways.names.begin());
+      measured += fmt::format(", product and tail {:.1f}", result.us[at]);
+    }
+    measured +=
+        fmt::format(", the best of {} ways in {} rounds", result.num_measured, result.rounds);
+    return {ways.step,
+            ways.usual.sizes,
+            ways.usual.kernels->variant,
+            {ways.names[result.winner], std::move(measured)},
+            describe(prepared_, ways)};
+  }
+
+  const Prepared& prepared_;
+  LateKernels& late_;
+  Context& context_;
+  const backends::CallForm& form_;
+  const QuickRules& rules_;
+  std::vector<Ways> steps_;
+  std::size_t workspace_bytes_ = 0;
+  struct {
+    ScratchTensors* tensors = nullptr;
+    char* workspace = nullptr;
+    jit::CuStream stream = nullptr;
+  } memory_;  // while steps are measured
+};
+
+}  // namespace
+
+std::vector<TunedStep> measure_steps(const Prepared& prepared, LateKernels& late, Context& context,
+                                     const backends::CallForm& form, const QuickRules& rules) {
+  return QuickTuner(prepared, late, context, form, rules).run();
+}
+
+}  // namespace epifuse::cuda

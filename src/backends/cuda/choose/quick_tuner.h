@@ -1,0 +1,28 @@
+// Measures the few best ways to run steps whose choice is not known yet, on memory of its own.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "backends/call_form.h"
+#include "backends/cuda/choose/tuner.h"
+
+namespace epifuse::cuda {
+
+struct QuickRules {
+  std::size_t most_candidates = 6;  // by the model, beside the vendor's product with a tail
+  double budget_us = 50e3;          // of measuring one step
+  double part_of_memory = 0.1;      // of what is free, at most
+  bool again = false;               // measures steps whose choice is known, too
+  bool compares = false;            // drops ways whose results are not those of the usual one
+};
+
+// What was measured for calls of the form. A step is left out where a choice is known, and where
+// there is none to make. None is measured where tensors take too much memory: then the model
+// decides, or with `again` DeviceError is thrown. Works on a stream of its own and waits for no
+// other, so that a capture that goes on elsewhere is not disturbed. Of the threads of a process one
+// at a time measures.
+std::vector<TunedStep> measure_steps(const Prepared& prepared, LateKernels& late, Context& context,
+                                     const backends::CallForm& form, const QuickRules& rules);
+
+}  // namespace epifuse::cuda

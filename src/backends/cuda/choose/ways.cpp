@@ -1,0 +1,71 @@
+// Every way to run a fused step on given tensors.
+#include "backends/cuda/choose/ways.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/epilogue.h"
+
+namespace epifuse::cuda {
+namespace {
+
+std::string name_of(const StepChoice& choice) {
+  if (choice.in_order != nullptr) return std::string(tune::kRowsFirst);
+  if (choice.why_split) return std::string(tune::kProductAndTail);
+  return candidate_name(*choice.kernels, choice.kernel->config);
+}
+
+// Those of least expected time, in its order.
+std::vector<codegen::GemmConfig> best_candidates(const plan::FusedGemm& gemm,
+                                                 const StepChoice& choice,
+                                                 const targets::DeviceProfile& device,
+                                                 std::size_t most) {
+  std::vector<std::pair<double, codegen::GemmConfig>> by_time;
+  for (const codegen::GemmConfig& config : choice.kernels->candidates) {
+    by_time.emplace_back(choice.kernels->family->expected_us(gemm, config, choice.sizes, device),
+                         config);
+  }
+  std::ranges::stable_sort(by_time, {}, [](const auto& each) { return each.first; });
+  std::vector<codegen::GemmConfig> best;
+  for (auto& [us, config] : by_time) {
+    if (best.size() < most) best.push_back(std::move(config));
+  }
+  return best;
+}
+
+void add(std::vector<std::string>& names, std::string name) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+}
+
+}  // namespace
+
+std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
+                              const codegen::Bound& bound, const targets::DeviceProfile& device,
+                              std::size_t most) {
+  if (prepared.steps[step].kind != StepKind::family) return std::nullopt;
+  Ways ways{step, choose_step(prepared, step, late, bound, {device}), {}};
+  if (ways.usual.expected_us == 0) return std::nullopt;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const StepKernels& kernels = *ways.usual.kernels;
+  add(ways.names, name_of(ways.usual));
+  add(ways.names, std::string(tune::kProductAndTail));
+  const auto candidates = best_candidates(gemm, ways.usual, device, most);
+  late.compile(prepared, step, kernels, candidates);
+  for (const codegen::GemmConfig& config : candidates) {
+    std::string name = candidate_name(kernels, config);
+    if (late.candidate(prepared, step, kernels, name) != nullptr) add(ways.names, std::move(name));
+  }
+  if (gemm.gemm.a.lookup >= 0) add(ways.names, std::string(tune::kRowsFirst));
+  return ways;
+}
+
+std::string describe(const Prepared& prepared, const Ways& ways) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[ways.step]);
+  const codegen::GemmSizes& sizes = ways.usual.sizes;
+  return fmt::format("{}x{}x{} {} {}", sizes.m, sizes.n, sizes.k, name(gemm.gemm.a.dtype),
+                     label(gemm.epilogue));
+}
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,30 @@
+// Every way to run a fused step on given tensors.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/choose/step_choice.h"
+
+namespace epifuse::cuda {
+
+struct Ways {
+  std::size_t step = 0;
+  StepChoice usual;                // the choice without any measurement
+  std::vector<std::string> names;  // as in tune::Tuned: the usual way, product and tail, the others
+};
+
+// All candidates of the step's family that compile well, or the `most` of least expected time; the
+// vendor's product with a tail; rows copied first, where rows are looked up. Empty for a step that
+// has no choice on these tensors. Compiles the candidates.
+std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
+                              const codegen::Bound& bound, const targets::DeviceProfile& device,
+                              std::size_t most = std::numeric_limits<std::size_t>::max());
+
+// "512x768x3072 bf16 bias+silu".
+std::string describe(const Prepared& prepared, const Ways& ways);
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,85 @@
+// The ways to run a step that are measured, and the choices that stay.
+#include "backends/cuda/choose/ways.h"
+
+#include "backends/cuda/choose/scratch_tensors.h"
+#include "backends/pointer_arrays.h"
+#include "tests/unit/backends/made_up_family.h"
+
+namespace epifuse::cuda {
+namespace {
+
+class StepWays : public StepChoices {
+ protected:
+  std::string name(int kind) { return candidate_name(prepared_.steps.front(), config(kind)); }
+  std::optional<Ways> ways(std::int64_t rows, std::size_t most = 100) {
+    codegen::Bound bound;
+    bound.sizes["M"] = rows;
+    return find_ways(prepared_, 0, late_, bound, reference().device, most);
+  }
+};
+
+using Names = std::vector<std::string>;
+const std::string kSplit(tune::kProductAndTail);
+
+TEST_F(StepWays, TheUsualOneIsFirstThenTheVendorsThenTheOthersByExpectedTime) {
+  EXPECT_EQ(ways(16)->names, (Names{name(kFewRows), kSplit, name(kManyRows), name(kRest)}));
+  EXPECT_EQ(ways(4096)->names, (Names{name(kManyRows), kSplit, name(kRest), name(kFewRows)}));
+  EXPECT_EQ(describe(prepared_, *ways(16)), "16x4096x4096 bf16 bias");
+}
+
+TEST_F(StepWays, OfAllCandidatesAFewAreTakenThatPromiseMost) {
+  EXPECT_EQ(ways(16, 2)->names, (Names{name(kFewRows), kSplit, name(kManyRows)}));
+  EXPECT_EQ(ways(16, 0)->names, (Names{name(kFewRows), kSplit}));
+}
+
+TEST_F(StepWays, WhereTheModelSplitsTheStepThatIsTheUsualWay) {
+  family_.expected_us = [](const plan::FusedGemm&, const GemmConfig& config, const GemmSizes&,
+                           const targets::DeviceProfile&) { return 1000.0 + kind(config); };
+  EXPECT_EQ(ways(16, 2)->names, (Names{kSplit, name(kFewRows), name(kManyRows)}));
+}
+
+TEST_F(StepWays, ThereAreNoneWhereNothingIsToBeChosen) {
+  EXPECT_FALSE(ways(0));
+  EXPECT_FALSE(ways(7)) << "these tensors cannot be addressed";
+}
+
+TEST_F(StepWays, AChoiceOnceKeptStays) {
+  const tune::Machine machine{"a device", 13000, ""};
+  TunedChoices choices(machine, tune::TuneStore(folder_.path()));
+  const tune::Tuned first{name(kRest), "4.0 us measured"}, second{kSplit, "3.0 us measured"};
+  const GemmSizes sizes{1, 64, 4096, 4096};
+  EXPECT_EQ(choices.keep(prepared_.plan, gemm(), sizes, {}, first, "what"), first);
+  EXPECT_EQ(choices.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
+  TunedChoices of_another_process(machine, tune::TuneStore(folder_.path()));
+  EXPECT_EQ(of_another_process.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
+  EXPECT_EQ(of_another_process.find(prepared_.plan, gemm(), sizes, {}), first);
+  choices.add(prepared_.plan, gemm(), sizes, {}, second, "what");
+  EXPECT_EQ(choices.find(prepared_.plan, gemm(), sizes, {}), second) << "asked for once more";
+}
+
+TEST_F(StepWays, AProcessFollowsWhatAnotherKeptFirst) {
+  const tune::Machine machine{"a device", 13000, ""};
+  const GemmSizes sizes{1, 64, 4096, 4096};
+  TunedChoices ours(machine, tune::TuneStore(folder_.path()));
+  TunedChoices theirs(machine, tune::TuneStore(folder_.path()));
+  EXPECT_FALSE(ours.find(prepared_.plan, gemm(), sizes, {}));
+  const tune::Tuned first{name(kRest), "4.0 us measured"}, second{kSplit, "3.0 us measured"};
+  theirs.keep(prepared_.plan, gemm(), sizes, {}, first, "what");
+  EXPECT_EQ(ours.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
+  EXPECT_EQ(ours.find(prepared_.plan, gemm(), sizes, {}), first);
+}
+
+std::optional<std::size_t> bytes_at(const plan::Plan& plan, std::int64_t rows) {
+  const codegen::Bound bound = backends::bind_stand_ins(plan, {{"M", rows}}, DeviceKind::cuda);
+  return scratch_bytes(plan, backends::form_of(plan, bound));
+}
+
+TEST_F(StepWays, MemoryOfItsOwnIsForAllTensorsOfTheCall) {
+  const std::size_t weights = 4096 * 4096 * 2, bias = 4096 * 2, row = 4096 * 2;
+  const std::size_t begins = 4 * codegen::kAddressUnit;  // an address may lie off the unit
+  EXPECT_EQ(bytes_at(prepared_.plan, 16), weights + bias + 2 * 16 * row + begins);
+  EXPECT_EQ(bytes_at(prepared_.plan, 0), weights + bias + begins / 2);
+}
+
+}  // namespace
+}  // namespace epifuse::cuda
