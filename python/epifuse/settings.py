@@ -10,6 +10,11 @@ def library_folder() -> pathlib.Path | None:
     return pathlib.Path(value) if value else None
 
 
+def tune() -> str | None:
+    """EPIFUSE_TUNE: when GPU kernels are measured; None where it is not set."""
+    return os.environ.get("EPIFUSE_TUNE") or None
+
+
 def fuse_in_inductor() -> bool:
     """EPIFUSE_TORCH: 1 installs the pass in Inductor's pipeline in programs that import torch."""
     return os.environ.get("EPIFUSE_TORCH", "") not in ("", "0")

@@ -142,10 +142,44 @@ def test_pass_keeps_the_users_own_and_is_off_by_default():
 def test_options_are_checked():
     x = torch.randn(4, 64, dtype=torch.bfloat16)
     with pytest.raises(Exception,
-                       match="expected options among numerics, only_faster, tf32, got typo"):
+                       match="expected options among numerics, only_faster, tf32, tune, got typo"):
         compiled(Mlp().eval().requires_grad_(False), options={"epifuse.typo": 1})(x)
     with pytest.raises(BadInputError, match="expected fast, exact or approx, got 'slow'"):
         epifuse.torch.enable(numerics="slow")
+    with pytest.raises(BadInputError,
+                       match="expected off, compile, first-use or full, got 'always'"):
+        epifuse.torch.enable(tune="always")
+
+
+def test_kernels_are_measured_as_the_option_then_the_environment_say(monkeypatch):
+    def asked(**options):
+        return epifuse.torch.inductor.FusionPass(options, None).core_options()["tune"]
+
+    monkeypatch.delenv("EPIFUSE_TUNE", raising=False)
+    assert asked() == "compile"
+    assert asked(tune="off") == "off"
+    monkeypatch.setenv("EPIFUSE_TUNE", "first-use")
+    assert asked() == "first-use"
+    assert asked(tune="full") == "full"
+
+
+@pytest.mark.parametrize(("mode", "options", "environment", "expected"), [
+    ("max-autotune", {}, None, "full"),
+    ("max-autotune-no-cudagraphs", {}, None, "full"),
+    ("reduce-overhead", {}, None, "compile"),
+    ("max-autotune", {"epifuse.tune": "off"}, None, "off"),
+    ("max-autotune", {}, "off", "off"),
+])
+def test_max_autotune_measures_all(monkeypatch, mode, options, environment, expected):
+    if environment is None:
+        monkeypatch.delenv("EPIFUSE_TUNE", raising=False)
+    else:
+        monkeypatch.setenv("EPIFUSE_TUNE", environment)
+    seen = {}
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx",
+                        lambda *_, config_patches: seen.update(config_patches))
+    epifuse.torch.backend(None, [], mode=mode, options=options)
+    assert seen["post_grad_custom_pre_pass"].core_options()["tune"] == expected
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

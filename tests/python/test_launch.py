@@ -1,9 +1,12 @@
 """Code that Inductor generates: it calls kernels without the dispatcher, wherever tensors lie."""
 
+import time
+
 import pytest
 import torch
 from test_backend import Mlp, compiled
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import epifuse.torch
 from epifuse import BadInputError
@@ -141,3 +144,25 @@ def test_launchers_take_tensors_that_move():
         launch(0, *head, y.data_ptr(), rows, 3, 3, 1)
         torch.testing.assert_close(y, x @ w)
         kept += [x, w, y]
+
+
+def test_the_code_of_a_kernel_waits_for_what_was_started_ahead(monkeypatch):
+    from epifuse.torch import ahead, launch
+
+    graph = "graph waits(x: f32[M, N]) {\n  y = neg x\n  return y\n}\n"
+    options = '{"target":"cpu"}'
+    seen = []
+
+    def prepare(text, *_):
+        time.sleep(0.2)
+        seen.append(text)
+
+    monkeypatch.setattr(ahead._native, "prepare", prepare)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        x = torch.empty(4, 8, device="cuda")
+    ahead.compile_ahead(graph, options, [x])
+    ahead.compile_ahead(graph, options, [x])  # a layer that is alike
+    assert not seen
+    launch.launcher("waits", graph, options)
+    assert seen == [graph]
+    assert (graph, options) not in ahead._started

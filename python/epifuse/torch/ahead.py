@@ -1,8 +1,9 @@
-"""Compiles kernels beside Inductor, so that they are there when the first batch comes."""
+"""Compiles and measures kernels beside Inductor, before the first batch comes."""
 
+import contextlib
 import functools
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -28,23 +29,44 @@ def _form(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]] 
     return ALL[tensor.dtype], tuple(sizes), tuple(strides)
 
 
-def _prepare(graph: str, options: str, forms: tuple[Any, ...]) -> None:
+def _on(device: torch.device) -> Any:
+    """Makes the device the current one of this thread."""
+    if not torch.cuda.is_initialized():
+        return contextlib.nullcontext()
+    return torch.cuda.device(device)
+
+
+def _prepare(graph: str, options: str, device: torch.device, forms: tuple[Any, ...]) -> None:
     try:
-        _native.prepare(graph, options, [_native.Tensor.of(0, *form) for form in forms])
+        with _on(device):
+            _native.prepare(graph, options, [_native.Tensor.of(0, *form) for form in forms])
     except _native.Error as error:  # the first run says it again, to who can hear it
         log.warning("not compiled ahead: %s", error)
 
 
+_started: dict[tuple[str, str], list[Future[None]]] = {}  # by kernel, those that may not be done
+
+
 @functools.lru_cache(maxsize=4096)
-def _start(graph: str, options: str, forms: tuple[Any, ...]) -> None:
+def _start(graph: str, options: str, device: torch.device, forms: tuple[Any, ...]) -> None:
     """Once for all layers that are alike: threads that wait in turn for Python slow it down."""
-    _threads().submit(_prepare, graph, options, forms)
+    started = _threads().submit(_prepare, graph, options, device, forms)
+    _started.setdefault((graph, options), []).append(started)
 
 
 def compile_ahead(graph: str, options: str, inputs: list[torch.Tensor]) -> None:
-    """Starts to compile a GPU kernel for inputs of these sizes and strides; returns at once."""
+    """Starts to compile a GPU kernel for inputs of these sizes and strides; returns at once.
+
+    Where the options say so, the ways to run it at these sizes are measured too.
+    """
     if inputs[0].device.type != "cuda":
         return
     forms = tuple(_form(tensor) for tensor in inputs)
     if None not in forms:
-        _start(graph, options, forms)
+        _start(graph, options, inputs[0].device, forms)
+
+
+def wait(graph: str, options: str) -> None:
+    """Returns when what was started for a kernel is done: its runs all go by one choice."""
+    for started in _started.pop((graph, options), ()):
+        started.result()

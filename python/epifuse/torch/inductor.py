@@ -8,13 +8,15 @@ from typing import Any
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
-from epifuse import _native
+from epifuse import _native, settings
 from epifuse.torch import op, process
 from epifuse.torch.call import keep_report
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
 
-OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True}
+OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
+_WORDS = {"numerics": ("fast", "exact", "approx"),
+          "tune": (None, "off", "compile", "first-use", "full")}  # fmt: skip
 _PREFIX = "epifuse."
 
 
@@ -24,10 +26,13 @@ def own_options(given: dict[str, Any]) -> dict[str, Any]:
     if unknown:
         known, came = ", ".join(sorted(OPTIONS)), ", ".join(sorted(unknown))
         raise _native.BadInputError(f"expected options among {known}, got {came}")
-    if given.get("numerics", "fast") not in ("fast", "exact", "approx"):
-        raise _native.BadInputError(
-            f"numerics: expected fast, exact or approx, got {given['numerics']!r}")
-    return {**OPTIONS, **given}
+    options = {**OPTIONS, **given}
+    for key, words in _WORDS.items():
+        if options[key] not in words:
+            *first, last = (word for word in words if word is not None)
+            raise _native.BadInputError(
+                f"{key}: expected {', '.join(first)} or {last}, got {options[key]!r}")
+    return options
 
 
 class FusionPass(CustomGraphPass):
@@ -57,11 +62,16 @@ class FusionPass(CustomGraphPass):
         process.compiled(*told, not _writes_cpp() and keep_report(graph, told))
 
     def core_options(self) -> dict[str, Any]:
-        """What the C++ core is asked for; tf32 is what torch allows, if not said otherwise."""
+        """What the C++ core is asked for; tf32 is what torch allows, if not said otherwise.
+
+        Kernels are measured while a model compiles, if neither an option nor EPIFUSE_TUNE says
+        otherwise.
+        """
         tf32 = self.options["tf32"]
         if tf32 is None:
             tf32 = torch.get_float32_matmul_precision() != "highest"
-        return {"numerics": self.options["numerics"], "tf32": bool(tf32)}
+        tune = self.options["tune"] or settings.tune() or "compile"
+        return {"numerics": self.options["numerics"], "tf32": bool(tf32), "tune": tune}
 
     def uuid(self) -> Any:
         """What Inductor's cache keys of compiled graphs have of this pass."""
@@ -92,9 +102,10 @@ def enable(**options: Any) -> None:
     """Fuses in everything that Inductor compiles from now on, until `disable`.
 
     Options: numerics ("fast", "exact", "approx": docs/numerics.md), tf32 (whether GPUs may
-    multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says) and
-    only_faster (whether what Inductor is known to run faster on CPUs is left to it: True). A pass
-    that the user installed in the same place stays and runs first.
+    multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says),
+    only_faster (whether what Inductor is known to run faster on CPUs is left to it: True) and tune
+    (when GPU kernels are measured: "off", "compile", "first-use" or "full"; None: as EPIFUSE_TUNE
+    says, else "compile"). A pass that the user installed in the same place stays and runs first.
     """
     from torch._inductor import config
 
@@ -140,19 +151,26 @@ def patches_of(mode: str | None, options: dict[str, Any] | None) -> dict[str, An
     return patches
 
 
+def _tries_all(mode: str | None) -> bool:
+    return mode is not None and mode.startswith("max-autotune")
+
+
 def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, mode: str | None = None,
             options: dict[str, Any] | None = None, report: Report | None = None,
             **rest: Any) -> Any:
     """torch.compile(model, backend="epifuse"): Inductor, with what pays fused into our kernels.
 
     `mode` and `options` are those of torch.compile; options that begin with "epifuse." are ours:
-    "epifuse.numerics", "epifuse.tf32" and "epifuse.only_faster", as in `enable`.
+    "epifuse.numerics", "epifuse.tf32", "epifuse.only_faster" and "epifuse.tune", as in `enable`.
+    The modes "max-autotune.." measure all candidates ("full"), if nothing else is said.
     """
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx
 
     op.load()
     own = own_of(options)
+    if own.get("tune") is None and settings.tune() is None and _tries_all(mode):
+        own["tune"] = "full"
     patches = patches_of(mode, options)
     before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
     patches["post_grad_custom_pre_pass"] = FusionPass(own, users_pass(before), report)

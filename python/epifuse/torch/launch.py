@@ -9,6 +9,7 @@ from torch._C._profiler import _RecordFunctionFast
 from torch.autograd import profiler
 
 from epifuse import _native
+from epifuse.torch import ahead
 
 
 def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
@@ -17,8 +18,10 @@ def launcher(name: str, graph: str, options: str) -> Callable[..., None]:
     `name` is what PyTorch's profiler calls it. The numbers are, of every input and then of every
     output: its address, its sizes, its strides (epifuse_run_numbers in epifuse/c.h). It keeps a
     call site, so that calls of the same sizes, strides and alignment look nothing up. It raises
-    what the core does; sizes and strides are not checked against any tensor.
+    what the core does; sizes and strides are not checked against any tensor. What the pass has
+    started to compile and measure for the kernel is done when this returns.
     """
+    ahead.wait(graph, options)
     described = _native.describe(graph)
     tensors = [*described["inputs"], *described["outputs"]]
     count = sum(1 + 2 * len(tensor["shape"]) for tensor in tensors)

@@ -198,7 +198,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
          asks_hopper: bool = False) -> Report:
     """Fuses what pays in a functional aten graph, in place.
 
-    `options`: "numerics" and "tf32", and `only_faster`, as in epifuse_fusions (epifuse/c.h). What
+    `options`: "numerics", "tf32" and "tune", and `only_faster`, as in epifuse_fusions (epifuse/c.h). What
     cannot be fused stays as it is, and the report says why. `asks_hopper`: whether the report of a
     graph for the CPU says what a Hopper GPU would make of it.
     """
@@ -242,6 +242,8 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
         report.left_out += _products_left_out(imported, "cpp_wrapper", _NO_LISTS)
         return report
     options = {"target": _target(imported), **options}
+    if options["target"] == "cpu":
+        options.pop("tune", None)  # there is nothing to choose
     try:
         request = {**_request(imported, options), "only_faster": only_faster}
         found = _native.fusions(imported.text, request)
