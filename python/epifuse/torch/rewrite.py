@@ -198,9 +198,9 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
          asks_hopper: bool = False) -> Report:
     """Fuses what pays in a functional aten graph, in place.
 
-    `options`: "numerics", "tf32" and "tune", and `only_faster`, as in epifuse_fusions (epifuse/c.h). What
-    cannot be fused stays as it is, and the report says why. `asks_hopper`: whether the report of a
-    graph for the CPU says what a Hopper GPU would make of it.
+    `options`: "numerics", "tf32" and "tune", and `only_faster`, as in epifuse_fusions
+    (epifuse/c.h). What cannot be fused stays as it is, and the report says why. `asks_hopper`:
+    whether the report of a graph for the CPU says what a Hopper GPU would make of it.
     """
     unpadded = without_padding(graph)
     products = origin.products(graph)
