@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <map>
 #include <set>
 
 #include "backends/cuda/driver/device.h"
@@ -125,6 +126,14 @@ CompileOptions GraphOptions::compile_options() const {
     if (numerics == epifuse::name(level)) options.numerics = level;
   }
   return options;
+}
+
+void add_budget(CLI::App& app, double& seconds, const std::string& meaning) {
+  const std::map<std::string, double> units{{"s", 1.0}, {"m", 60.0}};
+  app.add_option("--budget", seconds, meaning + ": 60, 60s or 2m")
+      ->capture_default_str()
+      ->transform(CLI::AsNumberWithUnit(units))
+      ->check(CLI::Range(0.0, 86'400.0));
 }
 
 Graph load_graph(const std::string& path) {

@@ -35,6 +35,9 @@ struct GraphOptions {
   CompileOptions compile_options() const;
 };
 
+// `--budget`: seconds, as 60, 60s or 2m.
+void add_budget(CLI::App& app, double& seconds, const std::string& meaning);
+
 // The graph in a file, of which the language's limit is read at most; ParseError's text gets the
 // file's name in front.
 Graph load_graph(const std::string& path);

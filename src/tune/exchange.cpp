@@ -1,0 +1,96 @@
+// Measured choices as one text, to take from machine to machine.
+#include "tune/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/printable.h"
+#include "epifuse/error.h"
+
+namespace epifuse::tune {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kExchangeFormat = "epifuse tuned choices 1";
+constexpr std::size_t kKeyChars = 64;
+
+bool is_key(std::string_view text) {
+  return text.size() == kKeyChars &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string text_of(const Json& choice, const char* field, std::size_t number) {
+  const auto found = choice.find(field);
+  if (found != choice.end() && found->is_string()) return found->get<std::string>();
+  throw ArgumentError(fmt::format("choice {}: expected a text as '{}', got {}", number, field,
+                                  found == choice.end() ? "none" : printable(found->dump())));
+}
+
+TuneStore::Entry entry_of(const Json& choice, std::size_t number) {
+  if (!choice.is_object()) {
+    throw ArgumentError(
+        fmt::format("choice {}: expected an object, got {}", number, printable(choice.dump())));
+  }
+  TuneStore::Entry entry{text_of(choice, "key", number),
+                         text_of(choice, "for", number),
+                         {text_of(choice, "choice", number), text_of(choice, "measured", number)},
+                         0,
+                         true};
+  if (!is_key(entry.key)) {
+    throw ArgumentError(fmt::format("choice {}: expected 64 hexadecimal digits as 'key', got '{}'",
+                                    number, printable(entry.key)));
+  }
+  return entry;
+}
+
+std::vector<TuneStore::Entry> entries_of(std::string_view text) {
+  const Json all = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_object = all.is_object();
+  const Json format = is_object ? all.value("format", Json()) : Json();
+  if (format != kExchangeFormat) {
+    throw ArgumentError(
+        fmt::format("expected JSON of the format \"{}\", as `epifuse tune --export` writes it, got "
+                    "{}",
+                    kExchangeFormat, is_object ? printable(format.dump()) : "other text"));
+  }
+  const Json choices = all.value("choices", Json());
+  if (!choices.is_array()) throw ArgumentError("expected a list as 'choices'");
+  std::vector<TuneStore::Entry> entries;
+  for (const Json& choice : choices) entries.push_back(entry_of(choice, entries.size() + 1));
+  return entries;
+}
+
+}  // namespace
+
+std::string export_choices(const TuneStore& store) {
+  std::vector<TuneStore::Entry> entries = store.list();
+  std::erase_if(entries, [](const TuneStore::Entry& entry) { return !entry.valid; });
+  std::ranges::sort(entries, {}, &TuneStore::Entry::key);
+  std::string text = fmt::format("{{\"format\": \"{}\", \"choices\": [", kExchangeFormat);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const TuneStore::Entry& entry = entries[i];
+    const Json choice{{"key", entry.key},
+                      {"for", entry.description},
+                      {"choice", entry.tuned.choice},
+                      {"measured", entry.tuned.measured}};
+    text += fmt::format("{}\n{}", i == 0 ? "" : ",",
+                        choice.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  return text + "\n]}\n";
+}
+
+Imported import_choices(std::string_view text, const TuneStore& store) {
+  Imported imported;
+  for (const TuneStore::Entry& entry : entries_of(text)) {
+    const bool is_known = store.load(entry.key).has_value();
+    if (!is_known) store.keep(entry.key, entry.tuned, entry.description);
+    ++(is_known ? imported.known : imported.added);
+  }
+  return imported;
+}
+
+}  // namespace epifuse::tune
