@@ -36,6 +36,13 @@ struct OperandRoles {
 
 struct PointerArrayFunctions;  // codegen/pointer_arrays.h
 
+// A constant of a family's model of time, and whether a fit to few measurements may change it.
+struct NamedConstant {
+  std::string_view name;
+  double value = 0;
+  bool is_fitted = false;
+};
+
 // A kernel template and its host half. Made by a row of families.def and the family's folder.
 struct KernelFamily {
   std::string_view name;     // in results and in measured choices
@@ -49,6 +56,8 @@ struct KernelFamily {
   // constants are the family's own, by device; a device without a row has generic ones.
   double (*expected_us)(const plan::FusedGemm&, const GemmConfig&, const GemmSizes&,
                         const targets::DeviceProfile&);
+  // Those that the profile makes hold, for `epifuse calibrate`; null: there are none to fit.
+  std::vector<NamedConstant> (*constants)(const targets::DeviceProfile&) = nullptr;
   KernelSource (*source)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&,
                          const GemmVariant&, const targets::TargetInfo&);
   // Whether the bound tensors can be addressed; the backend falls back if not.

@@ -1,9 +1,9 @@
 // The folder of compiled kernels: keys, and entries that are whole and unchanged or do not count.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 
+#include "base/cache_folder.h"
 #include "base/hash.h"
 #include "base/settings.h"
 #include "codegen/source_text.h"
@@ -94,13 +94,7 @@ std::string cache_key(const codegen::KernelSource& source, std::string_view tool
 KernelCache::KernelCache(fs::path folder)
     : files_(std::move(folder), kFormat, kSuffix, max_bytes()) {}
 
-fs::path KernelCache::default_folder() {
-  const Settings settings = Settings::read();
-  if (!settings.cache_folder.empty()) return settings.cache_folder;
-  if (!settings.xdg_cache_home.empty()) return fs::path(settings.xdg_cache_home) / "epifuse";
-  if (!settings.home.empty()) return fs::path(settings.home) / ".cache" / "epifuse";
-  return fmt::format("/tmp/epifuse-{}", geteuid());
-}
+fs::path KernelCache::default_folder() { return default_cache_folder(); }
 
 std::optional<Binary> KernelCache::load(const std::string& key) const {
   const auto entry = files_.load(key);

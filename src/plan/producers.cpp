@@ -195,7 +195,7 @@ void Absorber::absorb_together(ValueId step) {
       if (!is_hosted(draft_.facts.producer(operand), step)) room.loads.add(operand);
     }
   }
-  if (room.loads.exceeded() || room.num_computes > kMaxComputes) return;
+  if (room.loads.exceeded(draft_.facts.limits) || room.num_computes > kMaxComputes) return;
   for (const ValueId value : values) {
     move(value, {step});
     draft_.refused[index(value)].reset();

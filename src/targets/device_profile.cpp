@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "targets/profile_files.h"
 
 namespace epifuse::targets {
 
@@ -42,6 +43,9 @@ DeviceLimits scaled(const DeviceLimits& of, int num_sms) {
 std::span<const KnownDevice> all_known_devices() { return kDevices; }
 
 const KnownDevice* find_device(std::string_view name) {
+  // Read once, so that all choices of a process go by the same numbers.
+  static const StoredDevices of_this_machine(profile_folder());
+  if (const KnownDevice* own = of_this_machine.find(name)) return own;
   const auto* const found = std::ranges::find(kDevices, name, &KnownDevice::name);
   return found == std::end(kDevices) ? nullptr : found;
 }
@@ -65,6 +69,10 @@ std::string describe(const DeviceProfile& profile, std::string_view name) {
         "There is no profile of {}: expected times follow constants of the kernels and rates that "
         "the driver gives, and the vendor's times are not known.",
         name);
+  }
+  if (!profile.known->measured->origin.empty()) {
+    return fmt::format("Expected times follow this machine's profile of {}: {}.",
+                       profile.known->name, profile.known->measured->origin);
   }
   if (profile.known->measured->device != profile.known->name) {
     return fmt::format("Expected times follow the measurements of {}, as {} was not measured yet.",

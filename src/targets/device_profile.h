@@ -16,6 +16,7 @@ namespace epifuse::targets {
 struct DeviceRates {
   double flops_per_us, bytes_per_us;  // of large products, of elementwise kernels
   double start_us, launch_us;         // of a kernel alone, of one behind another
+  double l2_bytes_per_us = 0;         // of elementwise kernels whose data is in L2; 0: not known
 };
 
 // A product of 16-bit matrices, both K-major, and what was measured of it.
@@ -40,6 +41,12 @@ struct RowsFirst {
   std::int64_t fewest_rows;  // of a group; with fewer, weights are what takes the time
 };
 
+// A constant of a kernel family's model of time.
+struct ModelConstant {
+  std::string_view family, name;
+  double value;
+};
+
 // What was measured on one device. Lists may be empty: nothing follows from what is not there.
 struct Measurements {
   std::string_view device;  // that they were taken on; families key their constants by it
@@ -49,15 +56,19 @@ struct Measurements {
   std::span<const MeasuredProduct> bare_ratios;  // our time over the vendor's, nothing being fused
   std::span<const MisalignedProducts> misaligned;
   std::optional<RowsFirst> rows_first;
+  std::span<const ModelConstant> constants;  // in the place of the families' own
+  std::string_view origin = "";              // of a profile of this machine: when, with what
 };
 
-// A row of devices.def.
+// A row of devices.def, or a profile that `epifuse calibrate` made on this machine.
 struct KnownDevice {
   std::string_view name;  // as the driver reports it
   const Measurements* measured;
 };
-std::span<const KnownDevice> all_known_devices();
-const KnownDevice* find_device(std::string_view name);  // null when there is no row
+std::span<const KnownDevice> all_known_devices();  // the rows
+// The profile of that name that this machine has (profile_files.h), else the row; null without
+// both.
+const KnownDevice* find_device(std::string_view name);
 
 // What the driver says of a device; 0 where it does not.
 struct DriverRates {

@@ -5,6 +5,7 @@
 #include "codegen/family_row.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/few_rows.h"
+#include "codegen/sm90/model_constants.h"
 #include "codegen/sm90/pointer_arrays.h"
 
 namespace epifuse::codegen::sm90 {
@@ -67,6 +68,7 @@ constexpr PointerArrayFunctions kPointerArrays{
 KernelFamily family(std::string_view name, std::string_view summary) {
   KernelFamily out = family_row<Functions>(name, summary);
   out.pointer_arrays = &kPointerArrays;
+  out.constants = named_constants;
   return out;
 }
 

@@ -70,14 +70,90 @@ ModelConstants generic(const targets::DriverRates& driver) {
   return out;
 }
 
-}  // namespace
+constexpr std::string_view kFamily = "sm90_dense";  // of the row in families.def
 
-ModelConstants constants_of(const targets::DeviceProfile& device) {
+// By name, in profiles. Fitted are those that a few points tell apart.
+struct Field {
+  std::string_view name;
+  double ModelConstants::*member;
+  bool is_fitted = false;
+};
+constexpr Field kFields[] = {
+    {"clocks_per_us", &ModelConstants::clocks_per_us, true},
+    {"multiplies_per_clock", &ModelConstants::multiplies_per_clock},
+    {"feed_clocks", &ModelConstants::feed_clocks},
+    {"feed_overlap", &ModelConstants::feed_overlap},
+    {"step_clocks", &ModelConstants::step_clocks, true},
+    {"cooperative_step_clocks", &ModelConstants::cooperative_step_clocks, true},
+    {"row_clocks", &ModelConstants::row_clocks, true},
+    {"latency_clocks", &ModelConstants::latency_clocks, true},
+    {"gather_clocks", &ModelConstants::gather_clocks},
+    {"gather_floor", &ModelConstants::gather_floor},
+    {"chunk_clocks", &ModelConstants::chunk_clocks, true},
+    {"operation_clocks", &ModelConstants::operation_clocks, true},
+    {"load_clocks", &ModelConstants::load_clocks, true},
+    {"store_clocks", &ModelConstants::store_clocks},
+    {"ring_load_clocks", &ModelConstants::ring_load_clocks},
+    {"narrow_clocks", &ModelConstants::narrow_clocks},
+    {"narrow_load_clocks", &ModelConstants::narrow_load_clocks},
+    {"cluster_clocks", &ModelConstants::cluster_clocks, true},
+    {"cluster_fill_clocks", &ModelConstants::cluster_fill_clocks},
+    {"exchange_clocks", &ModelConstants::exchange_clocks, true},
+    {"split_slows", &ModelConstants::split_slows},
+    {"single_clocks", &ModelConstants::single_clocks},
+    {"single_share_clocks", &ModelConstants::single_share_clocks},
+    {"single_restart_clocks", &ModelConstants::single_restart_clocks},
+    {"tall_gate_slows", &ModelConstants::tall_gate_slows},
+    {"cooperative_gate_slows", &ModelConstants::cooperative_gate_slows},
+    {"wide_by_turns_slows", &ModelConstants::wide_by_turns_slows},
+    {"short_of_stages_slows", &ModelConstants::short_of_stages_slows},
+    {"fill_clocks", &ModelConstants::fill_clocks, true},
+    {"launch_us", &ModelConstants::launch_us, true},
+    {"bytes_per_us", &ModelConstants::bytes_per_us, true},
+    {"overlap", &ModelConstants::overlap},
+    {"dirty_bytes", &ModelConstants::dirty_bytes},
+    {"read_again", &ModelConstants::read_again},
+    {"reduction_clocks", &ModelConstants::reduction_clocks},
+    {"finish_us", &ModelConstants::finish_us},
+};
+
+// A profile has them in the order of the fields, as it was printed: each is found at once.
+void replace(ModelConstants& constants, std::span<const targets::ModelConstant> by) {
+  const Field* next = std::begin(kFields);
+  for (const targets::ModelConstant& each : by) {
+    if (each.family != kFamily) continue;
+    const Field* found = std::find_if(next, std::end(kFields),
+                                      [&](const Field& field) { return field.name == each.name; });
+    if (found == std::end(kFields)) found = std::ranges::find(kFields, each.name, &Field::name);
+    if (found == std::end(kFields)) continue;  // of another version
+    constants.*found->member = each.value;
+    next = found + 1;
+  }
+}
+
+ModelConstants usual_constants(const targets::DeviceProfile& device) {
   if (device.known != nullptr) {
     const auto* const row = std::ranges::find(kRows, device.known->measured->device, &Row::device);
     if (row != std::end(kRows)) return *row->constants;
   }
   return generic(device.driver);
+}
+
+}  // namespace
+
+ModelConstants constants_of(const targets::DeviceProfile& device) {
+  ModelConstants constants = usual_constants(device);
+  if (device.known != nullptr) replace(constants, device.known->measured->constants);
+  return constants;
+}
+
+std::vector<NamedConstant> named_constants(const targets::DeviceProfile& device) {
+  const ModelConstants constants = constants_of(device);
+  std::vector<NamedConstant> out;
+  for (const Field& field : kFields) {
+    out.push_back({field.name, constants.*field.member, field.is_fitted});
+  }
+  return out;
 }
 
 }  // namespace epifuse::codegen::sm90

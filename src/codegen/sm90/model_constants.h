@@ -1,6 +1,9 @@
 // The constants of the Hopper GEMM's model of time (dense_model.cpp), by device.
 #pragma once
 
+#include <vector>
+
+#include "codegen/family.h"
 #include "targets/device_profile.h"
 
 namespace epifuse::codegen::sm90 {
@@ -44,6 +47,10 @@ struct ModelConstants {
 
 // The row of the device that the profile's measurements were taken on. Without one, constants of
 // the kernels with the rates that the driver gives.
+// Those that the profile itself has go before both.
 ModelConstants constants_of(const targets::DeviceProfile& device);
+
+// The same by name, each once.
+std::vector<NamedConstant> named_constants(const targets::DeviceProfile& device);
 
 }  // namespace epifuse::codegen::sm90

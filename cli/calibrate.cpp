@@ -1,0 +1,125 @@
+// `epifuse calibrate`: measures the GPU at hand and keeps its profile; profiles as files.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "backends/cuda/driver/device.h"
+#include "base/printable.h"
+#include "calibrate_device.h"
+#include "command.h"
+#include "epifuse/error.h"
+#include "files.h"
+#include "options.h"
+#include "output.h"
+#include "targets/profile_files.h"
+
+namespace epifuse::cli {
+namespace {
+
+struct Options {
+  double budget_seconds = 60;
+  std::string export_file, import_file;
+  bool json = false;
+};
+
+constexpr std::size_t kMostProfileBytes = std::size_t{4} << 20;
+
+void say(const std::string& line) { fmt::print(stderr, "{}\n", printable_lines(line)); }
+
+nlohmann::json keep(const targets::StoredProfile& profile, bool json) {
+  const auto folder = targets::profile_folder();
+  targets::store_profile(folder, profile);
+  const auto file = targets::profile_file(folder, profile.device);
+  if (!json) {
+    fmt::print("{}: choices on {} go by it from the next process on\n", printable(file.native()),
+               printable(profile.device));
+  }
+  return {{"device", profile.device}, {"file", file.string()}, {"origin", profile.origin}};
+}
+
+targets::StoredProfile read_profile(const std::string& path) {
+  try {
+    return targets::parse_profile(read_input(path, kMostProfileBytes));
+  } catch (const ArgumentError& error) {
+    throw ArgumentError(fmt::format("--import {}: {}", printable(path), error.what()));
+  }
+}
+
+// The profile that choices on the device at hand go by.
+targets::StoredProfile known_profile() {
+  const auto device = cuda::Device::require();
+  const targets::KnownDevice* known = targets::find_device(device->info().name);
+  if (known == nullptr) {
+    throw ArgumentError(
+        fmt::format("--export: there is no profile of {}; `epifuse calibrate` "
+                    "without --budget 0 makes one",
+                    printable(device->info().name)));
+  }
+  return targets::copy_of(*known);
+}
+
+int run(const Options& options) {
+  if (!options.import_file.empty()) {
+    if (!options.export_file.empty()) {
+      throw ArgumentError("calibrate: expected --import or --export, got both");
+    }
+    const nlohmann::json out = keep(read_profile(options.import_file), options.json);
+    if (options.json) print_json(out);
+    return kOk;
+  }
+  if (options.budget_seconds == 0 && options.export_file.empty()) {
+    throw ArgumentError("calibrate: expected a --budget above 0, or --export FILE, got neither");
+  }
+  nlohmann::json out = nlohmann::json::object();
+  targets::StoredProfile profile;
+  if (options.budget_seconds > 0) {
+    Calibration made = calibrate(options.budget_seconds, say);
+    profile = std::move(made.profile);
+    if (!options.json) {
+      fmt::print("{}: {} products; the model was {:.1f} % off on average, now {:.1f} %\n",
+                 printable(profile.device), made.num_products, 100 * made.error_before,
+                 100 * made.error_after);
+    }
+    out = keep(profile, options.json);
+    out["products"] = made.num_products;
+    out["error_before"] = made.error_before;
+    out["error_after"] = made.error_after;
+  } else {
+    profile = known_profile();
+  }
+  if (!options.export_file.empty()) {
+    OutputFile file(options.export_file);
+    file.write(targets::print(profile));
+    file.keep();
+    out["exported"] = options.export_file;
+    if (!options.json) fmt::print("{}: written\n", printable(options.export_file));
+  }
+  if (options.json) print_json(out);
+  return kOk;
+}
+
+}  // namespace
+
+std::function<int()> define_calibrate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  add_budget(app, options->budget_seconds, "Of measuring, about");
+  app.add_option("--export", options->export_file,
+                 "Write the profile to a file, too; with --budget 0 the one that is in use");
+  app.add_option("--import", options->import_file,
+                 "Use the profile in such a file; measures nothing");
+  app.add_flag("--json", options->json, "Print JSON");
+  app.footer(
+      "Measures launch costs, the rates of memory, of L2 and of products, the vendor's products\n"
+      "and ours at many sizes, and fits the constants of the model of time. The profile is kept\n"
+      "in the folder `profiles` of the kernel cache and goes before the one that epifuse came\n"
+      "with (docs/adding-a-device.md). Nothing else should run on the GPU meanwhile.\n"
+      "Examples:\n"
+      "  epifuse calibrate --budget 60s --export h200.profile\n"
+      "  epifuse calibrate --import h200.profile");
+  return [options] { return run(*options); };
+}
+
+}  // namespace epifuse::cli

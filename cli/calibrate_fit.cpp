@@ -1,0 +1,122 @@
+#include "calibrate_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "codegen/family.h"
+#include "tune/fit.h"
+
+namespace epifuse::cli {
+namespace {
+
+constexpr double kSharpness = 4;  // a way that takes twice the best one's time counts 1/16
+
+// A time of a candidate of one family.
+struct TimedConfig {
+  const TimedPoint* point;
+  codegen::GemmConfig config;
+  double us, weight;
+};
+
+std::vector<TimedConfig> times_of(const codegen::KernelFamily& family,
+                                  std::span<const TimedPoint> points,
+                                  const targets::TargetInfo& target) {
+  std::vector<TimedConfig> times;
+  for (const TimedPoint& point : points) {
+    if (family.why_not(*point.plan, point.step(), target)) continue;
+    std::map<std::string, codegen::GemmConfig> by_name;
+    for (const codegen::GemmConfig& config : family.configs(point.step(), target)) {
+      by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(config)), config);
+    }
+    double best = 0;
+    for (const backends::MeasuredStep::Way& way : point.ways) {
+      if (by_name.contains(way.name) && (best == 0 || way.us < best)) best = way.us;
+    }
+    for (const backends::MeasuredStep::Way& way : point.ways) {
+      const auto found = by_name.find(way.name);
+      if (found == by_name.end()) continue;
+      times.push_back({&point, found->second, way.us, std::pow(best / way.us, kSharpness)});
+    }
+  }
+  return times;
+}
+
+class FamilyFit {
+ public:
+  FamilyFit(const codegen::KernelFamily& family, std::vector<TimedConfig> times,
+            const targets::DeviceProfile& device)
+      : family_(family), times_(std::move(times)), device_(device) {
+    if (device.known != nullptr) measured_ = *device.known->measured;
+    for (const codegen::NamedConstant& each : family.constants(device)) {
+      if (each.is_fitted) fitted_.push_back(constants_.size());
+      constants_.push_back({family.name, each.name, each.value});
+    }
+    usual_ = constants_;
+  }
+
+  void run(FittedModel& model) {
+    std::vector<double> us, weights;
+    for (const TimedConfig& each : times_) {
+      us.push_back(each.us);
+      weights.push_back(each.weight);
+    }
+    const tune::FittedFactors fit = tune::fit_factors(
+        fitted_.size(), us, weights, [&](std::span<const double> factors) { return at(factors); });
+    at(fit.factors);
+    for (const targets::ModelConstant& each : constants_) {
+      model.constants.push_back({std::string(each.family), std::string(each.name), each.value});
+    }
+    // Of several families the means over all of their times.
+    const auto before = static_cast<double>(model.num_times),
+               more = static_cast<double>(times_.size());
+    const auto joined = [&](double known, double fresh) {
+      return (known * before + fresh * more) / (before + more);
+    };
+    model.error_before = joined(model.error_before, fit.error_before);
+    model.error_after = joined(model.error_after, fit.error_after);
+    model.num_times += times_.size();
+  }
+
+ private:
+  std::vector<double> at(std::span<const double> factors) {
+    for (std::size_t i = 0; i < fitted_.size(); ++i) {
+      constants_[fitted_[i]].value = usual_[fitted_[i]].value * factors[i];
+    }
+    measured_.constants = constants_;
+    const targets::KnownDevice known{device_.known == nullptr ? "" : device_.known->name,
+                                     &measured_};
+    const targets::DeviceProfile profile{device_.limits, device_.driver, &known};
+    std::vector<double> us;
+    us.reserve(times_.size());
+    for (const TimedConfig& each : times_) {
+      us.push_back(
+          family_.expected_us(each.point->step(), each.config, each.point->sizes, profile));
+    }
+    return us;
+  }
+
+  const codegen::KernelFamily& family_;
+  const std::vector<TimedConfig> times_;
+  const targets::DeviceProfile& device_;
+  targets::Measurements measured_{};
+  std::vector<targets::ModelConstant> usual_, constants_;
+  std::vector<std::size_t> fitted_;  // of the constants
+};
+
+}  // namespace
+
+FittedModel fit_model(std::span<const TimedPoint> points, const targets::TargetInfo& target,
+                      const targets::DeviceProfile& device) {
+  FittedModel model;
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (family.constants == nullptr) continue;
+    std::vector<TimedConfig> times = times_of(family, points, target);
+    if (!times.empty()) FamilyFit(family, std::move(times), device).run(model);
+  }
+  return model;
+}
+
+}  // namespace epifuse::cli

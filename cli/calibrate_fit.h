@@ -1,0 +1,36 @@
+// Fits the model of a kernel family to the times of its candidates.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "codegen/gemm_sizes.h"
+#include "plan/plan.h"
+#include "targets/profile_text.h"
+
+namespace epifuse::cli {
+
+// A plan of one fused product, and what its ways took at one size.
+struct TimedPoint {
+  std::shared_ptr<const plan::Plan> plan;
+  codegen::GemmSizes sizes;  // as the kernel sees them
+  std::vector<backends::MeasuredStep::Way> ways;
+
+  const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan->steps.front()); }
+};
+
+struct FittedModel {
+  std::vector<targets::StoredProfile::Constant> constants;  // all of each family that was measured
+  double error_before = 0, error_after = 0;                 // the mean of |expected / measured - 1|
+  std::size_t num_times = 0;
+};
+
+// Constants of `device` are where the fit begins. Candidates near the best one count most, as the
+// choice is among them. Names that are no candidates of a family do not count.
+FittedModel fit_model(std::span<const TimedPoint> points, const targets::TargetInfo& target,
+                      const targets::DeviceProfile& device);
+
+}  // namespace epifuse::cli

@@ -1,0 +1,109 @@
+"""`epifuse tune` and `epifuse calibrate`, as far as a machine without a GPU shows them."""
+
+import json
+import os
+import pathlib
+
+from process import BAD_INPUT, OK, UNAVAILABLE, epifuse, fails, write_graph
+
+NO_GPU = {**os.environ, "EPIFUSE_CUDA_DRIVER": "/nowhere/libcuda.so"}
+KEY = "0123456789abcdef" * 4
+CHOICES = {"format": "epifuse tuned choices 1",
+           "choices": [{"key": KEY, "for": "64x64x64 bf16 silu", "choice": "product and tail",
+                        "measured": "12.0 us measured"}]}  # fmt: skip
+PROFILE = """epifuse device profile 1
+device NVIDIA H200
+origin made up for a test
+sms 132
+clusters 66 39 30 15
+flops_per_us 700000000
+bytes_per_us 4000000
+l2_bytes_per_us 0
+start_us 4.2
+launch_us 2
+vendor_us 512 4096 4096 29.8
+end
+"""
+
+
+def own_cache():
+    return {**NO_GPU, "EPIFUSE_CACHE": str(pathlib.Path.cwd() / "cache")}
+
+
+# --- tune -----------------------------------------------------------------------------------------
+
+
+def test_tune_says_what_it_needs():
+    write_graph("a.epi")
+    fails("expected graphs, --export or --import", "tune")
+    fails("expected graphs that have them", "tune", "--sizes", "M=1..8", "--export", "c.json")
+    fails("No GPU to run on", "tune", "a.epi", "--sizes", "M=1..8", code=UNAVAILABLE, env=NO_GPU)
+    fails("expected a GPU as the target", "tune", "a.epi", "--target", "cpu")
+
+
+def test_tune_refuses_sizes_that_it_cannot_take():
+    write_graph("a.epi")
+    for word in ("M=8..1", "M", "M=0..4", "M=1..x"):
+        fails(f"--sizes: expected a symbol with sizes from 1 to 2^40, such as M=1..8192 or "
+              f"M=1,8,64, got '{word}'", "tune", "a.epi", "--sizes", word, env=NO_GPU)
+    fails("expected sizes of M once", "tune", "a.epi", "M=4", "--sizes", "M=1..8", env=NO_GPU)
+    fails("expected many sizes of one symbol, got some of M and of K",
+          "tune", "a.epi", "--sizes", "M=1..8", "K=1,2", env=NO_GPU)
+    fails("--budget", "tune", "a.epi", "--budget", "-3", env=NO_GPU)
+    fails("--budget", "tune", "a.epi", "--budget", "3 weeks", env=NO_GPU)
+
+
+def test_choices_go_from_machine_to_machine():
+    pathlib.Path("in.json").write_text(json.dumps(CHOICES))
+    environment = own_cache()
+    run = epifuse("tune", "--import", "in.json", env=environment)
+    assert run.returncode == OK and b"1 choices added, 0 known already" in run.stdout, run
+    run = epifuse("tune", "--import", "in.json", "--export", "out.json", "--json", env=environment)
+    assert json.loads(run.stdout) == {"imported": {"added": 0, "known": 1}, "exported": "out.json"}
+    assert json.loads(pathlib.Path("out.json").read_text()) == CHOICES
+    assert b"64x64x64 bf16 silu" in epifuse("cache", "list", env=environment).stdout
+
+
+def test_a_file_without_choices_is_named():
+    pathlib.Path("bad.json").write_text("{}")
+    fails("--import bad.json: expected JSON of the format", "tune", "--import", "bad.json",
+          env=own_cache())
+    fails("none.json", "tune", "--import", "none.json", env=own_cache())
+
+
+# --- calibrate ------------------------------------------------------------------------------------
+
+
+def test_calibrate_needs_a_gpu():
+    fails("No GPU to run on", "calibrate", code=UNAVAILABLE, env=NO_GPU)
+    fails("No GPU to run on", "calibrate", "--budget", "0", "--export", "p", code=UNAVAILABLE,
+          env=NO_GPU)
+    fails("expected a --budget above 0, or --export FILE", "calibrate", "--budget", "0", env=NO_GPU)
+    fails("--import or --export, got both", "calibrate", "--import", "a", "--export", "b",
+          env=NO_GPU)
+    assert not pathlib.Path("p").exists()
+
+
+def test_a_profile_is_taken_and_choices_go_by_it():
+    pathlib.Path("in.profile").write_text(PROFILE)
+    write_graph("a.epi")
+    environment = own_cache()
+    run = epifuse("calibrate", "--import", "in.profile", "--json", env=environment)
+    assert run.returncode == OK, run
+    file = pathlib.Path(json.loads(run.stdout)["file"])
+    assert file.name == "nvidia_h200.profile" and file.read_text() == PROFILE
+    run = epifuse("explain", "a.epi", "M=64", "--target", "cuda", env=environment)
+    sentence = b"follow this machine's profile of NVIDIA H200: made up for a test."
+    assert sentence in run.stdout, run
+    file.write_text(PROFILE.replace("sms 132", "sms many"))
+    run = epifuse("explain", "a.epi", "M=64", "--target", "cuda", env=environment)
+    assert b"is not used: line 4: expected an integer" in run.stderr, run
+    assert b"Expected times follow the measurements of NVIDIA H200." in run.stdout
+
+
+def test_a_file_that_is_no_profile_is_named():
+    pathlib.Path("bad.profile").write_text(PROFILE.replace("end\n", ""))
+    environment = own_cache()
+    run = fails("--import bad.profile: expected 'end' as the last line, got none: it is not whole",
+                "calibrate", "--import", "bad.profile", env=environment)
+    assert run.returncode == BAD_INPUT and not pathlib.Path("cache/profiles").exists()

@@ -1,0 +1,124 @@
+// A profile fitted to the times of a card that is simulated by the model with other constants.
+#include "cli/calibrate_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "codegen/family.h"
+#include "ir/text.h"
+#include "tests/unit/targets/reference_device.h"
+
+namespace epifuse::cli {
+namespace {
+
+using targets::ModelConstant;
+
+// The reference card with some constants multiplied.
+class Card {
+ public:
+  Card(const codegen::KernelFamily& family, const std::map<std::string_view, double>& factors)
+      : measured_(*targets::reference_gpu().known->measured) {
+    for (const auto& each : family.constants(targets::reference_gpu())) {
+      const auto factor = factors.find(each.name);
+      constants_.push_back(
+          {family.name, each.name, each.value * (factor == factors.end() ? 1 : factor->second)});
+    }
+    measured_.constants = constants_;
+    known_ = {"a card", &measured_};
+  }
+  targets::DeviceProfile profile() const { return {targets::reference_gpu().limits, {}, &known_}; }
+
+ private:
+  std::vector<ModelConstant> constants_;
+  targets::Measurements measured_;
+  targets::KnownDevice known_{};
+};
+
+class CalibrateFit : public ::testing::Test {
+ protected:
+  CalibrateFit() : target_(targets::usual_target(DeviceKind::cuda)) {
+    for (const char* tail : {"add h, b", "gelu_erf h"}) {
+      plans_.push_back(std::make_shared<const plan::Plan>(
+          plan::make_plan(ir::parse("graph g(x: bf16[M, K], w: bf16[N, K], b: bf16[N]) {\n"
+                                    "  h = matmul x, w^T\n  y = " +
+                                    std::string(tail) + "\n  return y\n}\n"),
+                          {})));
+    }
+    for (const auto& each : codegen::all_families()) {
+      if (each.constants == nullptr) continue;
+      if (!each.why_not(*plans_.front(), step(0), target_)) family_ = &each;
+    }
+  }
+  const plan::FusedGemm& step(std::size_t plan) const {
+    return std::get<plan::FusedGemm>(plans_[plan]->steps.front());
+  }
+
+  std::vector<TimedPoint> timed(const targets::DeviceProfile& card,
+                                const std::vector<codegen::GemmSizes>& sizes) const {
+    std::vector<TimedPoint> points;
+    for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
+      for (const codegen::GemmSizes& size : sizes) {
+        TimedPoint& point = points.emplace_back(TimedPoint{plans_[plan], size, {}});
+        for (const auto& config : family_->configs(step(plan), target_)) {
+          point.ways.push_back({std::string(family_->name) + ", " + codegen::print(config),
+                                family_->expected_us(step(plan), config, size, card)});
+        }
+        point.ways.push_back({"product and tail", 1.0});
+      }
+    }
+    return points;
+  }
+
+  const targets::TargetInfo& target_;
+  std::vector<std::shared_ptr<const plan::Plan>> plans_;
+  const codegen::KernelFamily* family_ = nullptr;
+};
+
+const std::vector<codegen::GemmSizes> kSeen{{1, 64, 4096, 4096},
+                                            {1, 512, 4096, 1024},
+                                            {1, 2048, 4096, 4096},
+                                            {1, 8192, 1024, 4096},
+                                            {1, 4096, 8192, 512}};
+const std::vector<codegen::GemmSizes> kUnseen{
+    {1, 1320, 4944, 2048}, {1, 128, 3072, 768}, {1, 6304, 1024, 1024}};
+
+TEST_F(CalibrateFit, ACardIsPredictedAtSizesThatTheFitHasNotSeen) {
+  const Card card(*family_, {{"clocks_per_us", 0.82}, {"bytes_per_us", 0.7}, {"launch_us", 1.3}});
+  const FittedModel model =
+      fit_model(timed(card.profile(), kSeen), target_, targets::reference_gpu());
+  EXPECT_GT(model.error_before, 0.1);
+  EXPECT_LT(model.error_after, 0.02);
+  std::map<std::string_view, double> factors;
+  const auto usual = family_->constants(targets::reference_gpu());
+  ASSERT_EQ(model.constants.size(), usual.size());
+  for (std::size_t i = 0; i < usual.size(); ++i) {
+    EXPECT_EQ(model.constants[i].family, family_->name);
+    factors[usual[i].name] = usual[i].value == 0 ? 1 : model.constants[i].value / usual[i].value;
+  }
+  const Card fitted(*family_, factors);
+  const auto want = timed(card.profile(), kUnseen), got = timed(fitted.profile(), kUnseen);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    for (std::size_t way = 0; way + 1 < want[i].ways.size(); ++way) {
+      EXPECT_NEAR(got[i].ways[way].us / want[i].ways[way].us, 1, 0.06) << got[i].ways[way].name;
+    }
+  }
+}
+
+TEST_F(CalibrateFit, TheReferenceCardKeepsItsConstants) {
+  const FittedModel model =
+      fit_model(timed(targets::reference_gpu(), kSeen), target_, targets::reference_gpu());
+  EXPECT_EQ(model.error_before, 0);
+  const auto usual = family_->constants(targets::reference_gpu());
+  for (std::size_t i = 0; i < usual.size(); ++i) {
+    EXPECT_EQ(model.constants[i].value, usual[i].value) << usual[i].name;
+  }
+}
+
+TEST_F(CalibrateFit, WithoutTimesThereAreNoConstants) {
+  const TimedPoint point{plans_.front(), {1, 64, 64, 64}, {{"product and tail", 3.0}}};
+  EXPECT_TRUE(fit_model({&point, 1}, target_, targets::reference_gpu()).constants.empty());
+}
+
+}  // namespace
+}  // namespace epifuse::cli
