@@ -80,7 +80,7 @@ class Candidates {
     if (prepared_.steps.size() != 1 || prepared_.steps[0].kind != cuda::StepKind::family) return 0;
     const auto usual = cuda::choose_step(prepared_, 0, late_, bound_, context_.rules());
     if (usual.kernels == nullptr || usual.expected_us == 0) return 0;
-    late_.compile_all(prepared_, 0, *usual.kernels);
+    late_.compile(prepared_, 0, *usual.kernels, usual.kernels->candidates);
     int num_run = 0;
     for (const codegen::GemmConfig& config : usual.kernels->candidates) {
       const std::string name = cuda::candidate_name(*usual.kernels, config);

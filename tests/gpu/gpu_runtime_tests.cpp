@@ -15,6 +15,7 @@
 #include "epifuse/epifuse.h"
 #include "tests/gpu/captured_run.h"
 #include "tests/unit/jit/environment.h"
+#include "tune/store.h"
 
 namespace epifuse {
 namespace {
@@ -324,7 +325,7 @@ std::string grounds(const Program& program, const Call& call) {
 
 TEST_F(GpuTune, WhatWasMeasuredIsKeptForTheseSizesAndIsRight) {
   const Program program = compile(layer(), Target::cuda());
-  Call call(device, 500, 7), other(device, 501, 7);
+  Call call(device, 500, 7), other(device, 600, 7);
   const auto before = run(program, call);
   EXPECT_EQ(grounds(program, call).find("measured"), std::string::npos);
   const std::vector<std::string> lines = program.tune(call.bindings());
@@ -342,6 +343,48 @@ TEST_F(GpuTune, WhatWasMeasuredIsKeptForTheseSizesAndIsRight) {
     num_far += std::abs(static_cast<int>(after[i]) - static_cast<int>(before[i])) > 16;
   }
   EXPECT_LT(num_far, static_cast<int>(after.size() / 100));
+}
+
+CompileOptions measuring(Tune tune) {
+  CompileOptions options;
+  options.tune = tune;
+  return options;
+}
+
+TEST_F(GpuTune, TheFirstUseOfSizesMeasuresAndKeepsTheChoice) {
+  const Program program = compile(layer(), Target::cuda(), measuring(Tune::first_use));
+  Call call(device, 500, 7), in_its_class(device, 512, 7);
+  run(program, call);
+  EXPECT_NE(grounds(program, call).find("measured"), std::string::npos);
+  const tune::TuneStore store(folder_.path());
+  ASSERT_EQ(store.list().size(), 1u);
+  run(program, in_its_class);
+  EXPECT_EQ(store.list().size(), 1u);
+  const Program later = compile(layer(), Target::cuda(), measuring(Tune::off));
+  EXPECT_EQ(grounds(later, in_its_class), grounds(program, call));
+  EXPECT_EQ(run(later, call), run(program, call));
+}
+
+TEST_F(GpuTune, PreparingMeasuresWhereThatIsAskedFor) {
+  Call call(device, 300, 7);
+  for (const auto& [tune, count] : {std::pair(Tune::off, 0u), std::pair(Tune::compile, 1u)}) {
+    const Program program = compile(layer(), Target::cuda(), measuring(tune));
+    program.prepare(call.bindings());
+    EXPECT_EQ(tune::TuneStore(folder_.path()).list().size(), count) << name(tune);
+  }
+}
+
+TEST_F(GpuTune, ACaptureIsNotMeasuredInAndNotDisturbed) {
+  const Program program = compile(layer(), Target::cuda(), measuring(Tune::first_use));
+  Call call(device, 500, 7), other(device, 900, 7);
+  const CapturedRun captured(device, [&](Stream stream) {
+    std::thread([&] { program.prepare(other.bindings()); }).join();
+    program.run(call.bindings(), stream);
+  });
+  EXPECT_EQ(tune::TuneStore(folder_.path()).list().size(), 1u) << "of the thread beside it";
+  EXPECT_EQ(grounds(program, call).find("measured"), std::string::npos);
+  captured.replay();
+  cuda::synchronize(*device);
 }
 
 TEST_F(GpuTune, AnOutputThatIsAnInputIsRefused) {
