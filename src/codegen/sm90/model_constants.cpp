@@ -115,7 +115,13 @@ constexpr Field kFields[] = {
     {"read_again", &ModelConstants::read_again},
     {"reduction_clocks", &ModelConstants::reduction_clocks},
     {"finish_us", &ModelConstants::finish_us},
+    {"few_rows_launch_us", &ModelConstants::few_rows_launch_us},
+    {"few_rows_wave_us", &ModelConstants::few_rows_wave_us},
+    {"few_rows_cluster_us", &ModelConstants::few_rows_cluster_us},
+    {"few_rows_latency_us", &ModelConstants::few_rows_latency_us},
+    {"few_rows_l2_bytes_per_us", &ModelConstants::few_rows_l2_bytes_per_us},
 };
+static_assert(std::size(kFields) * sizeof(double) == sizeof(ModelConstants));
 
 // A profile has them in the order of the fields, as it was printed: each is found at once.
 void replace(ModelConstants& constants, std::span<const targets::ModelConstant> by) {
