@@ -70,6 +70,7 @@ void epifuse_free(char* text);
      {"target": "auto" | "cpu" | "cuda",      or the name of a row of targets.def
       "numerics": "fast" | "exact" | "approx",
       "tf32": false,
+      "family": "",            the kernel family that takes all products it can on a GPU
       "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
       "after": {"leaf": ["value"]},            inputs that the framework makes of values of the
    graph "in_memory": ["value"],                  values that the framework needs in memory in any
@@ -94,8 +95,8 @@ EpifuseStatus epifuse_reserved_words(char** json);
     "outputs": [..]}; sizes are polynomials over symbols in `+ - *`. */
 EpifuseStatus epifuse_describe(const char* graph, char** json);
 
-/* What Program::explain_json says of the graph; of the options above "target", "numerics" and
-   "tf32". */
+/* What Program::explain_json says of the graph; of the options above "target", "numerics",
+   "tf32" and "family". */
 EpifuseStatus epifuse_explain(const char* graph, const char* options, char** json);
 
 /* The kernel of a graph text; options as for epifuse_explain. The same texts give the same kernel

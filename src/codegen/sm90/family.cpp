@@ -6,10 +6,14 @@
 namespace epifuse::codegen::sm90 {
 namespace {
 
+// Whether it has the instructions at all.
+bool suits(const targets::TargetInfo& target) { return target.has_wgmma && target.has_tma; }
+
 struct Functions {
   using Config = sm90::Config;
   using Variant = sm90::Variant;
   static constexpr auto why_not = sm90::why_not;
+  static constexpr auto suits = sm90::suits;
   static constexpr auto configs = sm90::configs;
   static constexpr auto expected_us = sm90::expected_us;
   static constexpr auto source = sm90::source;
