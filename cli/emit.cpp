@@ -52,7 +52,8 @@ SourceFiles pointer_array_sources(const std::string& file, const Graph& graph, c
                                   const Options& options) {
   plan::Plans plans;
   const auto plan = checked_plan(graph, target, options.graph.compile_options(), plans);
-  const cuda::Prepared prepared = cuda::prepare_uncompiled(*plan, target_info(target), true, options.graph.family);
+  const cuda::Prepared prepared =
+      cuda::prepare_uncompiled(*plan, target_info(target), true, options.graph.family);
   const cuda::PointerArrayRunner runner(prepared, target_info(target), nullptr);
   if (runner.why_not() && !options.json) {
     fmt::print("// {}: problems run one after another: {}\n", printable(file),

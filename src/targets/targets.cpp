@@ -34,7 +34,8 @@ bool runs_on(const TargetInfo& target, int major, int minor) {
 const TargetInfo* target_of_gpu(int major, int minor) {
   const TargetInfo* best = nullptr;
   for (const TargetInfo& target : kTargets) {
-    if (runs_on(target, major, minor) && (best == nullptr || target.minor > best->minor)) best = &target;
+    if (runs_on(target, major, minor) && (best == nullptr || target.minor > best->minor))
+      best = &target;
   }
   return best;
 }

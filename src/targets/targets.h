@@ -23,7 +23,7 @@ struct TargetInfo {
 std::span<const TargetInfo> all_targets();
 const TargetInfo* find_target(std::string_view name);  // null when there is none
 // Whether GPUs of a compute capability run its code: those of its generation with as high a minor
-// number. Where it is of one architecture alone ("sm_90a"), no others.
+// number; where a name ends in "a", it is of that one architecture alone.
 bool runs_on(const TargetInfo& target, int major, int minor);
 // The best row for GPUs of a compute capability, the first of equals; null without one.
 const TargetInfo* target_of_gpu(int major, int minor);

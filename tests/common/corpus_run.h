@@ -30,7 +30,8 @@ std::string print_table(const std::vector<CorpusRow>& rows);
 
 // A tier's main(): runs everything, prints progress, the table, and "N passed, M failed" (runs).
 // Arguments: [--quick] [--only WORD] [--part I/N] [--family NAME] [--table FILE] FOLDER, with
-// --part every N-th graph from the I-th on, with --family by that kernel family. Returns the process's exit code.
+// --part every N-th graph from the I-th on, with --family by that kernel family. Returns the
+// process's exit code.
 int run_tier(const Target& target, Memory& memory, int argc, char** argv);
 
 }  // namespace epifuse::testing

@@ -42,14 +42,20 @@ std::vector<std::filesystem::path> graph_files() {
 
 class Collector {
  public:
+  Collector() = default;
+  Collector(std::string_view family, const TargetInfo& target) : family_(family), only_(&target) {}
+
   void add_graph(const std::filesystem::path& file) {
     graph_ = file.stem().string();
     turn_ = 0;
     for (const char letter : graph_) turn_ = hash_next(turn_, static_cast<unsigned char>(letter));
     const ir::Graph graph = ir::parse(read_file(file).value());
+    if (only_ != nullptr) {
+      add_plan(plan_of(graph, Numerics::fast), *only_);
+      return;
+    }
     for (const Numerics numerics : {Numerics::fast, Numerics::exact, Numerics::approx}) {
-      const Plan plan = plan::make_plan(passes::run_all(graph, numerics), {numerics, true});
-      add_plan(plan, targets::usual_target(DeviceKind::cuda));
+      add_plan(plan_of(graph, numerics), targets::usual_target(DeviceKind::cuda));
     }
     add_elsewhere(graph);
   }
@@ -65,8 +71,11 @@ class Collector {
       if (target.kind == DeviceKind::cuda && !is_usual) others.push_back(&target);
     }
     const std::uint64_t turn = turn_ / 4 % others.size();
-    const Numerics numerics = Numerics::fast;
-    add_plan(plan::make_plan(passes::run_all(graph, numerics), {numerics, true}), *others[turn]);
+    add_plan(plan_of(graph, Numerics::fast), *others[turn]);
+  }
+
+  static Plan plan_of(const ir::Graph& graph, Numerics numerics) {
+    return plan::make_plan(passes::run_all(graph, numerics), {numerics, true});
   }
 
   void add_plan(const Plan& plan, const TargetInfo& target) {
@@ -80,13 +89,13 @@ class Collector {
   }
 
   void add_product(const Plan& plan, const plan::FusedGemm& step, const TargetInfo& target) {
-    for (const auto* asked : codegen::families_for(target)) {
+    for (const auto* asked : codegen::families_for(target, family_)) {
       const codegen::KernelFamily& family = *asked;
       if (family.why_not(plan, step, target)) continue;
       const std::vector<codegen::GemmConfig> configs = family.configs(step, target);
       for (std::size_t i = 0; i < configs.size(); ++i) {
         const bool is_usual = &target == &targets::usual_target(DeviceKind::cuda);
-        const bool is_another = !is_usual && i == turn_ / 4 % configs.size();
+        const bool is_another = (only_ != nullptr || !is_usual) && i == turn_ / 4 % configs.size();
         if (!is_turn_of(i, plan.numerics) && !is_another) continue;
         add(family, plan, step, configs[i], {}, "", target);
       }
@@ -173,15 +182,14 @@ class Collector {
     kernels.push_back({std::move(kind), graph_, std::move(source), {}});
   }
 
+  std::string family_;  // empty: the usual ones
+  const TargetInfo* only_ = nullptr;
   std::string graph_;
   std::uint64_t turn_ = 0;  // of the next product: its graph's name and its place there
   std::set<std::string> seen_;
 };
 
-}  // namespace
-
-std::vector<CorpusKernel> corpus_kernels() {
-  Collector collector;
+std::vector<CorpusKernel> all_of(Collector collector) {
   for (const std::filesystem::path& file : graph_files()) {
     try {
       collector.add_graph(file);
@@ -190,6 +198,17 @@ std::vector<CorpusKernel> corpus_kernels() {
     }
   }
   return std::move(collector.kernels);
+}
+
+}  // namespace
+
+std::vector<CorpusKernel> corpus_kernels() { return all_of({}); }
+
+std::vector<CorpusKernel> corpus_kernels(std::string_view family, std::string_view target) {
+  const TargetInfo* info = targets::find_target(target);
+  if (info == nullptr) throw ArgumentError(fmt::format("target: there is no '{}'", target));
+  codegen::families_for(*info, family);  // throws
+  return all_of({family, *info});
 }
 
 }  // namespace epifuse::rtc

@@ -141,7 +141,8 @@ backends::RunPlan CudaExecutable::plan_for(const codegen::Bound& bound) const {
   });
   if (has_product) {
     run.profile =
-        targets::describe(rules.device, here == nullptr ? "" : here->device().info().name);
+        targets::describe(rules.device, here == nullptr ? fmt::format("a GPU of {}", target_.name)
+                                                        : here->device().info().name);
   }
   return run;
 }

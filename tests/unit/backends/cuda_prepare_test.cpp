@@ -67,8 +67,7 @@ TEST_F(CudaPrepare, ANamedFamilyTakesAllProducts) {
     EXPECT_EQ(step.report.how.substr(0, 6), "sm80, ");
   }
   EXPECT_TRUE(prepared.is_named);
-  EXPECT_THROW(prepare_steps(plan_of(kTwoProducts), sm90(), jit_, true, {}, "none"),
-               ArgumentError);
+  EXPECT_THROW(prepare_steps(plan_of(kTwoProducts), sm90(), jit_, true, {}, "none"), ArgumentError);
 }
 
 // The vendor's bare products are as fast as any; times of its products on Hopper say nothing.

@@ -225,8 +225,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   choose_by_model(prepared, step, late, device, choice);
-  if (roles.are_misaligned())
-    weigh_unaligned(gemm, bound, roles, vendor_sizes, device, choice);
+  if (roles.are_misaligned()) weigh_unaligned(gemm, bound, roles, vendor_sizes, device, choice);
   choice.why_split = why_unfused(choice);
   if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes, device)) {
     choice.in_order = product_in_order(prepared, step, late);

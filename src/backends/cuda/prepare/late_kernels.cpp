@@ -34,7 +34,8 @@ const Prepared& LateKernels::row_copy(DType dtype, DType index) {
 InOrder* LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
   const std::scoped_lock lock(mutex_);
   if (in_order_ == nullptr) {
-    in_order_.reset(new InOrder{{plan, {}}, LateKernels(target_, jit_, for_sizes_, device_, family_)});
+    in_order_.reset(
+        new InOrder{{plan, {}}, LateKernels(target_, jit_, for_sizes_, device_, family_)});
     in_order_->prepared.is_named = !family_.empty();
     in_order_->prepared.steps.resize(plan.steps.size());
     for (plan::Step& each : in_order_->prepared.plan.steps) {

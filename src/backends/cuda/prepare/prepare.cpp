@@ -32,11 +32,7 @@ class Preparer {
  public:
   Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true,
            const std::optional<DeviceProfile>& device = std::nullopt, std::string_view family = "")
-      : target_(target),
-        jit_(jit),
-        fuses_(fuses),
-        choosing_(target, device, family),
-        plan_(plan) {}
+      : target_(target), jit_(jit), fuses_(fuses), choosing_(target, device, family), plan_(plan) {}
 
   void add(const plan::Step& step) {
     if (const auto* tail = std::get_if<Tail>(&step)) {
@@ -171,8 +167,8 @@ class Preparer {
     const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes, choosing_.device);
     if (!unfused_us) return false;
     const auto is_slower = [&](const codegen::GemmConfig& config) {
-      return tune::is_clearly_slower(step.family->expected_us(gemm, config, sizes, choosing_.device),
-                                     *unfused_us);
+      return tune::is_clearly_slower(
+          step.family->expected_us(gemm, config, sizes, choosing_.device), *unfused_us);
     };
     return std::ranges::all_of(shortlist(step, gemm),
                                [&](std::size_t i) { return is_slower(step.candidates[i]); }) &&

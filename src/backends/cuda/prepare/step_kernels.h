@@ -11,7 +11,7 @@ namespace epifuse::cuda {
 
 // What is chosen for, and the families to ask.
 struct Choosing {
-  // Throws ArgumentError for a name that no family has. Where a family is named, nothing measured is
+  // Throws ArgumentError for a name that no family has. Where a family is named, no measurement is
   // weighed against it.
   Choosing(const targets::TargetInfo& target, const std::optional<targets::DeviceProfile>& given,
            std::string_view name)
