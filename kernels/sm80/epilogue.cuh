@@ -1,12 +1,18 @@
-// A warp's way out: its sums go through shared memory, 16 rows at a time, so that a lane gets a few
-// consecutive columns of a row -> the generated epilogue -> memory. Full-size operands are read and
-// written in vectors, but for those of kNonTmaLoads and kNonTmaStores.
+// A warp's way out: its sums go through shared memory, so that a lane gets a few consecutive
+// columns of a row -> the generated epilogue -> memory. Full-size operands are read and written in
+// vectors, but for those of kNonTmaLoads and kNonTmaStores.
 #pragma once
 
 #include "kernels/sm80/reduce.cuh"
 #include "kernels/sm80/vectors.cuh"
 
 namespace epifuse::sm80 {
+
+// The largest power of 2 up to `most`, of which each takes so much, that `room` holds; at least 1.
+constexpr int most_that_fit(int most, int each, int room) {
+  while (most > 1 && most * each > room) most /= 2;
+  return most;
+}
 
 template <class Config, class Epilogue>
 class WarpEpilogue {
@@ -15,22 +21,22 @@ class WarpEpilogue {
   static constexpr int kColumns = Config::kWarpN / kProducts<Config>;  // of results
   static constexpr int kLanes = kColumns / kVector;                    // of a row
   static constexpr int kRowsAtOnce = 32 / kLanes;
-  static constexpr int kTurns = kBlockRows / kRowsAtOnce;
   // Of these 8 more than a multiple of 32: neither lanes that write nor those that read collide.
   static constexpr int kStagedFloats = Config::kWarpN + 8;
-  static constexpr int kWords = at_least_one(vector_words<Tiles>());
-  // Turns whose full-size loads are in flight at once; more would take too many registers.
-  static constexpr int kMostWords = 16;
-  static constexpr int kAhead = kWords * kTurns <= kMostWords ? kTurns
-                                : kWords * 2 <= kMostWords    ? 2
-                                                              : 1;
+  static constexpr int kBlockBytes = kBlockRows * kStagedFloats * 4;
   using Reduction = WarpReduction<Config, kLanes, kVector>;
   static constexpr int kResults = Epilogue::Stores::kCount + Reduction::kCount;
 
  public:
-  static constexpr int kStagedBytes = kBlockRows * kStagedFloats * 4;  // of a warp
   static constexpr int kBlocks = Config::kWarpM / kBlockRows;
   using Sums = float[kBlocks][Config::kWarpN / 8][4];
+
+  // All blocks of 16 rows that the stages' memory has room for go through it at once: the code for
+  // them is there once.
+  static constexpr int kStagedBlocks =
+      most_that_fit(kBlocks, kThreads<Config> / 32 * kBlockBytes, Config::kSharedBytes);
+  static constexpr int kStagedBytes = kStagedBlocks * kBlockBytes;  // of a warp
+  static_assert(kBlocks % kStagedBlocks == 0);
 
   // `warp_m`, `warp_n`: the warp's place among those of the tile.
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, const Tile& tile, int warp_m,
@@ -63,20 +69,24 @@ class WarpEpilogue {
     });
   }
 
-  // All blocks of 16 rows of the warp.
+  // All rows of the warp.
   __device__ __forceinline__ void run(const Sums& sums) {
     load_vectors();
     Reduction reduction(lane_);
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
+    for (int first = 0; first < kBlocks; first += kStagedBlocks) {
       uint32_t words[kAhead][kWords];
-      fetch(block, 0, words);
-      stage(sums[block]);
-      __syncwarp();
+      fetch(first, 0, words);
 #pragma unroll
-      for (int turn = 0; turn < kTurns; ++turn) {
-        if (turn > 0 && turn % kAhead == 0) fetch(block, turn, words);
-        compute(block, turn, words[turn % kAhead], reduction);
+      for (int block = 0; block < kStagedBlocks; ++block) stage(sums[first + block], block);
+      __syncwarp();
+#pragma unroll 1
+      for (int turn = 0; turn < kTurns; turn += kAhead) {
+        uint32_t next[kAhead][kWords];
+        if (turn + kAhead < kTurns) fetch(first, turn + kAhead, next);
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) compute(first, turn + i, words[i], reduction);
+        copy(next, words);
       }
       __syncwarp();
     }
@@ -85,6 +95,25 @@ class WarpEpilogue {
   }
 
  private:
+  static constexpr int kTurns = kStagedBlocks * kBlockRows / kRowsAtOnce;
+  static constexpr int kWords = at_least_one(vector_words<Tiles>());
+  // Turns whose full-size loads are in flight at once, beside those that are computed; more would
+  // take too many registers.
+  static constexpr int kMostWords = 8, kMostTurns = Tiles::kCount > 0 ? 4 : 2;
+  static constexpr int kAhead =
+      most_that_fit(kMostTurns < kTurns ? kMostTurns : kTurns, kWords, kMostWords);
+  static_assert(kTurns % kAhead == 0);
+
+  static __device__ __forceinline__ void copy(const uint32_t (&from)[kAhead][kWords],
+                                              uint32_t (&to)[kAhead][kWords]) {
+    if constexpr (Tiles::kCount == 0) return;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) to[i][w] = from[i][w];
+    }
+  }
+
   static __device__ __forceinline__ constexpr bool is_non_tma_load(int i) {
     return Config::kNonTmaLoads >> i & 1;
   }
@@ -146,8 +175,9 @@ class WarpEpilogue {
   }
 
   // A lane of a fragment has two columns of two rows of each 8 columns.
-  __device__ __forceinline__ void stage(const float (&sums)[Config::kWarpN / 8][4]) const {
-    float* to = staged_ + (lane_ >> 2) * kStagedFloats + (lane_ & 3) * 2;
+  __device__ __forceinline__ void stage(const float (&sums)[Config::kWarpN / 8][4],
+                                        int block) const {
+    float* to = staged_ + (block * kBlockRows + (lane_ >> 2)) * kStagedFloats + (lane_ & 3) * 2;
 #pragma unroll
     for (int j = 0; j < Config::kWarpN / 8; ++j) {
       *reinterpret_cast<float2*>(to + j * 8) = make_float2(sums[j][0], sums[j][1]);
