@@ -67,8 +67,7 @@ class Collector {
   void add_elsewhere(const ir::Graph& graph) {
     std::vector<const TargetInfo*> others;
     for (const TargetInfo& target : targets::all_targets()) {
-      const bool is_usual = &target == &targets::usual_target(DeviceKind::cuda);
-      if (target.kind == DeviceKind::cuda && !is_usual) others.push_back(&target);
+      if (target.kind == DeviceKind::cuda && !is_usual(target)) others.push_back(&target);
     }
     const std::uint64_t turn = turn_ / 4 % others.size();
     add_plan(plan_of(graph, Numerics::fast), *others[turn]);
@@ -94,9 +93,7 @@ class Collector {
       if (family.why_not(plan, step, target)) continue;
       const std::vector<codegen::GemmConfig> configs = family.configs(step, target);
       for (std::size_t i = 0; i < configs.size(); ++i) {
-        const bool is_usual = &target == &targets::usual_target(DeviceKind::cuda);
-        const bool is_another = (only_ != nullptr || !is_usual) && i == turn_ / 4 % configs.size();
-        if (!is_turn_of(i, plan.numerics) && !is_another) continue;
+        if (!takes(i, configs.size(), plan.numerics, target)) continue;
         add(family, plan, step, configs[i], {}, "", target);
       }
       if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
@@ -120,9 +117,23 @@ class Collector {
     ++turn_;
   }
 
-  // All of the level `fast`, of the others those of every sixth graph.
+  // Elsewhere than on the usual target a product takes one config, by turns. The kernels of one
+  // family are the usual one and another.
+  bool takes(std::size_t config, std::size_t num_configs, Numerics numerics,
+             const TargetInfo& target) const {
+    const bool is_another = config == turn_ / 4 % num_configs;
+    if (only_ != nullptr) return config == 0 || is_another;
+    return is_usual(target) ? is_turn_of(config, numerics) : is_another;
+  }
+
+  static bool is_usual(const TargetInfo& target) {
+    return &target == &targets::usual_target(DeviceKind::cuda);
+  }
+
+  // All of the level `fast`, of the others and of other targets those of every sixth graph.
   void add_tail(const Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
-    if (plan.numerics != Numerics::fast && turn_ % 6 != 0) return;
+    const bool is_sample = plan.numerics != Numerics::fast || !is_usual(target);
+    if (is_sample && turn_ % 6 != 0) return;
     add("tail", codegen::tail_source(plan, tail, target));
   }
 
