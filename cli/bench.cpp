@@ -79,9 +79,15 @@ int run(const BenchOptions& options) {
 }  // namespace
 
 std::vector<Point> points_of(const BenchOptions& options) {
-  return options.suite == "random"
-             ? filtered(random_points(options.seed, options.count), options.filters)
-             : find_points(options.suite, options.filters);
+  std::vector<Point> points =
+      options.suite == "random"
+          ? filtered(random_points(options.seed, options.count), options.filters)
+          : find_points(options.suite, options.filters);
+  // Rows of a named family are a suite of their own, beside those of the usual one.
+  for (Point& point : points) {
+    if (!options.family.empty()) point.suite = options.family;
+  }
+  return points;
 }
 
 ResultContext result_context(const BenchOptions& options) {
