@@ -108,9 +108,9 @@ class Mainloop {
 
  public:
   template <class Rows>
-  using CopyA = OperandCopy<StageA, Rows, kThreads<Config>, Config::kAlignmentA>;
+  using CopyA = OperandCopy<StageA, Rows, kThreads<Config>, Config::kAlignmentA, Config::kIsLean>;
   template <class Rows>
-  using CopyB = OperandCopy<StageB, Rows, kThreads<Config>, Config::kAlignmentB>;
+  using CopyB = OperandCopy<StageB, Rows, kThreads<Config>, Config::kAlignmentB, Config::kIsLean>;
   static constexpr int kStepK = StageA::kStepK;
 };
 

@@ -11,6 +11,7 @@ namespace epifuse::sm80 {
 struct UsualConfig {
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
   static constexpr int kAlignmentA = 16, kAlignmentB = 16;  // bytes, of all that is copied
+  static constexpr bool kIsLean = false;                    // of registers, in copying
   static constexpr bool kBatched = false;
   static constexpr bool kGated = false;          // two products: warps have columns of both,
   static constexpr bool kAdjacentGates = false;  // or every other column is of the second

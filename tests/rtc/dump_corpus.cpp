@@ -42,7 +42,10 @@ int dump(const std::filesystem::path& folder, const std::vector<CorpusKernel>& k
   const std::vector<std::string> names = file_names(kernels);
   epifuse::parallel_for(std::ssize(kernels), [&](std::int64_t i, int) {
     const auto index = static_cast<std::size_t>(i);
-    const epifuse::jit::Binary binary = nvrtc->compile(kernels[index].source);
+    epifuse::jit::Binary binary = nvrtc->compile(kernels[index].source);
+    for (const auto& leaner : kernels[index].leaner) {
+      if (!binary.problems.empty()) binary = nvrtc->compile(leaner);
+    }
     std::ofstream file(folder / (names[index] + ".cubin"), std::ios::binary);
     file.write(binary.cubin.data(), std::ssize(binary.cubin));
     if (!binary.problems.empty()) {

@@ -14,7 +14,8 @@ std::string print(const Config& config) {
 }
 
 std::optional<Config> leaner(Config config) {
-  if (config.ctas == 1) return std::nullopt;
+  if (config.lean) return std::nullopt;
+  config.lean = config.ctas == 1;
   config.ctas = 1;
   return config;
 }

@@ -13,6 +13,7 @@ struct Config {
   int step_bytes = 0;          // of K, that a stage has of each operand: 64 or 128
   int stages = 0;
   int ctas = 1;          // that run on an SM at once
+  bool lean = false;     // takes fewer registers to copy
   int products = 1;      // whose columns are side by side in tile_n: 2 where gated
   bool grouped = false;  // rows belong to groups
   bool gathers = false;  // rows of a are looked up
@@ -20,7 +21,7 @@ struct Config {
 };
 // "128x256 by 64x64, 32 deep, 4 stages": depth in elements of 16 bits. Names a config in results.
 std::string print(const Config& config);
-// The same with one CTA an SM, whose threads get more registers; nothing where it is so already.
+// The same with one CTA an SM, whose threads get more registers, then a lean one; nothing beyond.
 std::optional<Config> leaner(Config config);
 
 // What bound tensors ask of a kernel beyond its config. The usual one: all that is copied starts at

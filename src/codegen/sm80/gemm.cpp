@@ -91,6 +91,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
       "bits: read element by element");
   add(variant.non_tma_stores != 0, "unsigned kNonTmaStores", variant.non_tma_stores,
       "bits: written element by element");
+  add(config.lean, "bool kIsLean", true, "copies line by line");
   add(config.gathers, "bool kGathersA", true, "its rows are looked up");
   const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
     const unsigned bits = layout.indexed(list);

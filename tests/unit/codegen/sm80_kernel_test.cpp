@@ -206,6 +206,12 @@ struct Gates : Layout<Bf16, true, kB, 64, 16> {
   static constexpr bool kGated = true, kAdjacentGates = kAdjacent;
 };
 
+// The lines of a thread are of both operands; of others all are of one.
+struct DeepGates : Gates<true, false> {
+  static constexpr int kStepBytes = 128, kTileN = 128, kSharedBytes = 3 * (64 + 128) * 128;
+  static constexpr bool kIsLean = true;
+};
+
 // `b` has the columns of both, the second's from `second` on, `step` apart.
 template <class Config>
 void test_gates(int second, int step) {
@@ -220,7 +226,7 @@ void test_gates(int second, int step) {
   }
   p.second_b.data = b.data.data() + b.index(second, 0);
   p.gemm.non_tma_stores[0] = y.params();
-  run<Config, Bare<Bf16>>(p, tiles(kM, kN, 64, 32));
+  run<Config, Bare<Bf16>>(p, tiles(kM, kN, Config::kTileM, kResultColumns<Config>));
   for (int r = 0; r < kM; ++r) {
     for (int c = 0; c < kN; ++c) {
       const float want = 2 * sum(a, b, r, c * step) + sum(a, b, r, second + c * step);
@@ -234,6 +240,7 @@ TEST(Sm80Kernel, MultipliesGatesInEveryLayout) {
   test_gates<Gates<true, false>>(1, 2);
   test_gates<Gates<false, false>>(40, 1);
   test_gates<Gates<false, true>>(1, 2);
+  test_gates<DeepGates>(40, 1);
 }
 
 struct Batches : Layout<Bf16, true, true, 64, 16> {
