@@ -79,9 +79,15 @@ int run(const BenchOptions& options) {
 }  // namespace
 
 std::vector<Point> points_of(const BenchOptions& options) {
-  return options.suite == "random"
-             ? filtered(random_points(options.seed, options.count), options.filters)
-             : find_points(options.suite, options.filters);
+  std::vector<Point> points =
+      options.suite == "random"
+          ? filtered(random_points(options.seed, options.count), options.filters)
+          : find_points(options.suite, options.filters);
+  // Rows of a named family are a suite of their own, beside those of the usual one.
+  for (Point& point : points) {
+    if (!options.family.empty()) point.suite = options.family;
+  }
+  return points;
 }
 
 ResultContext result_context(const BenchOptions& options) {
@@ -95,6 +101,7 @@ ResultContext result_context(const BenchOptions& options) {
     out.command += fmt::format(" --seed {} --count {}", options.seed, options.count);
   }
   if (options.sweep) out.command += " --sweep";
+  if (!options.family.empty()) out.command += fmt::format(" --family {}", options.family);
   if (options.tune) out.command += " --tune";
   if (options.rounds) out.command += fmt::format(" --rounds {}", *options.rounds);
   if (options.blocks) out.command += fmt::format(" --blocks {}", *options.blocks);
@@ -121,6 +128,7 @@ std::function<int()> define_bench(CLI::App& app) {
   app.add_option("--count", options->count, "How many points suite random has")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
+  app.add_option("--family", options->family, "The kernel family that is measured");
   app.add_option("--numerics", options->numerics, "Levels to measure: fast, exact, approx")
       ->capture_default_str()
       ->check(CLI::IsMember({"fast", "exact", "approx"}));

@@ -69,6 +69,12 @@ std::string check(const Program& program, const Point& point, PointTensors& tens
                      contender.row.numerics, verdict.first_failure);
 }
 
+CompileOptions options_of(const std::string& numerics, const BenchOptions& options) {
+  CompileOptions out{level(numerics)};
+  out.family = options.family;
+  return out;
+}
+
 // The ways to do a point's work that give right results.
 std::vector<Contender> contenders_of(const Point& point, const Graph& graph, PointTensors& tensors,
                                      const BenchOptions& options, std::vector<std::string>& wrong) {
@@ -82,7 +88,7 @@ std::vector<Contender> contenders_of(const Point& point, const Graph& graph, Poi
     }
   };
   for (const std::string& numerics : options.numerics) {
-    const Program program = compile(graph, Target::cuda(), {level(numerics)});
+    const Program program = compile(graph, Target::cuda(), options_of(numerics, options));
     if (options.tune) program.tune(tensors.target().bindings());
     Contender ours{row_of(point, "epifuse", numerics),
                    [program, &tensors] { program.run(tensors.target().bindings()); }};
@@ -139,7 +145,8 @@ void compile_ahead(const std::vector<Point>& points, const BenchOptions& options
   const Progress progress("compiling what the points need");
   parallel_for(static_cast<std::int64_t>(points.size()), [&](std::int64_t i, int) {
     for (const std::string& numerics : options.numerics) {
-      compile(graph_of(points[static_cast<std::size_t>(i)]), Target::cuda(), {level(numerics)});
+      compile(graph_of(points[static_cast<std::size_t>(i)]), Target::cuda(),
+              options_of(numerics, options));
     }
   });
 }

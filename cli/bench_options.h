@@ -14,7 +14,7 @@
 namespace epifuse::cli {
 
 struct BenchOptions {
-  std::string suite = "dense", results, commit, report;
+  std::string suite = "dense", family, results, commit, report;
   std::vector<std::string> filters;  // a point has one of them in its text; empty: all points
   std::vector<std::string> numerics{"fast"};
   std::optional<int> rounds, blocks;        // empty: what the mode takes

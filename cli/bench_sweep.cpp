@@ -78,12 +78,13 @@ std::optional<plan::WhyNot> add_variant(SweepPoint& point) {
 }
 
 // The first family that takes the point; the reason when none does.
-std::optional<plan::WhyNot> add_family(SweepPoint& point, const targets::TargetInfo& target) {
+std::optional<plan::WhyNot> add_family(SweepPoint& point, const targets::TargetInfo& target,
+                                       std::string_view named) {
   plan::WhyNot why{"no_family", "there are no families."};
-  for (const codegen::KernelFamily& family : codegen::all_families()) {
-    const auto no = family.why_not(point.plan, point.step(), target);
+  for (const codegen::KernelFamily* family : codegen::families_for(target, named)) {
+    const auto no = family->why_not(point.plan, point.step(), target);
     if (!no) {
-      point.family = &family;
+      point.family = family;
       return add_variant(point);
     }
     why = *no;
@@ -92,13 +93,14 @@ std::optional<plan::WhyNot> add_family(SweepPoint& point, const targets::TargetI
 }
 
 // Empty, with the reason printed, when no family takes the point as one step.
-std::optional<SweepPoint> plan_point(const Point& point, const targets::TargetInfo& target) {
+std::optional<SweepPoint> plan_point(const Point& point, const targets::TargetInfo& target,
+                                     std::string_view named) {
   const Graph graph = graph_of(point);
   auto plan = plan_of_product(graph);
   std::string why = "it is no single fused product";
   if (plan) {
     SweepPoint out{point, graph, *std::move(plan)};
-    const auto no = add_family(out, target);
+    const auto no = add_family(out, target, named);
     if (!no) {
       add_candidates(out, target);
       return out;
@@ -233,7 +235,9 @@ int Sweep::run() {
   const ResultContext about = result_context(options_);
   std::vector<SweepPoint> points;
   for (const Point& point : points_of(options_)) {
-    if (auto planned = plan_point(point, target_)) points.push_back(*std::move(planned));
+    if (auto planned = plan_point(point, target_, options_.family)) {
+      points.push_back(*std::move(planned));
+    }
   }
   compile(points, *jit_);
   nlohmann::json rows = nlohmann::json::array();

@@ -8,6 +8,7 @@
 #include "backends/cuda/driver/device.h"
 #include "base/parallel.h"
 #include "base/printable.h"
+#include "codegen/family.h"
 #include "command.h"
 #include "epifuse/program.h"
 #include "jit/jit.h"
@@ -19,15 +20,20 @@ namespace {
 
 // The row of targets.def whose code the device runs; null when there is none.
 const targets::TargetInfo* target_of(const cuda::DeviceInfo& device) {
-  for (const targets::TargetInfo& target : targets::all_targets()) {
-    if (target.kind == DeviceKind::cuda && cuda::runs(device, target)) return &target;
-  }
-  return nullptr;
+  return targets::target_of_gpu(device.major, device.minor);
 }
 
 // Whose measurements choices on the device follow; empty where nothing runs there.
 std::string profile_text(const cuda::DeviceInfo& device, const targets::TargetInfo* target) {
   return target == nullptr ? "" : targets::describe(cuda::profile_of(device, *target), device.name);
+}
+
+// The families that have kernels for a target; none without one.
+nlohmann::json families_of(const targets::TargetInfo* target) {
+  nlohmann::json out = nlohmann::json::array();
+  if (target == nullptr) return out;
+  for (const auto* family : codegen::families_for(*target)) out.push_back(family->name);
+  return out;
 }
 
 nlohmann::json describe() {
@@ -40,10 +46,14 @@ nlohmann::json describe() {
     out["gpus"].push_back({{"name", device.name},
                            {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
                            {"arch", target == nullptr ? "" : target->name},
+                           {"families", families_of(target)},
                            {"sms", device.num_sms},
                            {"memory_bytes", device.memory_bytes},
                            {"profile", profile_text(device, target)},
                            {"driver", cuda::version_text(device.driver_version)}});
+  }
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    out["families"][std::string(family.name)] = family.summary;
   }
   out["no_gpu_because"] = why;
   std::vector<std::string> looked_in;
@@ -61,7 +71,10 @@ void print_text(const nlohmann::json& all) {
     fmt::print("gpu    {}, compute capability {}, {} SMs, driver {}: {}\n",
                gpu["name"].get<std::string>(), gpu["compute_capability"].get<std::string>(),
                gpu["sms"].get<int>(), gpu["driver"].get<std::string>(),
-               arch.empty() ? "no kernels for it yet" : "target " + arch);
+               arch.empty()
+                   ? "no kernels for it yet"
+                   : fmt::format("target {}, kernels of {}", arch,
+                                 fmt::join(gpu["families"].get<std::vector<std::string>>(), ", ")));
     if (!arch.empty()) fmt::print("       {}\n", gpu["profile"].get<std::string>());
   }
   if (all["gpus"].empty()) {
@@ -74,6 +87,9 @@ void print_text(const nlohmann::json& all) {
     const auto places = all["nvrtc"]["looked_in"].get<std::vector<std::string>>();
     fmt::print("nvrtc  none; looked in {}\n",
                printable(fmt::format("{}", fmt::join(places, ", ")), kMaxPrintedMessage));
+  }
+  for (const auto& [name, summary] : all["families"].items()) {
+    fmt::print("family {}: {}\n", name, summary.get<std::string>());
   }
   fmt::print("target {} unless --target says otherwise\n",
              all["default_target"].get<std::string>());

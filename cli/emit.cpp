@@ -37,7 +37,7 @@ SourceFiles sources_of(const Graph& graph, const Target& target, const Options& 
   const CompileOptions compiling = options.graph.compile_options();
   const auto plan = checked_plan(graph, target, compiling, plans);
   const cuda::Prepared prepared =
-      cuda::prepare_uncompiled(*plan, target_info(target), compiling.fuse);
+      cuda::prepare_uncompiled(*plan, target_info(target), compiling.fuse, compiling.family);
   SourceFiles out;
   const auto sources = options.all
                            ? cuda::all_sources(prepared)
@@ -52,7 +52,8 @@ SourceFiles pointer_array_sources(const std::string& file, const Graph& graph, c
                                   const Options& options) {
   plan::Plans plans;
   const auto plan = checked_plan(graph, target, options.graph.compile_options(), plans);
-  const cuda::Prepared prepared = cuda::prepare_uncompiled(*plan, target_info(target), true);
+  const cuda::Prepared prepared =
+      cuda::prepare_uncompiled(*plan, target_info(target), true, options.graph.family);
   const cuda::PointerArrayRunner runner(prepared, target_info(target), nullptr);
   if (runner.why_not() && !options.json) {
     fmt::print("// {}: problems run one after another: {}\n", printable(file),

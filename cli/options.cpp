@@ -93,6 +93,7 @@ void GraphOptions::add_to(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::IsMember({"fast", "exact", "approx"}));
   app.add_flag("--tf32", tf32, "GPUs may multiply float32 matrices as TF32 (10 mantissa bits)");
+  app.add_option("--family", family, "The kernel family that GPUs use; `epifuse devices` has all");
 }
 
 std::vector<std::string> GraphOptions::files() const {
@@ -122,6 +123,7 @@ Sizes GraphOptions::sizes() const {
 CompileOptions GraphOptions::compile_options() const {
   CompileOptions options;
   options.allow_tf32 = tf32;
+  options.family = family;
   for (const Numerics level : {Numerics::fast, Numerics::exact, Numerics::approx}) {
     if (numerics == epifuse::name(level)) options.numerics = level;
   }

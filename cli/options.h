@@ -27,6 +27,7 @@ struct GraphOptions {
   std::string target = "auto";
   std::string numerics = "fast";
   bool tf32 = false;
+  std::string family;  // empty: the one that suits the GPU
 
   void add_to(CLI::App& app);
   std::vector<std::string> files() const;  // ArgumentError when there is none

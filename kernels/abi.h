@@ -92,6 +92,12 @@ struct GemmParams {
 constexpr int kSecondB = 2, kFirstTile = 3,
               kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
 
+// Of kernels that copy operands by cp.async: these, beside what they use of `gemm`.
+struct CopiedGemmParams {
+  Matrix a, b, second_b;  // a[m, k], b[n, k]
+  GemmParams gemm;
+};
+
 constexpr int kRowClasses = 8;  // rows 8 apart are a multiple of 16 bytes apart
 
 constexpr int kStagedRowBytes = 144;  // of a box of such rows: 128, and what precedes a row

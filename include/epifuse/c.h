@@ -71,6 +71,7 @@ void epifuse_free(char* text);
       "numerics": "fast" | "exact" | "approx",
       "tf32": false,
       "tune": "off" | "compile" | "first-use" | "full",   epifuse::Tune; EPIFUSE_TUNE without it
+      "family": "",            the kernel family that takes all products it can on a GPU
       "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
       "after": {"leaf": ["value"]},            inputs that the framework makes of values of the
    graph "in_memory": ["value"],                  values that the framework needs in memory in any
@@ -97,7 +98,7 @@ EpifuseStatus epifuse_reserved_words(char** json);
 EpifuseStatus epifuse_describe(const char* graph, char** json);
 
 /* What Program::explain_json says of the graph; of the options above "target", "numerics",
-   "tf32" and "tune". */
+   "tf32", "tune" and "family". */
 EpifuseStatus epifuse_explain(const char* graph, const char* options, char** json);
 
 /* The kernel of a graph text; options as for epifuse_explain. The same texts give the same kernel

@@ -54,6 +54,10 @@ struct CompileOptions {
   /// rows off 16-byte boundaries, get theirs compiled either way.
   bool compile_late = true;
   std::optional<Tune> tune;  ///< empty: as EPIFUSE_TUNE says, which is off where it is not set
+  /// The kernel family that takes all products it can on a GPU, by a name of `epifuse devices`:
+  /// nothing else is weighed against it then. Empty: the one that suits the GPU. ArgumentError for
+  /// a name that is not one of them.
+  std::string family;
 };
 
 /// A tensor or a run-time scalar bound to a name of the graph.

@@ -42,6 +42,7 @@ struct F16 {
 // which has no infinity; e5m2 keeps infinity as the reference does.
 struct E4m3 {
   using Storage = uint8_t;
+#if __CUDA_ARCH__ >= 890
   static __device__ __forceinline__ float load(Storage x) {
     uint32_t pair;
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(x)));
@@ -52,6 +53,26 @@ struct E4m3 {
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
     return static_cast<Storage>(pair & 0xffu);
   }
+#else  // no instruction for it
+  static __device__ __forceinline__ float load(Storage x) {
+    const uint32_t sign = (x & 0x80u) << 24, magnitude = x & 0x7fu;
+    if (magnitude == 0x7fu) return __uint_as_float(sign | 0x7fffffffu);
+    const float value = __uint_as_float(magnitude << 20) * __uint_as_float(0x7b800000u);  // 2^120
+    return __uint_as_float(__float_as_uint(value) | sign);
+  }
+  static __device__ __forceinline__ Storage store(float x) {
+    const uint32_t bits = __float_as_uint(x), sign = (bits >> 24) & 0x80u;
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return static_cast<Storage>(sign | 0x7fu);   // NaN
+    if (magnitude >= 0x43e00000u) return static_cast<Storage>(sign | 0x7eu);  // >= 448
+    if (magnitude < 0x3c800000u) {  // below 2^-6: multiples of 2^-9
+      const float steps = rintf(__uint_as_float(magnitude) * 512.0f);
+      return static_cast<Storage>(sign | static_cast<uint32_t>(steps));
+    }
+    const uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
+    return static_cast<Storage>(sign | ((rounded - 0x3c000000u) >> 20));
+  }
+#endif
 };
 
 struct E5m2 {

@@ -28,7 +28,7 @@ struct Reductions {
   };
   // Calls f(Tag<kReduce>{}, i) for each in order; unrolled, so that `i` indexes registers.
   template <class F>
-  static __device__ __forceinline__ void for_each(F f) {
+  static __device__ __forceinline__ void for_each([[maybe_unused]] F f) {
     [[maybe_unused]] int i = 0;
     (f(Tag<kReduces>{}, i++), ...);
   }

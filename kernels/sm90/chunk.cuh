@@ -1,19 +1,10 @@
 // What a consumer takes through the epilogue at once: a chunk of 64 x 64 outputs, 16 rows a warp.
 #pragma once
 
-#include "kernels/abi.h"
+#include "kernels/common/batch.cuh"
 #include "kernels/sm90/policies.cuh"
 
 namespace epifuse::sm90 {
-
-// Which product of a batched one; all zero otherwise.
-struct Batch {
-  int inner = 0, outer = 0;
-};
-
-__device__ __forceinline__ long long offset_of(const abi::BatchStrides& strides, Batch batch) {
-  return strides.outer * batch.outer + strides.inner * batch.inner;
-}
 
 constexpr int kChunkColumns = 64;
 constexpr int kBlockRows = 64;

@@ -101,6 +101,10 @@ void read_likely_sizes(const Json& value, FrameworkOptions& options) {
   }
 }
 
+void read_family(const Json& value, FrameworkOptions& options) {
+  options.compile.family = read_text("family", "the name of a kernel family", value);
+}
+
 struct Option {
   std::string_view key;
   void (*read)(const Json&, FrameworkOptions&);
@@ -111,6 +115,7 @@ constexpr Option kOptions[] = {
     {"numerics", read_numerics},
     {"tf32", read_tf32},
     {"tune", read_tune},
+    {"family", read_family},
     {"whole", read_whole, true},
     {"after", read_after, true},
     {"in_memory", read_in_memory, true},

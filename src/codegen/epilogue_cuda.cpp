@@ -1,6 +1,7 @@
 #include "codegen/epilogue_cuda.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -213,6 +214,24 @@ std::string_view reduce_cuda(plan::StoreKind kind) {
     case plan::StoreKind::col_max: return "Reduce::max";
   }
   return "";
+}
+
+std::string reductions_cuda(const Epilogue& epilogue) {
+  std::string out;
+  const auto add = [&](std::string_view list, bool (*is_in)(plan::StoreKind)) {
+    std::vector<std::string> kinds, names;
+    for (const plan::Store& store : epilogue.stores) {
+      if (!is_in(store.kind)) continue;
+      kinds.emplace_back(reduce_cuda(store.kind));
+      names.push_back(store.name);
+    }
+    if (kinds.empty()) return;
+    out += fmt::format("  using {} = Reductions<{}>;  // {}\n", list, fmt::join(kinds, ", "),
+                       fmt::join(names, ", "));
+  };
+  add("RowReductions", plan::reduces_rows);
+  add("ColReductions", plan::reduces_columns);
+  return out;
 }
 
 std::string epilogue_cuda(const Epilogue& epilogue, Numerics numerics) {

@@ -36,6 +36,10 @@ std::string epilogue_cuda(const plan::Epilogue& epilogue, Numerics numerics);
 // "Bool".
 std::string_view element_cuda(DType dtype);
 
+// The lists of a product's reductions that are not empty, as members of its kernel's Config:
+//   using RowReductions = Reductions<Reduce::sum>;  // y
+std::string reductions_cuda(const plan::Epilogue& epilogue);
+
 // "Reduce::none", "Reduce::sum" or "Reduce::max" (kernels/common/reduce.cuh).
 std::string_view reduce_cuda(plan::StoreKind kind);
 

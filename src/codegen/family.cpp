@@ -1,6 +1,10 @@
 // The table of kernel families, and what follows from a row.
 #include "codegen/family.h"
 
+#include <fmt/format.h>
+
+#include "epifuse/error.h"
+
 namespace epifuse::codegen {
 
 // What the folder of each family has.
@@ -18,6 +22,21 @@ std::span<const KernelFamily> all_families() {
 #undef EPIFUSE_FAMILY
   };
   return families;
+}
+
+std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,
+                                              std::string_view name) {
+  std::vector<const KernelFamily*> out;
+  std::string names;
+  for (const KernelFamily& family : all_families()) {
+    const bool is_usual = family.suits == nullptr || family.suits(target);
+    if (name.empty() ? is_usual : family.name == name) out.push_back(&family);
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", family.name);
+  }
+  if (out.empty() && !name.empty()) {
+    throw ArgumentError(fmt::format("family: expected one of {}, got '{}'", names, name));
+  }
+  return out;
 }
 
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,

@@ -50,6 +50,9 @@ struct KernelFamily {
   // Whether the family can take the step on the target, judged by what is known at compile time.
   std::optional<plan::WhyNot> (*why_not)(const plan::Plan&, const plan::FusedGemm&,
                                          const targets::TargetInfo&);
+  // Whether its kernels are the ones for the target where no family is named; null: wherever it can
+  // take a step.
+  bool (*suits)(const targets::TargetInfo&) = nullptr;
   // All configs worth compiling, best general choice first.
   std::vector<GemmConfig> (*configs)(const plan::FusedGemm&, const targets::TargetInfo&);
   // The time the family's model expects of a config, without launch, in microseconds. The model's
@@ -80,6 +83,10 @@ struct KernelFamily {
   const PointerArrayFunctions* pointer_arrays = nullptr;
 };
 std::span<const KernelFamily> all_families();
+// Those to ask for a step, in order: the one of that name alone, where one is named. Throws
+// ArgumentError for a name that none has.
+std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,
+                                              std::string_view name = "");
 
 // The config of least expected time.
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,

@@ -26,7 +26,7 @@ std::vector<T> configs_as(std::span<const GemmConfig> configs) {
 }
 
 // `F` names the types Config and Variant, and has the functions of KernelFamily as static members
-// that take these.
+// that take these; `suits` may be missing.
 template <class F>
 KernelFamily family_row(std::string_view name, std::string_view summary) {
   using Config = typename F::Config;
@@ -37,6 +37,7 @@ KernelFamily family_row(std::string_view name, std::string_view summary) {
   out.name = name;
   out.summary = summary;
   out.why_not = F::why_not;
+  if constexpr (requires { F::suits; }) out.suits = F::suits;
   out.configs = [](const FusedGemm& step, const TargetInfo& target) {
     return opaque(F::configs(step, target));
   };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/check.h"
 #include "targets/profile_files.h"
 
 namespace epifuse::targets {
@@ -29,6 +28,9 @@ constexpr KnownDevice kDevices[] = {
 const KnownDevice* reference_of(const TargetInfo& target) {
   return find_device(target.reference_device);
 }
+
+// Without a device that was measured: clusters are counted where the driver is asked.
+DeviceLimits unmeasured(int num_sms) { return {num_sms}; }
 
 // A cluster never spans two groups of multiprocessors, so a device that has fewer of them has fewer
 // clusters.
@@ -54,13 +56,14 @@ DeviceProfile make_profile(const TargetInfo& target, std::string_view name, int 
                            const DriverRates& driver) {
   const KnownDevice* known = find_device(name);
   const KnownDevice* like = known != nullptr ? known : reference_of(target);
-  EPIFUSE_CHECK(like != nullptr, "a target of GPUs names a reference device that has a row");
+  if (like == nullptr) return {unmeasured(num_sms), driver, nullptr};
   return {scaled(like->measured->limits, num_sms), driver, known};
 }
 
 DeviceProfile reference_profile(const TargetInfo& target) {
   const KnownDevice* known = reference_of(target);
-  return known == nullptr ? DeviceProfile{} : DeviceProfile{known->measured->limits, {}, known};
+  if (known == nullptr) return {unmeasured(target.num_sms), {}, nullptr};
+  return {known->measured->limits, {}, known};
 }
 
 std::string describe(const DeviceProfile& profile, std::string_view name) {

@@ -88,11 +88,12 @@ struct DeviceProfile {
 };
 
 // Of a device of that name. Until the driver has counted clusters, they are those of its row, or of
-// the target's reference device, in proportion to the multiprocessors.
+// the target's reference device, in proportion to the multiprocessors; without both there are none.
 DeviceProfile make_profile(const TargetInfo& target, std::string_view name, int num_sms,
                            const DriverRates& driver);
 
-// The device that a target stands for where there is none: ahead of time, or without a GPU.
+// The device that a target stands for where there is none: ahead of time, or without a GPU. Of a
+// target without a reference device, one of its usual number of multiprocessors.
 DeviceProfile reference_profile(const TargetInfo& target);
 
 // Whose constants the times are that the profile makes one expect; one sentence. `name` is the

@@ -9,8 +9,8 @@ namespace epifuse::targets {
 namespace {
 
 constexpr TargetInfo kTargets[] = {
-#define EPIFUSE_TARGET(name, kind, major, minor, smem, wgmma, tma, limits, device) \
-  {name, DeviceKind::kind, major, minor, smem, wgmma, tma, limits, device},
+#define EPIFUSE_TARGET(name, kind, major, minor, smem, sms, wgmma, tma, limits, device) \
+  {name, DeviceKind::kind, major, minor, smem, sms, wgmma, tma, limits, device},
 #include "targets/targets.def"
 #undef EPIFUSE_TARGET
 };
@@ -24,6 +24,20 @@ const TargetInfo* find_target(std::string_view name) {
     if (target.name == name) return &target;
   }
   return nullptr;
+}
+
+bool runs_on(const TargetInfo& target, int major, int minor) {
+  if (target.kind != DeviceKind::cuda || target.major != major) return false;
+  return target.name.ends_with('a') ? target.minor == minor : target.minor <= minor;
+}
+
+const TargetInfo* target_of_gpu(int major, int minor) {
+  const TargetInfo* best = nullptr;
+  for (const TargetInfo& target : kTargets) {
+    if (runs_on(target, major, minor) && (best == nullptr || target.minor > best->minor))
+      best = &target;
+  }
+  return best;
 }
 
 const TargetInfo& usual_target(DeviceKind kind) {

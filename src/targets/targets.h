@@ -16,12 +16,19 @@ struct TargetInfo {
   DeviceKind kind;
   int major, minor;          // compute capability
   int smem_per_block_bytes;  // opt-in limit
+  int num_sms;               // of a usual device
   bool has_wgmma, has_tma;
-  StepLimits limits;                  // of its steps
-  std::string_view reference_device;  // a row of devices.def: what it stands for without a device
+  StepLimits limits;  // of its steps
+  // A row of devices.def: what it stands for without a device. Empty where none was measured.
+  std::string_view reference_device;
 };
 std::span<const TargetInfo> all_targets();
 const TargetInfo* find_target(std::string_view name);  // null when there is none
+// Whether GPUs of a compute capability run its code: those of its generation with as high a minor
+// number; where a name ends in "a", it is of that one architecture alone.
+bool runs_on(const TargetInfo& target, int major, int minor);
+// The best row for GPUs of a compute capability, the first of equals; null without one.
+const TargetInfo* target_of_gpu(int major, int minor);
 // What is compiled for where no device says otherwise: the first row of the kind.
 const TargetInfo& usual_target(DeviceKind kind);
 

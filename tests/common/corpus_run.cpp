@@ -105,12 +105,12 @@ void run_pointer_arrays(const CorpusCase& which, const Program& program, Memory&
 
 }  // namespace
 
-CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numerics, Memory& memory,
-                   bool quick) {
-  CorpusRow row{which.name, numerics};
+CorpusRow run_case(const CorpusCase& which, const Target& target, const CompileOptions& options,
+                   Memory& memory, bool quick) {
+  CorpusRow row{which.name, options.numerics};
   try {
     const Graph graph = Graph::parse(which.text);
-    const Program program = compile(graph, target, {numerics});
+    const Program program = compile(graph, target, options);
     row.num_steps = program.num_kernels();
     std::uint64_t seed = 1;
     for (const Run& run : runs_of(which, target, quick)) {
@@ -124,7 +124,7 @@ CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numer
       }
       record(row, what, failure);
     }
-    if (numerics == Numerics::fast) run_pointer_arrays(which, program, memory, quick, row);
+    if (options.numerics == Numerics::fast) run_pointer_arrays(which, program, memory, quick, row);
   } catch (const std::exception& error) {
     record(row, "compile", error.what());
   }
@@ -149,7 +149,7 @@ namespace {
 struct Arguments {
   bool quick = false;
   std::size_t part = 0, num_parts = 1;
-  std::string only, table, folder;
+  std::string only, family, table, folder;
 };
 
 // "3/16"
@@ -173,6 +173,8 @@ Arguments parse_arguments(int argc, char** argv) {
       result.only = words[++i];
     } else if (words[i] == "--part" && has_value) {
       parse_part(words[++i], result);
+    } else if (words[i] == "--family" && has_value) {
+      result.family = words[++i];
     } else if (words[i] == "--table" && has_value) {
       result.table = words[++i];
     } else if (!words[i].starts_with("--") && result.folder.empty()) {
@@ -182,7 +184,8 @@ Arguments parse_arguments(int argc, char** argv) {
     }
   }
   if (result.folder.empty()) {
-    throw ArgumentError("expected [--quick] [--only WORD] [--part I/N] [--table FILE] FOLDER");
+    throw ArgumentError(
+        "expected [--quick] [--only WORD] [--part I/N] [--family NAME] [--table FILE] FOLDER");
   }
   return result;
 }
@@ -201,7 +204,9 @@ std::vector<CorpusRow> run_corpus(const Arguments& arguments, const Target& targ
     if (which.cpu_only && target.kind != DeviceKind::cpu) continue;
     std::fprintf(stderr, "%s", fmt::format("\r{:<40}", which.name).c_str());
     for (Numerics numerics : levels) {
-      rows.push_back(run_case(which, target, numerics, memory, arguments.quick));
+      CompileOptions options{numerics};
+      options.family = arguments.family;
+      rows.push_back(run_case(which, target, options, memory, arguments.quick));
     }
   }
   std::fprintf(stderr, "\r%40s\r", "");

@@ -23,14 +23,15 @@ struct CorpusRow {
 
 // Every size of the graph, once plain and once with special values where it asks for them; `quick`
 // takes the first two sizes.
-CorpusRow run_case(const CorpusCase& which, const Target& target, Numerics numerics, Memory& memory,
-                   bool quick);
+CorpusRow run_case(const CorpusCase& which, const Target& target, const CompileOptions& options,
+                   Memory& memory, bool quick);
 
 std::string print_table(const std::vector<CorpusRow>& rows);
 
 // A tier's main(): runs everything, prints progress, the table, and "N passed, M failed" (runs).
-// Arguments: [--quick] [--only WORD] [--part I/N] [--table FILE] FOLDER, with --part every N-th
-// graph from the I-th on. Returns the process's exit code.
+// Arguments: [--quick] [--only WORD] [--part I/N] [--family NAME] [--table FILE] FOLDER, with
+// --part every N-th graph from the I-th on, with --family by that kernel family. Returns the
+// process's exit code.
 int run_tier(const Target& target, Memory& memory, int argc, char** argv);
 
 }  // namespace epifuse::testing

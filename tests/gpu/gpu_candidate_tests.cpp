@@ -8,6 +8,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "backends/bind.h"
 #include "backends/cuda/choose/step_choice.h"
@@ -66,11 +69,12 @@ const Sizes kSizes[] = {
 class Candidates {
  public:
   Candidates(const ir::Graph& graph, const Sizes& sizes, cuda::Context& context,
-             const targets::TargetInfo& target, const std::shared_ptr<jit::Jit>& jit)
+             const targets::TargetInfo& target, const std::shared_ptr<jit::Jit>& jit,
+             std::string_view family)
       : plan_(plan::make_plan(passes::run_all(graph, Numerics::fast), {})),
         context_(context),
-        prepared_(cuda::prepare_steps(plan_, target, *jit)),
-        late_(target, jit),
+        prepared_(cuda::prepare_steps(plan_, target, *jit, true, std::nullopt, family)),
+        late_(target, jit, true, std::nullopt, std::string(family)),
         host_(plan_.graph, sizes, {}),
         device_(host_, Target::cuda()),
         bound_(backends::bind(prepared_.plan, device_.bindings(), DeviceKind::cuda)) {}
@@ -144,10 +148,12 @@ class Candidates {
   std::map<std::string, std::string> known_;  // by output
 };
 
-class GpuCandidates : public ::testing::TestWithParam<const char*> {};
+// Of a graph, the kernels of a family; of the usual one where its name is empty.
+class GpuCandidates : public ::testing::TestWithParam<std::tuple<const char*, std::string_view>> {};
 
 TEST_P(GpuCandidates, AreRightAtOddSizes) {
-  const auto file = std::filesystem::path("tests/corpus") / fmt::format("{}.epi", GetParam());
+  const auto& [name, family] = GetParam();
+  const auto file = std::filesystem::path("tests/corpus") / fmt::format("{}.epi", name);
   const auto text = read_file(file);
   ASSERT_TRUE(text) << file << "; run from the repository's root";
   const ir::Graph graph = ir::parse(*text);
@@ -157,15 +163,28 @@ TEST_P(GpuCandidates, AreRightAtOddSizes) {
   int num_run = 0;
   for (const Sizes& sizes : kSizes) {
     // Maxima of columns need every row of the reference: a minute for all candidates.
-    if (GetParam() == std::string("reductions/reduce_col_max") && sizes.at("M") > 1000) continue;
+    if (name == std::string("reductions/reduce_col_max") && sizes.at("M") > 1000) continue;
     SCOPED_TRACE(fmt::format("{}x{}x{}", sizes.at("M"), sizes.at("N"), sizes.at("K")));
-    num_run += Candidates(graph, sizes, context, target, jit).check_all();
+    num_run += Candidates(graph, sizes, context, target, jit, family).check_all();
   }
   EXPECT_GT(num_run, 20);  // of all configs at each of the sizes, those that fit
-  fmt::print("{}: {} runs\n", GetParam(), num_run);
+  fmt::print("{} {}: {} runs\n", name, family, num_run);
 }
 
-INSTANTIATE_TEST_SUITE_P(Graphs, GpuCandidates, ::testing::ValuesIn(kGraphs));
+// Beside that of Hopper, which is the usual one of the GPUs that this runs on.
+std::vector<std::string_view> other_families() {
+  std::vector<std::string_view> names;
+  for (const codegen::KernelFamily& family : codegen::all_families()) names.push_back(family.name);
+  names.erase(names.begin());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, GpuCandidates,
+                         ::testing::Combine(::testing::ValuesIn(kGraphs),
+                                            ::testing::Values(std::string_view())));
+INSTANTIATE_TEST_SUITE_P(OtherFamilies, GpuCandidates,
+                         ::testing::Combine(::testing::ValuesIn(kGraphs),
+                                            ::testing::ValuesIn(other_families())));
 
 }  // namespace
 }  // namespace epifuse

@@ -171,7 +171,7 @@ def test_errors(fused):
     assert failing(fused, [x, w, b], wanted='{"target": "sm_90a"}') == (
         "expected cuda tensors, as the options ask for that target, got tensors on cpu")
     assert failing(fused, [x, w, b], wanted='{"taget": 1}') == (
-        "options: expected keys among target, numerics, tf32, tune, got 'taget'")
+        "options: expected keys among target, numerics, tf32, tune, family, got 'taget'")
     assert failing(fused, [x, w, b], text="graph").startswith("line 1, column 6: expected")
     check(fused([x, w, b], ffn(), options("cpu"))[0], x, w, b)  # it works on
 

@@ -42,22 +42,41 @@ std::vector<std::filesystem::path> graph_files() {
 
 class Collector {
  public:
+  Collector() = default;
+  Collector(std::string_view family, const TargetInfo& target) : family_(family), only_(&target) {}
+
   void add_graph(const std::filesystem::path& file) {
     graph_ = file.stem().string();
     turn_ = 0;
     for (const char letter : graph_) turn_ = hash_next(turn_, static_cast<unsigned char>(letter));
     const ir::Graph graph = ir::parse(read_file(file).value());
-    for (const Numerics numerics : {Numerics::fast, Numerics::exact, Numerics::approx}) {
-      const Plan plan = plan::make_plan(passes::run_all(graph, numerics), {numerics, true});
-      for (const TargetInfo& target : targets::all_targets()) {
-        if (target.kind == DeviceKind::cuda) add_plan(plan, target);
-      }
+    if (only_ != nullptr) {
+      add_plan(plan_of(graph, Numerics::fast), *only_);
+      return;
     }
+    for (const Numerics numerics : {Numerics::fast, Numerics::exact, Numerics::approx}) {
+      add_plan(plan_of(graph, numerics), targets::usual_target(DeviceKind::cuda));
+    }
+    add_elsewhere(graph);
   }
 
   std::vector<CorpusKernel> kernels;
 
  private:
+  // Each other target compiles every so-manieth graph, by the graph's name.
+  void add_elsewhere(const ir::Graph& graph) {
+    std::vector<const TargetInfo*> others;
+    for (const TargetInfo& target : targets::all_targets()) {
+      if (target.kind == DeviceKind::cuda && !is_usual(target)) others.push_back(&target);
+    }
+    const std::uint64_t turn = turn_ / 4 % others.size();
+    add_plan(plan_of(graph, Numerics::fast), *others[turn]);
+  }
+
+  static Plan plan_of(const ir::Graph& graph, Numerics numerics) {
+    return plan::make_plan(passes::run_all(graph, numerics), {numerics, true});
+  }
+
   void add_plan(const Plan& plan, const TargetInfo& target) {
     for (const plan::Step& step : plan.steps) {
       if (const auto* tail = std::get_if<plan::Tail>(&step)) {
@@ -69,11 +88,12 @@ class Collector {
   }
 
   void add_product(const Plan& plan, const plan::FusedGemm& step, const TargetInfo& target) {
-    for (const codegen::KernelFamily& family : codegen::all_families()) {
+    for (const auto* asked : codegen::families_for(target, family_)) {
+      const codegen::KernelFamily& family = *asked;
       if (family.why_not(plan, step, target)) continue;
       const std::vector<codegen::GemmConfig> configs = family.configs(step, target);
       for (std::size_t i = 0; i < configs.size(); ++i) {
-        if (!is_turn_of(i, plan.numerics)) continue;
+        if (!takes(i, configs.size(), plan.numerics, target)) continue;
         add(family, plan, step, configs[i], {}, "", target);
       }
       if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
@@ -100,9 +120,23 @@ class Collector {
     ++turn_;
   }
 
-  // All of the level `fast`, of the others those of every sixth graph.
+  // Elsewhere than on the usual target a product takes one config, by turns. The kernels of one
+  // family are the usual one and another.
+  bool takes(std::size_t config, std::size_t num_configs, Numerics numerics,
+             const TargetInfo& target) const {
+    const bool is_another = config == turn_ / 4 % num_configs;
+    if (only_ != nullptr) return config == 0 || is_another;
+    return is_usual(target) ? is_turn_of(config, numerics) : is_another;
+  }
+
+  static bool is_usual(const TargetInfo& target) {
+    return &target == &targets::usual_target(DeviceKind::cuda);
+  }
+
+  // All of the level `fast`, of the others and of other targets those of every sixth graph.
   void add_tail(const Plan& plan, const plan::Tail& tail, const TargetInfo& target) {
-    if (plan.numerics != Numerics::fast && turn_ % 6 != 0) return;
+    const bool is_sample = plan.numerics != Numerics::fast || !is_usual(target);
+    if (is_sample && turn_ % 6 != 0) return;
     add("tail", codegen::tail_source(plan, tail, target));
   }
 
@@ -173,15 +207,14 @@ class Collector {
     kernels.push_back({std::move(kind), graph_, std::move(source), {}});
   }
 
+  std::string family_;  // empty: the usual ones
+  const TargetInfo* only_ = nullptr;
   std::string graph_;
   std::uint64_t turn_ = 0;  // of the next product: its graph's name and its place there
   std::set<std::string> seen_;
 };
 
-}  // namespace
-
-std::vector<CorpusKernel> corpus_kernels() {
-  Collector collector;
+std::vector<CorpusKernel> all_of(Collector collector) {
   for (const std::filesystem::path& file : graph_files()) {
     try {
       collector.add_graph(file);
@@ -190,6 +223,17 @@ std::vector<CorpusKernel> corpus_kernels() {
     }
   }
   return std::move(collector.kernels);
+}
+
+}  // namespace
+
+std::vector<CorpusKernel> corpus_kernels() { return all_of({}); }
+
+std::vector<CorpusKernel> corpus_kernels(std::string_view family, std::string_view target) {
+  const TargetInfo* info = targets::find_target(target);
+  if (info == nullptr) throw ArgumentError(fmt::format("target: there is no '{}'", target));
+  codegen::families_for(*info, family);  // throws
+  return all_of({family, *info});
 }
 
 }  // namespace epifuse::rtc

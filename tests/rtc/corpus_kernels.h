@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/family.h"
@@ -26,5 +27,10 @@ bool is_for_few_rows(const codegen::KernelFamily& family, const codegen::GemmCon
 // family that takes it under `fast`, and the best for operands off their alignment; the best one
 // under the others; the tail of its split.
 std::vector<CorpusKernel> corpus_kernels();
+
+// What a family has for a target of every graph under `fast`: the usual config, another one by
+// turns, and one for operands off their alignment of every fourth. Throws ArgumentError for names
+// that there are not.
+std::vector<CorpusKernel> corpus_kernels(std::string_view family, std::string_view target);
 
 }  // namespace epifuse::rtc

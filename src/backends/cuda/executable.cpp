@@ -60,9 +60,9 @@ class CudaExecutable : public backends::Executable {
       : target_(target),
         ahead_(profile_ahead(target)),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
-        prepared_(prepare_steps(plan, target, *jit_, options.fuse, ahead_)),
+        prepared_(prepare_steps(plan, target, *jit_, options.fuse, ahead_, options.family)),
         problems_(prepared_, target, jit_),
-        late_(target, jit_, options.compile_late, ahead_),
+        late_(target, jit_, options.compile_late, ahead_, options.family),
         tune_(options.tune.value_or(Tune::off)) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
@@ -174,7 +174,8 @@ backends::RunPlan CudaExecutable::plan_for(const codegen::Bound& bound) const {
   });
   if (has_product) {
     run.profile =
-        targets::describe(rules.device, here == nullptr ? "" : here->device().info().name);
+        targets::describe(rules.device, here == nullptr ? fmt::format("a GPU of {}", target_.name)
+                                                        : here->device().info().name);
   }
   return run;
 }
@@ -376,11 +377,9 @@ std::string detect() {
   try {
     const std::shared_ptr<const Device> device = Device::current();
     if (device == nullptr) return "";
-    for (const targets::TargetInfo& target : targets::all_targets()) {
-      if (target.kind == DeviceKind::cuda && runs(device->info(), target)) {
-        return std::string(target.name);
-      }
-    }
+    const DeviceInfo& info = device->info();
+    const targets::TargetInfo* target = targets::target_of_gpu(info.major, info.minor);
+    if (target != nullptr) return std::string(target->name);
   } catch (const Error&) {
     // A driver that fails here is no device to compile for.
   }

@@ -89,31 +89,6 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
   return std::nullopt;
 }
 
-plan::StoreKind transposed(plan::StoreKind kind) {
-  switch (kind) {
-    case plan::StoreKind::tile: return plan::StoreKind::tile;
-    case plan::StoreKind::row_sum: return plan::StoreKind::col_sum;
-    case plan::StoreKind::row_max: return plan::StoreKind::col_max;
-    case plan::StoreKind::col_sum: return plan::StoreKind::row_sum;
-    case plan::StoreKind::col_max: return plan::StoreKind::row_max;
-  }
-  return kind;
-}
-
-// The step that computes the transposed result: a and b, rows and columns exchange their roles.
-FusedGemm swapped(FusedGemm step) {
-  std::swap(step.gemm.a, step.gemm.b);
-  for (plan::Load& load : step.epilogue.loads) {
-    if (load.access == Access::row) {
-      load.access = Access::col;
-    } else if (load.access == Access::col) {
-      load.access = Access::row;
-    }
-  }
-  for (plan::Store& store : step.epilogue.stores) store.kind = transposed(store.kind);
-  return step;
-}
-
 std::string_view letters(plan::Major major, std::string_view k_major, std::string_view mn_major) {
   return major == plan::Major::k ? k_major : mn_major;
 }
@@ -133,25 +108,6 @@ std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const 
       print(config), how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
 }
 
-// The lists of reductions that are not empty.
-std::string reductions_text(const Epilogue& epilogue) {
-  std::string out;
-  const auto add = [&](std::string_view list, bool (*is_in)(plan::StoreKind)) {
-    std::vector<std::string> kinds, names;
-    for (const plan::Store& store : epilogue.stores) {
-      if (!is_in(store.kind)) continue;
-      kinds.emplace_back(reduce_cuda(store.kind));
-      names.push_back(store.name);
-    }
-    if (kinds.empty()) return;
-    out += fmt::format("  using {} = Reductions<{}>;  // {}\n", list, fmt::join(kinds, ", "),
-                       fmt::join(names, ", "));
-  };
-  add("RowReductions", plan::reduces_rows);
-  add("ColReductions", plan::reduces_columns);
-  return out;
-}
-
 // The type of the kernel's parameter.
 std::string_view params_text(const Config& config, const Variant& variant) {
   if (variant.is_misaligned()) return "abi::MisalignedGemmParams";
@@ -162,7 +118,7 @@ std::string_view params_text(const Config& config, const Variant& variant) {
 std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, const Config& config,
                          const Variant& variant) {
   const plan::GemmDesc& gemm = step.gemm;
-  std::string out = reductions_text(step.epilogue);
+  std::string out = reductions_cuda(step.epilogue);
   const auto add = [&](bool unusual, std::string_view constant, auto value,
                        std::string_view meaning) {
     if (!unusual) return;
@@ -248,7 +204,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
 }}
 )";
   const FusedGemm unswapped = as_compiled(given, variant);
-  const FusedGemm step = variant.swapped ? swapped(unswapped) : unswapped;
+  const FusedGemm step = variant.swapped ? exchanged(unswapped) : unswapped;
   const EpilogueLayout layout(step.epilogue);
   const auto include = [&](int columns) {
     return fmt::format("#include \"{}\"\n", wgmma_header(step.gemm, columns));

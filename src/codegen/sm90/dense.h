@@ -3,6 +3,7 @@
 
 #include "codegen/epilogue_layout.h"
 #include "codegen/family.h"
+#include "codegen/product_roles.h"
 #include "codegen/sm90/config.h"
 #include "codegen/sm90/operand_format.h"
 #include "kernels/abi.h"
@@ -45,17 +46,6 @@ inline int accumulators(int tile_m, int tile_n, bool cooperative) {
 inline int accumulators(const Config& config) {
   return accumulators(config.tile_m, config.tile_n, config.cooperative);
 }
-// Whether a kernel multiplies one product after another: of a batch, or of groups.
-inline bool is_batched(const plan::GemmDesc& gemm) {
-  return !gemm.batch.empty() || gemm.is_grouped();
-}
-// Whether the rows of all groups lie one behind the other, each group's where the one before ends.
-inline bool has_rows_of_groups(const plan::GemmDesc& gemm) {
-  return gemm.is_grouped() && !gemm.is_padded();
-}
-// Whether a gated product reads both of its operands as one, whose columns go to them by turns.
-bool has_adjacent_gates(const plan::GemmDesc& gemm);
-
 // The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
 // has them apart.
 plan::FusedGemm paired(plan::FusedGemm step, const Variant& variant);
@@ -63,9 +53,6 @@ plan::FusedGemm paired(plan::FusedGemm step, const Variant& variant);
 plan::FusedGemm as_compiled(plan::FusedGemm step, const Variant& variant);
 // Why the kernel cannot take the groups of a step, or rows that it looks up.
 std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
-// Where a kernel finds the integers that rows and groups go by.
-void bind_integers(const plan::Plan& plan, const plan::FusedGemm& step,
-                   const EpilogueLayout& layout, const Bound& bound, abi::GemmParams& params);
 // Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 

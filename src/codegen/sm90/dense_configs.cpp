@@ -252,10 +252,6 @@ int cluster_size(const Config& config) {
 
 bool is_one_consumer(const Config& config) { return !config.cooperative && config.split_k > 1; }
 
-bool has_adjacent_gates(const plan::GemmDesc& gemm) {
-  return gemm.gating == plan::Gating::interleaved && gemm.b.major != plan::Major::k;
-}
-
 bool is_short_of_stages(const Config& config) {
   constexpr int kWantedOfGates = 164 << 10, kEnoughStages = 6;
   return config.products > 1 && config.stages < kEnoughStages &&

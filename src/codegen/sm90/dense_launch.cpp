@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "codegen/matrix_view.h"
+#include "codegen/row_groups.h"
 #include "codegen/sm90/dense.h"
 #include "kernels/abi.h"
 
@@ -20,79 +21,12 @@ constexpr int kThreads = 384, kSmallestTile = 64;
 
 std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
-bool is_single_row(const MatrixView& view) { return view.rows == 1; }
-bool is_row_major(const MatrixView& view) { return view.col_stride == 1 || view.cols == 1; }
-bool is_column_major(const MatrixView& view) {
-  return !is_row_major(view) && (view.row_stride == 1 || is_single_row(view));
-}
-
-// A matrix that the epilogue reads or writes in full.
-struct FullSize {
-  Place place;
-  MatrixView view;
-  DType dtype;
-};
-
-std::vector<FullSize> full_loads(const FusedGemm& step, const EpilogueLayout& layout,
-                                 const GemmViews& views) {
-  std::vector<FullSize> out;
-  for (std::size_t i = 0; i < views.loads.size(); ++i) {
-    const Place& place = layout.loads()[i];
-    if (place.list != List::tiles) continue;
-    out.push_back({place, views.loads[i], step.epilogue.loads[i].dtype});
-  }
-  return out;
-}
-
-std::vector<FullSize> full_stores(const FusedGemm& step, const EpilogueLayout& layout,
-                                  const GemmViews& views) {
-  std::vector<FullSize> out;
-  for (std::size_t i = 0; i < views.stores.size(); ++i) {
-    const Place& place = layout.stores()[i];
-    if (place.list != List::results) continue;
-    out.push_back({place, views.stores[i], stored_dtype(step.epilogue.stores[i])});
-  }
-  return out;
-}
-
-// Whether most of what the epilogue reads and writes in full is column-major.
-bool wants_swap(const FusedGemm& step, const EpilogueLayout& layout, const GemmViews& views) {
-  std::ptrdiff_t row_major = 0, column_major = 0;
-  for (const auto& all : {full_loads(step, layout, views), full_stores(step, layout, views)}) {
-    for (const FullSize& full : all) {
-      row_major += is_row_major(full.view) ? 1 : 0;
-      column_major += is_column_major(full.view) ? 1 : 0;
-    }
-  }
-  return column_major > row_major;
-}
-
 unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
   for (const auto& [place, view, dtype] : matrices) {
     if (!place.is_bool && why_not_tma(view, dtype, "")) bits |= 1u << place.index;
   }
   return bits;
-}
-
-// D^T = B^T A^T: rows and columns exchange their roles in everything.
-GemmViews swapped(GemmViews views) {
-  std::swap(views.a, views.b);
-  for (MatrixView& view : views.loads) view = transposed(view);
-  for (MatrixView& view : views.stores) view = transposed(view);
-  return views;
-}
-
-// The operand as the rows in which TMA reads it.
-MatrixView rows_of(const plan::Operand& operand, const MatrixView& view) {
-  return operand.major == plan::Major::k ? view : transposed(view);
-}
-
-// The columns of both products, of which `first` has every other one.
-MatrixView both_gates(MatrixView first) {
-  first.rows *= 2;
-  first.row_stride /= 2;
-  return first;
 }
 
 // What is read for b, one after the other.
@@ -132,7 +66,7 @@ class Binder {
         variant_(variant),
         bound_(bound) {
     views_ = require_views(plan, step, bound);
-    if (variant.swapped) views_ = swapped(views_);
+    if (variant.swapped) views_ = exchanged(views_);
   }
 
   Launch bind(const plan::Plan& plan, const targets::DeviceLimits& limits) {
@@ -380,8 +314,8 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   const bool is_gated = step.gemm.gating != plan::Gating::none;
   const bool is_grouped = step.gemm.is_grouped();
   const EpilogueLayout layout(step.epilogue);  // its lists of full-size matrices are both variants'
-  out.swapped = !is_gated && !is_grouped && wants_swap(step, layout, views);
-  if (out.swapped) views = swapped(views);
+  out.swapped = !is_gated && !is_grouped && wants_exchange(step, layout, views);
+  if (out.swapped) views = exchanged(views);
   const plan::GemmDesc& gemm = step.gemm;
   out.misaligned_a = !is_grouped && is_misaligned(out.swapped ? gemm.b : gemm.a, views.a);
   out.misaligned_b =

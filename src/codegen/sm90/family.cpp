@@ -14,10 +14,14 @@ namespace {
 using plan::FusedGemm, plan::Plan, targets::DeviceLimits, targets::DeviceProfile,
     targets::TargetInfo;
 
+// Whether it has the instructions at all.
+bool suits(const TargetInfo& target) { return target.has_wgmma && target.has_tma; }
+
 struct Functions {
   using Config = sm90::Config;
   using Variant = sm90::Variant;
   static constexpr auto why_not = sm90::why_not;
+  static constexpr auto suits = sm90::suits;
   static std::vector<Config> configs(const FusedGemm& step, const TargetInfo& target) {
     std::vector<Config> out = sm90::configs(step, target);
     if (!out.empty()) std::ranges::copy(few_rows_configs(step), std::back_inserter(out));

@@ -110,6 +110,14 @@ TEST_F(StepChoices, AClearlyBetterCandidateIsCompiledWhenItsSizesCome) {
   EXPECT_EQ(prepared_.steps[0].kernels.size(), 1u);
 }
 
+TEST_F(StepChoices, NothingIsWeighedAgainstANamedFamily) {
+  family_.expected_us = [](const auto&...) { return 1e6; };
+  ASSERT_TRUE(choose(4096).why_split);
+  prepared_.is_named = true;
+  EXPECT_FALSE(choose(4096).why_split);
+  EXPECT_FALSE(choose(4096).unfused_us);
+}
+
 TEST_F(StepChoices, NothingIsCompiledForSizesWhereThatIsNotWanted) {
   LateKernels late(sm90(), jit_, false);
   const Kernel* compiled = &prepared_.steps[0].kernels.front();

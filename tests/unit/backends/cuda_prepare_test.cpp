@@ -54,6 +54,36 @@ TEST_F(CudaPrepare, AFusedStepIsOneKernelOfAFamily) {
   EXPECT_EQ(codes(step), std::vector<std::string>());
 }
 
+constexpr const char* kTwoProducts =
+    "graph g(x: bf16[M, 512], w: bf16[768, 512], v: bf16[512, 768]) {\n"
+    "  h = matmul x, w^T\n  t = silu h\n  y = matmul t, v^T\n  return y\n}\n";
+
+// Also what is bare: nothing is weighed against a family that is named.
+TEST_F(CudaPrepare, ANamedFamilyTakesAllProducts) {
+  const Prepared prepared = prepare_steps(plan_of(kTwoProducts), sm90(), jit_, true, {}, "sm80");
+  ASSERT_EQ(prepared.steps.size(), 2u);
+  for (const StepKernels& step : prepared.steps) {
+    EXPECT_EQ(step.kind, StepKind::family);
+    EXPECT_EQ(step.report.how.substr(0, 6), "sm80, ");
+  }
+  EXPECT_TRUE(prepared.is_named);
+  EXPECT_THROW(prepare_steps(plan_of(kTwoProducts), sm90(), jit_, true, {}, "none"), ArgumentError);
+}
+
+// The vendor's bare products are as fast as any; times of its products on Hopper say nothing.
+TEST_F(CudaPrepare, GpusWithoutTimesOfTheVendorFuseAllTheyCan) {
+  const targets::TargetInfo& ampere = *targets::find_target("sm_80");
+  const Prepared prepared = prepare_steps(plan_of(kTwoProducts), ampere, jit_);
+  ASSERT_EQ(prepared.steps.size(), 2u);
+  EXPECT_EQ(prepared.steps[0].report.how.substr(0, 6), "sm80, ");
+  EXPECT_EQ(prepared.steps[1].kind, StepKind::vendor);
+  EXPECT_FALSE(prepared.is_named);
+  for (const Kernel& kernel : prepared.steps[0].kernels) {
+    EXPECT_EQ(kernel.source.arch, "sm_80");
+    EXPECT_EQ(kernel.binary->problems, std::vector<std::string>());
+  }
+}
+
 TEST_F(CudaPrepare, WhatNoFamilyTakesIsSplitWithTheReason) {
   const Prepared prepared = prepare(
       "graph g(x: f32[M, 512], w: f32[512, 768], b: f32[768]) {\n"

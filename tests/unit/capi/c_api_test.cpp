@@ -234,9 +234,9 @@ TEST(CApi, ResultsOfNegativeSizesAreErrors) {
 TEST(CApi, RefusesGraphsAndOptionsThatItCannotTake) {
   const std::string text = ffn("refused");
   EXPECT_EQ(refusal(text, R"({"targt": "cpu"})"),
-            "options: expected keys among target, numerics, tf32, tune, got 'targt'");
+            "options: expected keys among target, numerics, tf32, tune, family, got 'targt'");
   EXPECT_EQ(refusal(text, R"({"whole": []})"),
-            "options: expected keys among target, numerics, tf32, tune, got 'whole'");
+            "options: expected keys among target, numerics, tf32, tune, family, got 'whole'");
   EXPECT_EQ(refusal(text, R"({"numerics": 3})"),
             R"(option 'numerics': expected "fast", "exact" or "approx", got 3)");
   EXPECT_EQ(refusal(text, R"({"tf32": "yes"})"),

@@ -25,14 +25,24 @@ TEST(DeviceProfiles, EachDeviceHasOneRowWithMeasurements) {
   EXPECT_EQ(find_device("NVIDIA Unheard Of"), nullptr);
 }
 
-TEST(DeviceProfiles, EveryGpuTargetHasAReferenceDevice) {
+TEST(DeviceProfiles, EveryGpuTargetStandsForADevice) {
   for (const TargetInfo& target : all_targets()) {
     const DeviceProfile profile = reference_profile(target);
-    EXPECT_EQ(profile.known != nullptr, target.kind == DeviceKind::cuda) << target.name;
+    EXPECT_EQ(profile.known != nullptr, !target.reference_device.empty()) << target.name;
+    EXPECT_EQ(profile.limits.num_sms > 0, target.kind == DeviceKind::cuda) << target.name;
     if (profile.known == nullptr) continue;
     EXPECT_EQ(profile.known->name, target.reference_device);
     EXPECT_EQ(profile.limits, profile.known->measured->limits);
   }
+  EXPECT_NE(reference_gpu().known, nullptr);
+}
+
+TEST(DeviceProfiles, ATargetThatNothingWasMeasuredOfHasWhatTheDriverSays) {
+  const DriverRates driver{1410, 1.5e6, 4e7};
+  const DeviceProfile profile = make_profile(*find_target("sm_80"), "NVIDIA A100", 108, driver);
+  EXPECT_EQ(profile.known, nullptr);
+  EXPECT_EQ(profile.driver, driver);
+  EXPECT_EQ(profile.limits, (DeviceLimits{108}));
 }
 
 TEST(DeviceProfiles, AKnownDeviceOfAllItsMultiprocessorsIsItsRow) {

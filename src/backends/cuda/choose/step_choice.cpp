@@ -145,11 +145,11 @@ void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
 // A choice that was forced or measured.
 std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::FusedGemm& gemm,
                                         std::size_t step, const StepChoice& choice,
-                                        const ChoiceRules& rules) {
+                                        const ChoiceRules& rules, bool is_named) {
   if (rules.forced != nullptr && rules.forced->step == step) {
     return tune::Tuned{rules.forced->choice, "being measured"};
   }
-  if (rules.tuned == nullptr) return std::nullopt;
+  if (rules.tuned == nullptr || is_named) return std::nullopt;
   return rules.tuned->find(plan, gemm, choice.sizes, choice.kernels->variant);
 }
 
@@ -188,6 +188,8 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   const StepKernels& usual = prepared.steps[step];
   const codegen::KernelFamily& family = *usual.family;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  targets::DeviceProfile device = rules.device;
+  if (prepared.is_named) device.known = nullptr;  // no measurement is weighed against it
   StepChoice choice;
   choice.kernels = &usual;
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
@@ -201,11 +203,11 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
   const codegen::OperandRoles roles = family.roles(variant);
   const codegen::GemmSizes vendor_sizes = sizes;
-  if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes, rules.device);
+  if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes, device);
   const bool is_usual = variant == usual.variant,
-             is_bare = plan::is_bare(gemm) && !gemm.gemm.is_grouped();
+             is_bare = !prepared.is_named && plan::is_bare(gemm) && !gemm.gemm.is_grouped();
   if (is_bare && !is_usual) {
-    leave_to_vendor(rules.device, choice);
+    leave_to_vendor(device, choice);
     return choice;
   }
   if (roles.are_exchanged) std::swap(sizes.m, sizes.n);
@@ -214,18 +216,18 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     choice.why_split = no_kernel(*choice.kernels);
     return choice;
   }
-  if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
+  if (const auto tuned =
+          known_choice(prepared.plan, gemm, step, choice, rules, prepared.is_named)) {
     if (follow(*tuned, prepared, step, late, choice)) return choice;
   }
   if (is_bare) {
-    choose_bare(prepared, step, late, rules.device, choice);
+    choose_bare(prepared, step, late, device, choice);
     return choice;
   }
-  choose_by_model(prepared, step, late, rules.device, choice);
-  if (roles.are_misaligned())
-    weigh_unaligned(gemm, bound, roles, vendor_sizes, rules.device, choice);
+  choose_by_model(prepared, step, late, device, choice);
+  if (roles.are_misaligned()) weigh_unaligned(gemm, bound, roles, vendor_sizes, device, choice);
   choice.why_split = why_unfused(choice);
-  if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes, rules.device)) {
+  if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes, device)) {
     choice.in_order = product_in_order(prepared, step, late);
   }
   return choice;

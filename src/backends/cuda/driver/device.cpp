@@ -83,7 +83,7 @@ targets::DeviceProfile profile_of(const DeviceInfo& device, const targets::Targe
 }
 
 bool runs(const DeviceInfo& device, const targets::TargetInfo& target) {
-  return device.major == target.major && device.minor == target.minor;
+  return targets::runs_on(target, device.major, device.minor);
 }
 
 std::shared_ptr<const Device> Device::current(std::string* why) {

@@ -34,7 +34,7 @@ std::optional<DeviceInfo> device_at_hand();
 
 // What choices on the device go by, before any kernel is loaded.
 targets::DeviceProfile profile_of(const DeviceInfo& device, const targets::TargetInfo& target);
-// Whether code of the target runs on the device: an architecture is one compute capability.
+// Whether code of the target runs on the device.
 bool runs(const DeviceInfo& device, const targets::TargetInfo& target);
 
 // A context and its device.

@@ -34,7 +34,9 @@ const Prepared& LateKernels::row_copy(DType dtype, DType index) {
 InOrder* LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
   const std::scoped_lock lock(mutex_);
   if (in_order_ == nullptr) {
-    in_order_.reset(new InOrder{{plan, {}}, LateKernels(target_, jit_, for_sizes_, device_)});
+    in_order_.reset(
+        new InOrder{{plan, {}}, LateKernels(target_, jit_, for_sizes_, device_, family_)});
+    in_order_->prepared.is_named = !family_.empty();
     in_order_->prepared.steps.resize(plan.steps.size());
     for (plan::Step& each : in_order_->prepared.plan.steps) {
       if (auto* gemm = std::get_if<plan::FusedGemm>(&each)) gemm->gemm.a.lookup = -1;
@@ -44,7 +46,7 @@ InOrder* LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
   const auto found = is_one_in_order_.find(step);
   if (found != is_one_in_order_.end()) return found->second ? in_order_.get() : nullptr;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  auto kernels = prepare_one(prepared.plan, gemm, target_, *jit_, device_);
+  auto kernels = prepare_one(prepared.plan, gemm, target_, *jit_, device_, family_);
   is_one_in_order_[step] = kernels.has_value();
   if (!kernels) return nullptr;
   prepared.steps[step] = *std::move(kernels);

@@ -23,11 +23,16 @@ struct InOrder;
 class LateKernels {
  public:
   // `for_sizes`: whether sizes alone are a reason to compile (CompileOptions::compile_late).
-  // `device`: as prepare_steps has it.
+  // `device` and `family`: as prepare_steps has them.
   LateKernels(const targets::TargetInfo& target, std::shared_ptr<jit::Jit> jit,
               bool for_sizes = true,
-              const std::optional<targets::DeviceProfile>& device = std::nullopt)
-      : target_(target), device_(device), jit_(std::move(jit)), for_sizes_(for_sizes) {}
+              const std::optional<targets::DeviceProfile>& device = std::nullopt,
+              std::string family = "")
+      : target_(target),
+        device_(device),
+        jit_(std::move(jit)),
+        for_sizes_(for_sizes),
+        family_(std::move(family)) {}
   ~LateKernels();
 
   bool compiles_for_sizes() const { return for_sizes_; }
@@ -58,6 +63,7 @@ class LateKernels {
   const std::optional<targets::DeviceProfile> device_;
   std::shared_ptr<jit::Jit> jit_;
   const bool for_sizes_;
+  const std::string family_;
   ChosenKernels chosen_;
   TimeMemo times_;
   std::mutex mutex_;

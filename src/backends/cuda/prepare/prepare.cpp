@@ -7,7 +7,7 @@
 #include <map>
 
 #include "backends/cuda/choose/time_memo.h"
-#include "codegen/grouped.h"
+#include "backends/cuda/prepare/step_kernels.h"
 #include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
@@ -25,90 +25,14 @@ using plan::WhyNot;
 using targets::DeviceProfile;
 using targets::TargetInfo;
 
-// Kernels compiled for one step: ahead of all tensors, and beside the best while tensors wait.
-constexpr std::size_t kMostKernels = 6;
+// Kernels compiled for one step beside the best, while tensors wait.
 constexpr std::size_t kMostMoreLate = 1;
-
-StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& target) {
-  StepKernels step;
-  step.kind = StepKind::tail;
-  step.kernels.push_back({{}, codegen::tail_source(plan, tail, target), nullptr});
-  step.report.how = "tail kernel";
-  return step;
-}
-
-StepKernels vendor_kernels(std::vector<WhyNot> refusals) {
-  StepKernels step;
-  step.kind = StepKind::vendor;
-  step.report = {"cuBLASLt", std::move(refusals)};
-  return step;
-}
-
-// Of a bare product, which no family takes.
-StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
-                         std::vector<WhyNot> refusals) {
-  if (!gemm.gemm.is_grouped()) return vendor_kernels(std::move(refusals));
-  StepKernels step;
-  step.kind = StepKind::grouped;
-  step.kernels.push_back({{}, codegen::grouped_source(plan, gemm, target), nullptr});
-  step.report = {"grouped kernel on CUDA cores", std::move(refusals)};
-  return step;
-}
-
-Finalize finalize_kernel(const FusedGemm& gemm, const TargetInfo& target) {
-  Finalize finalize{plan::finalize(gemm), {}};
-  finalize.kernel.source = codegen::tail_source(finalize.plan, finalize.tail(), target);
-  return finalize;
-}
-
-// The first family that takes the step; without any, the refusals in a report.
-StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
-                           const DeviceProfile& device, bool fuses) {
-  StepKernels step = vendor_kernels({});
-  const auto bare = [](std::string_view vendor_does_it) {
-    return WhyNot{"bare_product",
-                  fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
-  };
-  const bool has_vendor = is_bare(gemm) && !gemm.gemm.is_grouped();
-  if (has_vendor && !fuses) {
-    step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
-    return step;
-  }
-  for (const codegen::KernelFamily& family : codegen::all_families()) {
-    if (auto no = family.why_not(plan, gemm, target)) {
-      step.report.why_not.push_back(*std::move(no));
-      continue;
-    }
-    step.kind = StepKind::family;
-    step.family = &family;
-    step.candidates = family.configs(gemm, target);
-    step.sizes = tune::typical_sizes(gemm.gemm);
-    if (has_vendor) {
-      std::erase_if(step.sizes, [&](const auto& sizes) {
-        return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes, device));
-      });
-    }
-    if (step.sizes.empty()) {
-      return vendor_kernels(
-          {bare(device.known == nullptr ? "and ours was not measured on this device"
-                                        : "and the vendor's GEMM is about as fast")});
-    }
-    step.most_kernels = kMostKernels;
-    if (gemm.epilogue.reduces()) step.finalize = finalize_kernel(gemm, target);
-    break;
-  }
-  return step;
-}
 
 class Preparer {
  public:
   Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true,
-           const std::optional<DeviceProfile>& device = std::nullopt)
-      : target_(target),
-        device_(device.value_or(targets::reference_profile(target))),
-        jit_(jit),
-        fuses_(fuses),
-        plan_(plan) {}
+           const std::optional<DeviceProfile>& device = std::nullopt, std::string_view family = "")
+      : target_(target), jit_(jit), fuses_(fuses), choosing_(target, device, family), plan_(plan) {}
 
   void add(const plan::Step& step) {
     if (const auto* tail = std::get_if<Tail>(&step)) {
@@ -116,7 +40,7 @@ class Preparer {
       return;
     }
     const auto& gemm = std::get<FusedGemm>(step);
-    StepKernels kernels = family_kernels(plan_, gemm, target_, device_, fuses_);
+    StepKernels kernels = family_kernels(plan_, gemm, target_, fuses_, choosing_);
     if (kernels.kind == StepKind::family) {
       push(step, std::move(kernels));
     } else {
@@ -134,7 +58,7 @@ class Preparer {
     for (FusedGemm& bare : parts.gemms) {
       StepKernels kernels = bare_kernels(plan_, bare, target_, std::exchange(refusals, {}));
       if (asks_families && bare.gemm.is_grouped()) {
-        StepKernels family = family_kernels(plan_, bare, target_, device_, fuses_);
+        StepKernels family = family_kernels(plan_, bare, target_, fuses_, choosing_);
         if (family.kind == StepKind::family) kernels = std::move(family);
       }
       push(std::move(bare), std::move(kernels));
@@ -162,7 +86,10 @@ class Preparer {
     return std::move(result_);
   }
 
-  PreparedSteps finish_uncompiled() {
+  // The same as a plan.
+  Prepared finish_plan() { return as_plan_of(finish()); }
+
+  Prepared finish_uncompiled() {
     for (std::size_t i = 0; i < result_.kernels.size(); ++i) {
       StepKernels& step = result_.kernels[i];
       if (step.kind != StepKind::family) continue;
@@ -173,7 +100,7 @@ class Preparer {
             {config, step.family->source(plan_, gemm, config, step.variant, target_), nullptr});
       }
     }
-    return std::move(result_);
+    return as_plan_of(std::move(result_));
   }
 
   // The only step, compiled.
@@ -188,6 +115,11 @@ class Preparer {
   }
 
  private:
+  Prepared as_plan_of(PreparedSteps parts) const {
+    Prepared out = as_plan(plan_, std::move(parts));
+    out.is_named = choosing_.is_named;
+    return out;
+  }
   static bool lost_all(const StepKernels& step) {
     return step.kind == StepKind::family && step.candidates.empty();
   }
@@ -232,11 +164,11 @@ class Preparer {
 
   bool would_split(const StepKernels& step, const FusedGemm& gemm,
                    const codegen::GemmSizes& sizes) {
-    const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes, device_);
+    const std::optional<double> unfused_us = tune::unfused_us(gemm, sizes, choosing_.device);
     if (!unfused_us) return false;
     const auto is_slower = [&](const codegen::GemmConfig& config) {
-      return tune::is_clearly_slower(step.family->expected_us(gemm, config, sizes, device_),
-                                     *unfused_us);
+      return tune::is_clearly_slower(
+          step.family->expected_us(gemm, config, sizes, choosing_.device), *unfused_us);
     };
     return std::ranges::all_of(shortlist(step, gemm),
                                [&](std::size_t i) { return is_slower(step.candidates[i]); }) &&
@@ -246,7 +178,7 @@ class Preparer {
 
   // What the model chooses of the candidates.
   std::vector<std::size_t> shortlist(const StepKernels& step, const FusedGemm& gemm) {
-    return times_.shortlist(*step.family, gemm, step.candidates, step.sizes, device_,
+    return times_.shortlist(*step.family, gemm, step.candidates, step.sizes, choosing_.device,
                             step.most_kernels);
   }
 
@@ -278,9 +210,9 @@ class Preparer {
   }
 
   const TargetInfo& target_;
-  const DeviceProfile device_;
   jit::Jit& jit_;
   bool fuses_;
+  const Choosing choosing_;
   const Plan& plan_;  // of which these are steps
   PreparedSteps result_;
   TimeMemo times_;
@@ -299,17 +231,18 @@ std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& c
 }
 
 Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses,
-                       const std::optional<DeviceProfile>& device) {
-  Preparer preparer(plan, target, jit, fuses, device);
+                       const std::optional<DeviceProfile>& device, std::string_view family) {
+  Preparer preparer(plan, target, jit, fuses, device, family);
   for (const plan::Step& step : plan.steps) preparer.add(step);
-  return as_plan(plan, preparer.finish());
+  return preparer.finish_plan();
 }
 
-Prepared prepare_uncompiled(const Plan& plan, const TargetInfo& target, bool fuses) {
+Prepared prepare_uncompiled(const Plan& plan, const TargetInfo& target, bool fuses,
+                            std::string_view family) {
   jit::Jit jit(jit::KernelCache({}));  // is asked for nothing
-  Preparer preparer(plan, target, jit, fuses);
+  Preparer preparer(plan, target, jit, fuses, std::nullopt, family);
   for (const plan::Step& step : plan.steps) preparer.add(step);
-  return as_plan(plan, preparer.finish_uncompiled());
+  return preparer.finish_uncompiled();
 }
 
 StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepKernels& usual,
@@ -377,8 +310,9 @@ Prepared prepare_row_copy(DType dtype, DType index, const TargetInfo& target, ji
 
 std::optional<StepKernels> prepare_one(const Plan& plan, const FusedGemm& step,
                                        const TargetInfo& target, jit::Jit& jit,
-                                       const std::optional<DeviceProfile>& device) {
-  Preparer preparer(plan, target, jit, true, device);
+                                       const std::optional<DeviceProfile>& device,
+                                       std::string_view family) {
+  Preparer preparer(plan, target, jit, true, device, family);
   preparer.add(step);
   PreparedSteps parts = preparer.finish();
   const bool is_one = parts.steps.size() == 1 && parts.kernels[0].kind == StepKind::family;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.h"
@@ -51,6 +52,8 @@ std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& c
 struct Prepared {
   plan::Plan plan;  // as it runs: steps that no family takes are split
   std::vector<StepKernels> steps;
+  // Whether a family was: it takes all that it can, and nothing measured is weighed against it.
+  bool is_named = false;
 };
 
 // Steps of `plan` as a plan of their own.
@@ -60,14 +63,18 @@ Prepared as_plan(const plan::Plan& plan, PreparedSteps parts);
 // drops candidates with problems, the next best taking their place. Throws CompileError for a tail
 // that does not compile, UnavailableError when something must be compiled and there is no NVRTC.
 // Bare products are the vendor's, unless `fuses` and ours were measured to be faster at such sizes.
-// `device` is the one that is chosen for; without one, the target's reference device.
+// `device` is the one that is chosen for; without one, the target's reference device. `family`: the
+// one whose kernels take all steps that they can; empty: the usual ones. Throws ArgumentError where
+// none has that name.
 Prepared prepare_steps(const plan::Plan& plan, const targets::TargetInfo& target, jit::Jit& jit,
                        bool fuses = true,
-                       const std::optional<targets::DeviceProfile>& device = std::nullopt);
+                       const std::optional<targets::DeviceProfile>& device = std::nullopt,
+                       std::string_view family = "");
 
 // The same without compiling: whole shortlists, of which some kernel may turn out to spill. Needs
 // no NVRTC.
-Prepared prepare_uncompiled(const plan::Plan& plan, const targets::TargetInfo& target, bool fuses);
+Prepared prepare_uncompiled(const plan::Plan& plan, const targets::TargetInfo& target, bool fuses,
+                            std::string_view family = "");
 
 // Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
 // typical ones. None when no candidate compiles well: `report` then says why.
@@ -86,7 +93,8 @@ PreparedSteps prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
 // puts rows in order, of graph (x[S, K], i[T]) -> y[T, K].
 std::optional<StepKernels> prepare_one(
     const plan::Plan& plan, const plan::FusedGemm& step, const targets::TargetInfo& target,
-    jit::Jit& jit, const std::optional<targets::DeviceProfile>& device = std::nullopt);
+    jit::Jit& jit, const std::optional<targets::DeviceProfile>& device = std::nullopt,
+    std::string_view family = "");
 Prepared prepare_row_copy(DType dtype, DType index, const targets::TargetInfo& target,
                           jit::Jit& jit);
 

@@ -1,0 +1,179 @@
+// The GEMM of GPUs since Ampere: cp.async brings operands to a ring of stages, ldmatrix brings
+// fragments to registers one ahead of their use, mma.sync multiplies; then the epilogue.
+//
+// A generated kernel instantiates gemm() with a Config (kernels/sm80/tile.cuh has the usual one)
+// and an Epilogue (codegen/epilogue_cuda.h).
+#pragma once
+
+#include "kernels/common/overlap.cuh"
+#include "kernels/sm80/copy.cuh"
+#include "kernels/sm80/epilogue.cuh"
+
+namespace epifuse::sm80 {
+
+template <class Config>
+class Mainloop {
+  using Element = typename Config::Element;
+  using StageA = Stage<Element, Config::kAIsKMajor, Config::kTileM, Config::kStepBytes>;
+  using StageB = Stage<Element, Config::kBIsKMajor, Config::kTileN, Config::kStepBytes>;
+  static constexpr int kStages = Config::kStages;
+  static constexpr int kStageBytes = StageA::kBytes + StageB::kBytes;
+  static constexpr int kParts = Config::kStepBytes / 32;  // instructions along K, of a step
+  static constexpr int kBlocksM = Config::kWarpM / 16, kBlocksN = Config::kWarpN / 16;
+  static_assert(kStages * kStageBytes <= Config::kSharedBytes);
+  static_assert(Config::kWarpM % 32 == 0 && Config::kWarpN % 32 == 0 && kStages >= 2);
+
+ public:
+  // What a lane has of the warp's operands, of 32 bytes of K.
+  struct Fragments {
+    uint32_t a[kBlocksM][4], b[kBlocksN][4];
+  };
+  using Sums = float[kBlocksM][kBlocksN * 2][4];
+
+  __device__ __forceinline__ Mainloop(int warp_m, int warp_n, int lane)
+      : shared_(shared_address()),
+        reader_a_(warp_m * Config::kWarpM, lane),
+        reader_b_(warp_n * Config::kWarpN, lane) {}
+
+  // Of so many steps of K, which `a` and `b` copy.
+  template <class CopyA, class CopyB>
+  __device__ __forceinline__ void run(const CopyA& a, const CopyB& b, int steps, Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < kStages - 1; ++i) {
+      if (i < steps) copy_part(a, b, i, i, 0, 1);
+      commit_copies();
+    }
+    if (steps == 0) return;
+    wait_for_copies<kStages - 2>();
+    __syncthreads();
+    Fragments fragments[2];
+    read(0, 0, fragments[0]);
+    int stage = 0, free_stage = kStages - 1;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      int next = stage + 1 == kStages ? 0 : stage + 1;
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        if (step + kStages - 1 < steps) {
+          copy_part(a, b, free_stage, step + kStages - 1, part, kParts);
+        }
+        const bool is_last = part == kParts - 1;
+        if (is_last) {
+          commit_copies();
+          wait_for_copies<kStages - 2>();
+          __syncthreads();  // the next stage is there, and nobody reads this one any more
+        }
+        read(is_last ? next : stage, (part + 1) % kParts, fragments[(part + 1) & 1]);
+        multiply(fragments[part & 1], sums);
+      }
+      free_stage = stage;
+      stage = next;
+    }
+  }
+
+ private:
+  // One of so many parts of a step.
+  template <class CopyA, class CopyB>
+  __device__ __forceinline__ void copy_part(const CopyA& a, const CopyB& b, int stage, int step,
+                                            int part, int parts) const {
+    const uint32_t to = shared_ + stage * kStageBytes;
+    a.copy(to, step, CopyA::kTurns * part / parts, CopyA::kTurns * (part + 1) / parts);
+    b.copy(to + StageA::kBytes, step, CopyB::kTurns * part / parts,
+           CopyB::kTurns * (part + 1) / parts);
+  }
+
+  __device__ __forceinline__ void read(int stage, int part, Fragments& fragments) const {
+    const uint32_t from = shared_ + stage * kStageBytes;
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) reader_a_.read(from, i, part, fragments.a[i]);
+#pragma unroll
+    for (int j = 0; j < kBlocksN; ++j) {
+      reader_b_.read(from + StageA::kBytes, j, part, fragments.b[j]);
+    }
+  }
+
+  static __device__ __forceinline__ void multiply(const Fragments& fragments, Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+      for (int j = 0; j < kBlocksN * 2; ++j) {
+        Multiply<Element>::add(sums[i][j], fragments.a[i], fragments.b[j / 2] + j % 2 * 2);
+      }
+    }
+  }
+
+  uint32_t shared_;
+  FragmentReader<StageA, true> reader_a_;
+  FragmentReader<StageB, false> reader_b_;
+
+ public:
+  template <class Rows>
+  using CopyA = OperandCopy<StageA, Rows, kThreads<Config>, Config::kAlignmentA, Config::kIsLean>;
+  template <class Rows>
+  using CopyB = OperandCopy<StageB, Rows, kThreads<Config>, Config::kAlignmentB, Config::kIsLean>;
+  static constexpr int kStepK = StageA::kStepK;
+};
+
+// Where the elements of an operand are, of the tile's product.
+template <class Config>
+__device__ __forceinline__ const unsigned char* data_of(const abi::Matrix& x, const Tile& tile) {
+  constexpr int kBytes = sizeof(typename Config::Element::Storage);
+  const auto* data = static_cast<const unsigned char*>(x.data);
+  if constexpr (Config::kBatched) data += offset_of(x.batch, tile.batch) * kBytes;
+  return data;
+}
+
+template <class Config>
+__device__ __forceinline__ auto rows_of_a(const abi::CopiedGemmParams& p, const Tile& tile) {
+  const unsigned char* data = data_of<Config>(p.a, tile);
+  const long long row_bytes = p.a.row_stride * sizeof(typename Config::Element::Storage);
+  if constexpr (Config::kGathersA) {
+    return GatheredRows{data, row_bytes, tile.m, tile.row_end, p.gemm.rows_of_a};
+  } else {
+    return EvenRows{data, row_bytes, tile.m, tile.row_end};
+  }
+}
+
+template <class Config>
+__device__ __forceinline__ auto rows_of_b(const abi::CopiedGemmParams& p, const Tile& tile) {
+  const unsigned char* data = data_of<Config>(p.b, tile);
+  const long long row_bytes = p.b.row_stride * sizeof(typename Config::Element::Storage);
+  if constexpr (Config::kAdjacentGates) {
+    return EvenRows{data, row_bytes, tile.n * 2, p.gemm.n * 2};
+  } else if constexpr (Config::kGated) {
+    const unsigned char* second = data_of<Config>(p.second_b, tile);
+    return GateRows<Config::kWarpN>{data, second, row_bytes, tile.n, p.gemm.n};
+  } else {
+    return EvenRows{data, row_bytes, tile.n, p.gemm.n};
+  }
+}
+
+template <class Config, class Epilogue>
+__device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
+  using Loop = Mainloop<Config>;
+  using Out = WarpEpilogue<Config, Epilogue>;
+  constexpr int kWarpsM = Config::kTileM / Config::kWarpM;
+  constexpr int kElementBytes = sizeof(typename Config::Element::Storage);
+  static_assert(kThreads<Config> / 32 * Out::kStagedBytes <= Config::kSharedBytes);
+  await_previous_kernel();
+  Tile tile;
+  if (!find_tile<Config>(p.gemm, tile)) return;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int warp_m = warp % kWarpsM, warp_n = warp / kWarpsM;
+  Out out(p.gemm, tile, warp_m, warp_n, shared_memory() + warp * Out::kStagedBytes, lane);
+  out.prefetch_tiles();
+
+  typename Loop::Sums sums = {};
+  const auto rows_a = rows_of_a<Config>(p, tile);
+  const auto rows_b = rows_of_b<Config>(p, tile);
+  const typename Loop::template CopyA<decltype(rows_of_a<Config>(p, tile))> a(
+      rows_a, p.a.col_stride * kElementBytes, p.gemm.k, thread);
+  const typename Loop::template CopyB<decltype(rows_of_b<Config>(p, tile))> b(
+      rows_b, p.b.col_stride * kElementBytes, p.gemm.k, thread);
+  Loop(warp_m, warp_n, lane).run(a, b, (p.gemm.k + Loop::kStepK - 1) / Loop::kStepK, sums);
+  wait_for_copies<0>();
+  __syncthreads();  // the epilogue's staging takes the place of the stages
+  out.run(sums);
+}
+
+}  // namespace epifuse::sm80

@@ -1,0 +1,133 @@
+// Instructions of the cp.async + mma.sync GEMM, and its shared memory.
+#pragma once
+
+#include "kernels/abi.h"
+#include "kernels/common/element.cuh"
+
+namespace epifuse::sm80 {
+
+// The first bytes of a parameter block, up to the last entry that a kernel uses.
+template <int kBytes>
+struct LeadingParams {
+  alignas(abi::CopiedGemmParams) unsigned char bytes[kBytes];
+  __device__ __forceinline__ const abi::CopiedGemmParams& params() const {
+    return reinterpret_cast<const abi::CopiedGemmParams&>(*this);
+  }
+};
+
+// The kernel's dynamic shared memory, and its address for the instructions below.
+__device__ __forceinline__ unsigned char* shared_memory() {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  return shared;
+}
+__device__ __forceinline__ uint32_t shared_address() {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory()));
+}
+
+// kBytes from global to shared memory; of the first so many, the rest become zeros.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(uint32_t shared, const unsigned char* global,
+                                           int bytes) {
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(shared), "l"(global), "r"(bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(shared), "l"(global), "n"(kBytes), "r"(bytes)
+                 : "memory");
+  }
+}
+// Ends a group of copies; waits until all groups but the last kPending have landed.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" : : : "memory");
+}
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory");
+}
+
+// 16 bytes by an ordinary store.
+__device__ __forceinline__ void store_unit(uint32_t shared, const uint32_t (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(shared), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+__device__ __forceinline__ uint32_t load_word(uint32_t shared) {
+  uint32_t word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(shared) : "memory");
+  return word;
+}
+
+// Four matrices of 8 rows of 16 bytes; lanes 8 i .. 8 i + 7 have the addresses of the i-th.
+__device__ __forceinline__ void load_matrices(uint32_t shared, uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(shared)
+               : "memory");
+}
+__device__ __forceinline__ void load_matrices_transposed(uint32_t shared, uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(shared)
+               : "memory");
+}
+
+// What the tensor cores are given of a word of operands: of f32 the nearest TF32 number.
+template <class Element>
+__device__ __forceinline__ uint32_t multiplied(uint32_t word) {
+  if constexpr (sizeof(typename Element::Storage) == 4) {
+    uint32_t rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "r"(word));
+    return rounded;
+  } else {
+    return word;
+  }
+}
+
+// sums[16, 8] += a[16, 32 bytes of K] * b[8, 32 bytes of K]^T, as fragments of a warp.
+template <class Element>
+struct Multiply;
+template <>
+struct Multiply<Bf16> {
+  static __device__ __forceinline__ void add(float (&sums)[4], const uint32_t (&a)[4],
+                                             const uint32_t* b) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+};
+template <>
+struct Multiply<F16> {
+  static __device__ __forceinline__ void add(float (&sums)[4], const uint32_t (&a)[4],
+                                             const uint32_t* b) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+};
+template <>
+struct Multiply<F32> {
+  static __device__ __forceinline__ void add(float (&sums)[4], const uint32_t (&a)[4],
+                                             const uint32_t* b) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+};
+
+// Brings the line of memory around an address to L2.
+__device__ __forceinline__ void prefetch(const void* data) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(data));
+}
+
+}  // namespace epifuse::sm80

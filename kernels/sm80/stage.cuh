@@ -1,0 +1,98 @@
+// A step of K of an operand in shared memory, and how warps read it as fragments.
+//
+// It has lines as memory has them: rows of M or N along K, or rows of K along M or N. A line is
+// made of units of 16 bytes, which are swizzled so that 8 units that are read at once, or written
+// at once, lie in all 32 banks.
+#pragma once
+
+#include "kernels/sm80/primitives.cuh"
+
+namespace epifuse::sm80 {
+
+template <class Element_, bool kIsKMajor_, int kRows_, int kStepBytes_>
+struct Stage {
+  using Element = Element_;
+  static constexpr bool kIsKMajor = kIsKMajor_;
+  static constexpr int kRows = kRows_;  // of M or N
+  static constexpr int kStepBytes = kStepBytes_;
+  static constexpr int kElementBytes = sizeof(typename Element::Storage);
+  static constexpr int kUnitElements = 16 / kElementBytes;
+  static constexpr int kStepK = kStepBytes / kElementBytes;
+  static constexpr int kBytes = kRows * kStepBytes;
+  static constexpr int kLines = kIsKMajor ? kRows : kStepK;
+  static constexpr int kUnitsOfLine = (kIsKMajor ? kStepK : kRows) / kUnitElements;
+  static constexpr int kUnits = kLines * kUnitsOfLine;
+  // Lines along M or N are cut into blocks of 128 bytes, each of all lines.
+  static constexpr int kBlockBytes = kStepK * 128;
+  static_assert(kStepBytes == 64 || kStepBytes == 128);
+  static_assert(kElementBytes == 2 || kElementBytes == 4);
+  static_assert(kIsKMajor || kRows * kElementBytes % 128 == 0);
+
+  // The byte at which a unit of a line starts.
+  static __device__ __forceinline__ uint32_t place(int line, int unit) {
+    if constexpr (!kIsKMajor) {
+      // Words of 4 lines are read at once of f32, units of 8 lines of narrower elements.
+      const int moved = kElementBytes == 4 ? (line & 3) << 1 : line & 7;
+      return (unit >> 3) * kBlockBytes + line * 128 + (((unit & 7) ^ moved) << 4);
+    } else if constexpr (kStepBytes == 128) {
+      return line * 128 + ((unit ^ (line & 7)) << 4);
+    } else {  // two lines side by side
+      return (line >> 1) * 128 + (((line & 1) * 4 + (unit ^ ((line >> 1) & 3))) << 4);
+    }
+  }
+};
+
+// Reads fragments of a warp's rows: 16 rows by 32 bytes of K at a time, four words a lane. Of A the
+// words are those of an instruction; of B the first two are those of 8 rows, the others of the next
+// 8. `first` is the warp's first row, a multiple of 32.
+template <class Stage, bool kIsA>
+class FragmentReader {
+  using Element = typename Stage::Element;
+  static constexpr bool kByWords = !Stage::kIsKMajor && Stage::kElementBytes == 4;
+
+ public:
+  __device__ __forceinline__ FragmentReader(int first, int lane) {
+    // Of the lane's matrix: whether it is the second along M or N, and along K.
+    const int upper = kIsA ? lane >> 3 & 1 : lane >> 4;
+    const int later = kIsA ? lane >> 4 : lane >> 3 & 1;
+    if constexpr (kByWords) {
+      place_ = Stage::place(lane & 3, (first + (lane >> 2)) / 4) + (lane >> 2 & 3) * 4;
+    } else if constexpr (Stage::kIsKMajor) {
+      place_ = Stage::place(first + upper * 8 + (lane & 7), later);
+    } else {
+      place_ = Stage::place(later * 8 + (lane & 7), first / Stage::kUnitElements + upper);
+    }
+  }
+
+  // Of the i-th 16 rows, and of the part-th 32 bytes of K of the stage at that address.
+  __device__ __forceinline__ void read(uint32_t stage, int i, int part,
+                                       uint32_t (&words)[4]) const {
+    if constexpr (kByWords) {
+      read_words(stage, i, part, words);
+    } else if constexpr (Stage::kIsKMajor) {
+      load_matrices(stage + (place_ ^ part << 5) + i * 16 * Stage::kStepBytes, words);
+    } else {
+      const uint32_t place = (place_ ^ (i & 3) << 5) + (i >> 2) * Stage::kBlockBytes;
+      load_matrices_transposed(stage + place + part * 16 * 128, words);
+    }
+#pragma unroll
+    for (int w = 0; w < 4; ++w) words[w] = multiplied<Element>(words[w]);
+  }
+
+ private:
+  // No instruction transposes elements of 32 bits.
+  __device__ __forceinline__ void read_words(uint32_t stage, int i, int part,
+                                             uint32_t (&words)[4]) const {
+    const uint32_t block = stage + (i >> 1) * Stage::kBlockBytes + part * 8 * 128;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const int upper = kIsA ? w & 1 : w >> 1, later = kIsA ? w >> 1 : w & 1;
+      const uint32_t moved = ((i & 1) * 4 + upper * 2) << 4;
+      words[w] = load_word(block + (place_ ^ moved) + later * 4 * 128);
+    }
+  }
+
+  uint32_t place_;  // in a stage, of the first fragment
+};
+
+}  // namespace epifuse::sm80

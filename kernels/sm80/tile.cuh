@@ -1,0 +1,98 @@
+// Which tile of which product a CTA computes.
+#pragma once
+
+#include "kernels/common/batch.cuh"
+#include "kernels/common/integers.cuh"
+#include "kernels/common/reduce.cuh"
+
+namespace epifuse::sm80 {
+
+// What is unusual is off; a generated Config overrides it.
+struct UsualConfig {
+  static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
+  static constexpr int kAlignmentA = 16, kAlignmentB = 16;  // bytes, of all that is copied
+  static constexpr bool kIsLean = false;                    // of registers, in copying
+  static constexpr bool kBatched = false;
+  static constexpr bool kGated = false;          // two products: warps have columns of both,
+  static constexpr bool kAdjacentGates = false;  // or every other column is of the second
+  static constexpr bool kGrouped = false;        // each group of rows has a B: an inner batch dim
+  static constexpr bool kPaddedGroups = false;   // and so are the rows of A and of the result
+  static constexpr bool kGathersA = false;       // its rows are looked up
+  static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: element by element
+  // Bit i: its rows are looked up, or put where an index says.
+  static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
+  // Of the epilogue's last values, those of rows first (kernels/sm80/reduce.cuh).
+  using RowReductions = Reductions<>;
+  using ColReductions = Reductions<>;
+};
+
+template <class Config>
+constexpr int kProducts = Config::kGated ? 2 : 1;
+template <class Config>
+constexpr int kResultColumns = Config::kTileN / kProducts<Config>;
+template <class Config>
+constexpr int kThreads = Config::kTileM / Config::kWarpM*(Config::kTileN / Config::kWarpN) * 32;
+
+struct Tile {
+  int m = 0, n = 0;  // first row and column of the result
+  int row_end = 0;   // of the result, or of the group
+  Batch batch;
+};
+
+// The rows of a group: of all, or where padded of its own matrices.
+struct GroupRows {
+  int first, end;
+};
+template <class Config>
+__device__ __forceinline__ GroupRows rows_of_group(const abi::GemmParams& p, int group) {
+  // Ends outside of the rows there are must not lead out of memory.
+  const auto within = [&](long long x) { return x < 0 ? 0 : x < p.m ? static_cast<int>(x) : p.m; };
+  const int end = within(integer_at(p.groups, group));
+  if (Config::kPaddedGroups || group == 0) return {0, end};
+  return {within(integer_at(p.groups, group - 1)), end};
+}
+
+// To tile number `i` of so many rows of tiles; p.raster of them go side by side, for reuse in L2.
+template <class Config>
+__device__ __forceinline__ void place_in_band(const abi::GemmParams& p, int i, int rows,
+                                              int columns, Tile& tile) {
+  const int band = i / (p.raster * columns), first = band * p.raster;
+  const int rows_of_band = min(rows - first, p.raster), at = i - first * columns;
+  tile.m += (first + at % rows_of_band) * Config::kTileM;
+  tile.n = at / rows_of_band * kResultColumns<Config>;
+}
+
+// The CTA's tile; false where it has none.
+template <class Config>
+__device__ __forceinline__ bool find_tile(const abi::GemmParams& p, Tile& tile) {
+  const int columns = (p.n + kResultColumns<Config> - 1) / kResultColumns<Config>;
+  int i = static_cast<int>(blockIdx.x);
+  if constexpr (Config::kGrouped) {
+    for (int group = 0; group < p.groups.num_rows; ++group) {
+      const GroupRows at = rows_of_group<Config>(p, group);
+      const int rows =
+          at.end > at.first ? (at.end - at.first + Config::kTileM - 1) / Config::kTileM : 0;
+      if (i < rows * columns) {
+        tile.m = at.first;
+        tile.row_end = at.end;
+        tile.batch.inner = group;
+        place_in_band<Config>(p, i, rows, columns, tile);
+        return true;
+      }
+      i -= rows * columns;
+    }
+    return false;
+  } else {
+    const int rows = (p.m + Config::kTileM - 1) / Config::kTileM;
+    tile.row_end = p.m;
+    if constexpr (Config::kBatched) {
+      const int product = i / (rows * columns);
+      i -= product * (rows * columns);
+      tile.batch = {product % p.batch_inner, product / p.batch_inner};
+    }
+    place_in_band<Config>(p, i, rows, columns, tile);
+    return true;
+  }
+}
+
+}  // namespace epifuse::sm80

@@ -1,0 +1,96 @@
+// What may run a step, before anything is compiled.
+#include "backends/cuda/prepare/step_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/grouped.h"
+#include "codegen/tail.h"
+#include "tune/shortlist.h"
+#include "tune/unfused.h"
+
+namespace epifuse::cuda {
+namespace {
+
+using plan::FusedGemm;
+using plan::is_bare;
+using plan::Plan;
+using plan::Tail;
+using plan::WhyNot;
+using targets::TargetInfo;
+
+constexpr std::size_t kMostKernels = 6;  // compiled for one step ahead of all tensors
+
+StepKernels vendor_kernels(std::vector<WhyNot> refusals) {
+  StepKernels step;
+  step.kind = StepKind::vendor;
+  step.report = {"cuBLASLt", std::move(refusals)};
+  return step;
+}
+
+Finalize finalize_kernel(const FusedGemm& gemm, const TargetInfo& target) {
+  Finalize finalize{plan::finalize(gemm), {}};
+  finalize.kernel.source = codegen::tail_source(finalize.plan, finalize.tail(), target);
+  return finalize;
+}
+
+}  // namespace
+
+StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& target) {
+  StepKernels step;
+  step.kind = StepKind::tail;
+  step.kernels.push_back({{}, codegen::tail_source(plan, tail, target), nullptr});
+  step.report.how = "tail kernel";
+  return step;
+}
+
+StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
+                         std::vector<WhyNot> refusals) {
+  if (!gemm.gemm.is_grouped()) return vendor_kernels(std::move(refusals));
+  StepKernels step;
+  step.kind = StepKind::grouped;
+  step.kernels.push_back({{}, codegen::grouped_source(plan, gemm, target), nullptr});
+  step.report = {"grouped kernel on CUDA cores", std::move(refusals)};
+  return step;
+}
+
+StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
+                           bool fuses, const Choosing& choosing) {
+  StepKernels step = vendor_kernels({});
+  const auto bare = [](std::string_view vendor_does_it) {
+    return WhyNot{"bare_product",
+                  fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
+  };
+  const bool has_vendor = is_bare(gemm) && !gemm.gemm.is_grouped() && !choosing.is_named;
+  if (has_vendor && !fuses) {
+    step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
+    return step;
+  }
+  for (const codegen::KernelFamily* family : choosing.families) {
+    if (auto no = family->why_not(plan, gemm, target)) {
+      step.report.why_not.push_back(*std::move(no));
+      continue;
+    }
+    step.kind = StepKind::family;
+    step.family = family;
+    step.candidates = family->configs(gemm, target);
+    step.sizes = tune::typical_sizes(gemm.gemm);
+    if (has_vendor) {
+      std::erase_if(step.sizes, [&](const auto& sizes) {
+        return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes, choosing.device));
+      });
+    }
+    if (step.sizes.empty()) {
+      return vendor_kernels(
+          {bare(choosing.device.known == nullptr ? "and ours was not measured on this device"
+                                                 : "and the vendor's GEMM is about as fast")});
+    }
+    step.most_kernels = kMostKernels;
+    if (gemm.epilogue.reduces()) step.finalize = finalize_kernel(gemm, target);
+    break;
+  }
+  return step;
+}
+
+}  // namespace epifuse::cuda

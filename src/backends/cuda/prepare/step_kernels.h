@@ -1,0 +1,38 @@
+// What may run a step, before anything is compiled.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "backends/cuda/prepare/prepare.h"
+
+namespace epifuse::cuda {
+
+// What is chosen for, and the families to ask.
+struct Choosing {
+  // Throws ArgumentError for a name that no family has. Where a family is named, no measurement is
+  // weighed against it.
+  Choosing(const targets::TargetInfo& target, const std::optional<targets::DeviceProfile>& given,
+           std::string_view name)
+      : device(given.value_or(targets::reference_profile(target))),
+        families(codegen::families_for(target, name)),
+        is_named(!name.empty()) {
+    if (is_named) device.known = nullptr;
+  }
+  targets::DeviceProfile device;
+  std::vector<const codegen::KernelFamily*> families;
+  bool is_named;
+};
+
+// The first family that takes the step; without any, the refusals in a report. Bare products are
+// the vendor's, unless `fuses` and ours were measured to be faster, or a family is named.
+StepKernels family_kernels(const plan::Plan& plan, const plan::FusedGemm& gemm,
+                           const targets::TargetInfo& target, bool fuses, const Choosing& choosing);
+// Of a bare product, which no family takes.
+StepKernels bare_kernels(const plan::Plan& plan, const plan::FusedGemm& gemm,
+                         const targets::TargetInfo& target, std::vector<plan::WhyNot> refusals);
+StepKernels tail_kernels(const plan::Plan& plan, const plan::Tail& tail,
+                         const targets::TargetInfo& target);
+
+}  // namespace epifuse::cuda

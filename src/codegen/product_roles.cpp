@@ -1,0 +1,99 @@
+// The roles that a product's operands have in a kernel.
+#include "codegen/product_roles.h"
+
+#include <cstddef>
+#include <utility>
+
+namespace epifuse::codegen {
+namespace {
+
+using plan::Access;
+using plan::FusedGemm;
+
+bool is_single_row(const MatrixView& view) { return view.rows == 1; }
+bool is_row_major(const MatrixView& view) { return view.col_stride == 1 || view.cols == 1; }
+bool is_column_major(const MatrixView& view) {
+  return !is_row_major(view) && (view.row_stride == 1 || is_single_row(view));
+}
+
+plan::StoreKind transposed(plan::StoreKind kind) {
+  switch (kind) {
+    case plan::StoreKind::tile: return plan::StoreKind::tile;
+    case plan::StoreKind::row_sum: return plan::StoreKind::col_sum;
+    case plan::StoreKind::row_max: return plan::StoreKind::col_max;
+    case plan::StoreKind::col_sum: return plan::StoreKind::row_sum;
+    case plan::StoreKind::col_max: return plan::StoreKind::row_max;
+  }
+  return kind;
+}
+
+}  // namespace
+
+FusedGemm exchanged(FusedGemm step) {
+  std::swap(step.gemm.a, step.gemm.b);
+  for (plan::Load& load : step.epilogue.loads) {
+    if (load.access == Access::row) {
+      load.access = Access::col;
+    } else if (load.access == Access::col) {
+      load.access = Access::row;
+    }
+  }
+  for (plan::Store& store : step.epilogue.stores) store.kind = transposed(store.kind);
+  return step;
+}
+
+std::vector<FullSize> full_loads(const FusedGemm& step, const EpilogueLayout& layout,
+                                 const GemmViews& views) {
+  std::vector<FullSize> out;
+  for (std::size_t i = 0; i < views.loads.size(); ++i) {
+    const Place& place = layout.loads()[i];
+    if (place.list != List::tiles) continue;
+    out.push_back({place, views.loads[i], step.epilogue.loads[i].dtype});
+  }
+  return out;
+}
+
+std::vector<FullSize> full_stores(const FusedGemm& step, const EpilogueLayout& layout,
+                                  const GemmViews& views) {
+  std::vector<FullSize> out;
+  for (std::size_t i = 0; i < views.stores.size(); ++i) {
+    const Place& place = layout.stores()[i];
+    if (place.list != List::results) continue;
+    out.push_back({place, views.stores[i], stored_dtype(step.epilogue.stores[i])});
+  }
+  return out;
+}
+
+bool wants_exchange(const FusedGemm& step, const EpilogueLayout& layout, const GemmViews& views) {
+  std::ptrdiff_t row_major = 0, column_major = 0;
+  for (const auto& all : {full_loads(step, layout, views), full_stores(step, layout, views)}) {
+    for (const FullSize& full : all) {
+      row_major += is_row_major(full.view) ? 1 : 0;
+      column_major += is_column_major(full.view) ? 1 : 0;
+    }
+  }
+  return column_major > row_major;
+}
+
+GemmViews exchanged(GemmViews views) {
+  std::swap(views.a, views.b);
+  for (MatrixView& view : views.loads) view = transposed(view);
+  for (MatrixView& view : views.stores) view = transposed(view);
+  return views;
+}
+
+MatrixView rows_of(const plan::Operand& operand, const MatrixView& view) {
+  return operand.major == plan::Major::k ? view : transposed(view);
+}
+
+MatrixView both_gates(MatrixView first) {
+  first.rows *= 2;
+  first.row_stride /= 2;
+  return first;
+}
+
+bool has_adjacent_gates(const plan::GemmDesc& gemm) {
+  return gemm.gating == plan::Gating::interleaved && gemm.b.major != plan::Major::k;
+}
+
+}  // namespace epifuse::codegen

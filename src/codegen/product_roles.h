@@ -1,0 +1,47 @@
+// The roles that a product's operands have in a kernel: which is read by rows of K, what is
+// exchanged where results are column-major, what the epilogue reads and writes in full.
+#pragma once
+
+#include <vector>
+
+#include "codegen/epilogue_layout.h"
+#include "codegen/matrix_view.h"
+#include "plan/plan.h"
+
+namespace epifuse::codegen {
+
+// D^T = B^T * A^T: a and b, rows and columns exchange their roles in everything.
+plan::FusedGemm exchanged(plan::FusedGemm step);
+GemmViews exchanged(GemmViews views);
+
+// A matrix that the epilogue reads or writes in full.
+struct FullSize {
+  Place place;
+  MatrixView view;
+  DType dtype;
+};
+std::vector<FullSize> full_loads(const plan::FusedGemm& step, const EpilogueLayout& layout,
+                                 const GemmViews& views);
+std::vector<FullSize> full_stores(const plan::FusedGemm& step, const EpilogueLayout& layout,
+                                  const GemmViews& views);
+// Whether most of what the epilogue reads and writes in full is column-major.
+bool wants_exchange(const plan::FusedGemm& step, const EpilogueLayout& layout,
+                    const GemmViews& views);
+
+// The operand as the rows in which it is contiguous.
+MatrixView rows_of(const plan::Operand& operand, const MatrixView& view);
+
+// Whether a kernel multiplies one product after another: of a batch, or of groups.
+inline bool is_batched(const plan::GemmDesc& gemm) {
+  return !gemm.batch.empty() || gemm.is_grouped();
+}
+// Whether the rows of all groups lie one behind the other, each group's where the one before ends.
+inline bool has_rows_of_groups(const plan::GemmDesc& gemm) {
+  return gemm.is_grouped() && !gemm.is_padded();
+}
+// Whether a gated product reads both of its operands as one, whose columns go to them by turns.
+bool has_adjacent_gates(const plan::GemmDesc& gemm);
+// The columns of both products, of which `first` has every other one.
+MatrixView both_gates(MatrixView first);
+
+}  // namespace epifuse::codegen

@@ -1,0 +1,39 @@
+// What the kernels of the cp.async + mma.sync GEMM differ in: configs and variants.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace epifuse::codegen::sm80 {
+
+// One point of the search space.
+struct Config {
+  int tile_m = 0, tile_n = 0;  // of a CTA
+  int warp_m = 0, warp_n = 0;  // of a warp, which divide these
+  int step_bytes = 0;          // of K, that a stage has of each operand: 64 or 128
+  int stages = 0;
+  int ctas = 1;          // that run on an SM at once
+  bool lean = false;     // takes fewer registers to copy
+  int products = 1;      // whose columns are side by side in tile_n: 2 where gated
+  bool grouped = false;  // rows belong to groups
+  bool gathers = false;  // rows of a are looked up
+  bool operator==(const Config&) const = default;
+};
+// "128x256 by 64x64, 32 deep, 4 stages": depth in elements of 16 bits. Names a config in results.
+std::string print(const Config& config);
+// The same with one CTA an SM, whose threads get more registers, then a lean one; nothing beyond.
+std::optional<Config> leaner(Config config);
+
+// What bound tensors ask of a kernel beyond its config. The usual one: all that is copied starts at
+// multiples of 16 bytes, and full-size operands are row-major and can be read in vectors.
+struct Variant {
+  bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
+  int alignment_a = 16, alignment_b = 16;  // bytes: 16, 8, 4 or 2
+  unsigned non_tma_loads = 0;   // bit i: the i-th full-size load is read element by element
+  unsigned non_tma_stores = 0;  // bit i: the i-th full-size store is written so
+  bool operator==(const Variant&) const = default;
+};
+std::string print(const Variant& variant);  // "" for the usual one
+std::string key(const Variant& variant);    // with the bits that `print` leaves out
+
+}  // namespace epifuse::codegen::sm80

@@ -1,0 +1,174 @@
+// Which steps the cp.async + mma.sync GEMM takes, and the text of its kernels.
+#include "codegen/sm80/gemm.h"
+
+#include <fmt/format.h>
+
+#include "codegen/epilogue_cuda.h"
+#include "codegen/row_groups.h"
+#include "codegen/source_text.h"
+#include "ir/views.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen::sm80 {
+namespace {
+
+using plan::FusedGemm;
+using plan::WhyNot;
+
+bool is_multiplied(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+}
+
+std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operand& operand,
+                                      const plan::Operand& other, std::string_view side) {
+  const std::string& name = plan.graph[operand.value].name;
+  if (!is_multiplied(operand.dtype) || operand.dtype != other.dtype) {
+    return WhyNot{"operand_dtype",
+                  fmt::format("{} is {}; this family multiplies bf16 by bf16 and f16 by f16.", name,
+                              epifuse::name(operand.dtype))};
+  }
+  if (operand.dtype == DType::f32 && !plan.allow_tf32) {
+    return WhyNot{"tf32_not_allowed",
+                  fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was not "
+                              "asked for.",
+                              name)};
+  }
+  if (operand.major == plan::Major::unknown) {
+    return WhyNot{fmt::format("{}_not_contiguous", side),
+                  fmt::format("neither dim of {} is known to be contiguous.", name)};
+  }
+  return std::nullopt;
+}
+
+std::optional<WhyNot> why_not_gather(const plan::Plan& plan, const plan::GemmDesc& gemm) {
+  if (gemm.a.lookup < 0) return std::nullopt;
+  const auto found = ir::lookup(plan.graph, gemm.a.value);
+  if (found && found->dim == 0 && gemm.a.major == plan::Major::k) return std::nullopt;
+  return WhyNot{"looked_up_rows", fmt::format("{} is looked up, which takes rows along K.",
+                                              plan.graph[gemm.a.value].name)};
+}
+
+std::string_view letters(plan::Major major, std::string_view k_major, std::string_view mn_major) {
+  return major == plan::Major::k ? k_major : mn_major;
+}
+
+std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+                           const Variant& variant) {
+  const plan::GemmDesc& gemm = step.gemm;
+  const std::string how = print(variant);
+  return comment(fmt::format(
+      "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
+      plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
+      plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
+      gemm.is_grouped()    ? "groups of "
+      : gemm.batch.empty() ? ""
+                           : "batches of ",
+      epifuse::name(gemm.a.dtype), epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics),
+      print(config), how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
+}
+
+// The constants in which this kernel differs from the usual one.
+std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, const Config& config,
+                         const Variant& variant) {
+  const plan::GemmDesc& gemm = step.gemm;
+  std::string out = reductions_cuda(step.epilogue);
+  const auto add = [&](bool unusual, std::string_view constant, auto value,
+                       std::string_view meaning) {
+    if (!unusual) return;
+    out += fmt::format("  static constexpr {} = {};  // {}\n", constant, value, meaning);
+  };
+  constexpr int kUsual = 16;
+  add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
+  add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
+  add(variant.alignment_a != kUsual, "int kAlignmentA", variant.alignment_a, "bytes");
+  add(variant.alignment_b != kUsual, "int kAlignmentB", variant.alignment_b, "bytes");
+  add(is_batched(gemm), "bool kBatched", true, "one product beside another");
+  add(gemm.is_grouped(), "bool kGrouped", true, "one for each group of rows");
+  add(gemm.is_padded(), "bool kPaddedGroups", true, "of each group so many of its rows");
+  add(config.products > 1, "bool kGated", true, "a tile of b holds columns of two products");
+  add(has_adjacent_gates(gemm), "bool kAdjacentGates", true, "by turns");
+  add(variant.non_tma_loads != 0, "unsigned kNonTmaLoads", variant.non_tma_loads,
+      "bits: read element by element");
+  add(variant.non_tma_stores != 0, "unsigned kNonTmaStores", variant.non_tma_stores,
+      "bits: written element by element");
+  add(config.lean, "bool kIsLean", true, "copies line by line");
+  add(config.gathers, "bool kGathersA", true, "its rows are looked up");
+  const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
+    const unsigned bits = layout.indexed(list);
+    add(bits != 0, fmt::format("unsigned {}", name), bits, meaning);
+  };
+  add_indexed("kIndexedCols", List::cols, "bits: rows are looked up");
+  add_indexed("kIndexedTiles", List::tiles, "bits: rows are looked up");
+  add_indexed("kIndexedStores", List::results, "bits: rows are put where an index says");
+  return out;
+}
+
+}  // namespace
+
+std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
+                              const targets::TargetInfo& target) {
+  constexpr int kAmpere = 8;  // the first with cp.async and bf16
+  const plan::GemmDesc& gemm = step.gemm;
+  if (target.kind != DeviceKind::cuda || target.major < kAmpere) {
+    return WhyNot{"target", fmt::format("{} has no cp.async.", target.name)};
+  }
+  if (auto no = why_not_gather(plan, gemm)) return no;
+  if (auto no = why_not_rows_by_index(plan, step)) return no;
+  if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a")) return no;
+  if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
+  if (gemm.gating == plan::Gating::separate) {
+    if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
+  }
+  return std::nullopt;
+}
+
+// Where there is WGMMA its family is faster.
+bool suits(const targets::TargetInfo& target) { return !target.has_wgmma; }
+
+KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config& config,
+                    const Variant& variant, const targets::TargetInfo& target) {
+  constexpr std::string_view kText = R"({header}
+#include "kernels/sm80/gemm.cuh"
+
+#include "kernels/common/math.cuh"
+
+namespace epifuse::generated {{
+
+struct Config : sm80::UsualConfig {{
+  using Element = {element};  // that is multiplied
+  static constexpr int kTileM = {tile_m}, kTileN = {tile_n};
+  static constexpr int kWarpM = {warp_m}, kWarpN = {warp_n};
+  static constexpr int kStepBytes = {step_bytes};  // of K, of a stage's rows
+  static constexpr int kStages = {stages};
+  static constexpr int kSharedBytes = {smem};
+{unusual}}};
+
+{epilogue}
+}}  // namespace epifuse::generated
+
+extern "C" __global__ void __launch_bounds__({threads}, {ctas})
+    {entry}(const __grid_constant__ epifuse::sm80::LeadingParams<{bytes}> p) {{
+  using namespace epifuse;
+  sm80::gemm<generated::Config, generated::Epilogue>(p.params());
+}}
+)";
+  const FusedGemm as_product = by_product(given);
+  const FusedGemm step = variant.swapped ? exchanged(as_product) : as_product;
+  const EpilogueLayout layout(step.epilogue);
+  KernelSource out;
+  out.entry = entry_name("gemm", given.epilogue);
+  out.arch = target.name;
+  out.text = fmt::format(
+      fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
+      fmt::arg("entry", out.entry), fmt::arg("element", element_cuda(step.gemm.a.dtype)),
+      fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
+      fmt::arg("warp_m", config.warp_m), fmt::arg("warp_n", config.warp_n),
+      fmt::arg("step_bytes", config.step_bytes), fmt::arg("stages", config.stages),
+      fmt::arg("smem", smem_bytes(config)), fmt::arg("threads", num_threads(config)),
+      fmt::arg("ctas", config.ctas), fmt::arg("bytes", params_bytes(layout, config)),
+      fmt::arg("unusual", unusual_text(step, layout, config, variant)),
+      fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
+  return out;
+}
+
+}  // namespace epifuse::codegen::sm80

@@ -1,0 +1,353 @@
+// Runs the kernels of kernels/sm80 on the host, lane by lane, against sums taken here.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "cuda_on_host.h"
+#include "kernels/sm80/gemm.cuh"
+
+namespace epifuse::sm80 {
+namespace {
+
+template <class Element_>
+struct Small : UsualConfig {
+  using Element = Element_;
+  static constexpr int kTileM = 64, kTileN = 64, kWarpM = 32, kWarpN = 32;
+  static constexpr int kStepBytes = 64, kStages = 3, kSharedBytes = 65536;
+};
+
+// out = acc * c + r + t, and where gated gate * up.
+template <class Element>
+struct Everything {
+  using Rows = Types<Bf16>;
+  using Cols = Types<F32>;
+  using Tiles = Types<Element>;
+  using Scalars = Types<F32>;
+  using Stores = Types<Element, F32>;
+  static constexpr int kNumParameters = 1;
+  static float value(float acc, float row, float col, float tile) {
+    return acc * col + row + tile * 2 + 3;
+  }
+  static void apply(float acc, const Operands<Everything>& x, float (&out)[2]) {
+    out[0] = value(acc, x.row[0], x.col[0], x.tile[0]);
+    out[1] = acc * x.parameter[0] + x.scalar[0];
+  }
+};
+
+// y = the product, and of a gated one gate * 2 + up.
+template <class Element, int kResults = 1>
+struct Bare {
+  using Rows = Types<>;
+  using Cols = Types<>;
+  using Tiles = Types<>;
+  using Scalars = Types<>;
+  using Stores = Types<Element>;
+  static constexpr int kNumParameters = 0;
+  static void apply(float acc, const Operands<Bare>&, float (&out)[kResults]) {
+    for (float& each : out) each = acc;
+  }
+  static void apply(float gate, float up, const Operands<Bare>&, float (&out)[kResults]) {
+    for (float& each : out) each = gate * 2 + up;
+  }
+};
+
+// A matrix of small integers, whose rows or columns run in memory. Outside of it are NaN.
+template <class Element>
+struct Operand {
+  int rows, cols;
+  bool runs_along_rows;
+  long long stride;
+  std::vector<typename Element::Storage> data;
+  std::size_t first;
+
+  Operand(int rows_, int cols_, bool along_rows, int padding, int salt, int offset = 0)
+      : rows(rows_),
+        cols(cols_),
+        runs_along_rows(along_rows),
+        stride((along_rows ? cols : rows) + padding),
+        data(static_cast<std::size_t>(stride * (along_rows ? rows : cols) + 64),
+             Element::store(std::numeric_limits<float>::quiet_NaN())),
+        first(static_cast<std::size_t>(offset)) {
+    while (reinterpret_cast<std::uintptr_t>(data.data() + first - offset) % 16 != 0) ++first;
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < cols; ++c) {
+        data[index(r, c)] = Element::store(static_cast<float>((r * 5 + c * 3 + salt) % 7 - 3));
+      }
+    }
+  }
+  std::size_t index(int r, int c) const {
+    return first + static_cast<std::size_t>(runs_along_rows ? r * stride + c : c * stride + r);
+  }
+  float at(int r, int c) const { return Element::load(data[index(r, c)]); }
+  abi::Matrix params() {
+    const long long row = runs_along_rows ? stride : 1, col = runs_along_rows ? 1 : stride;
+    return {data.data() + first, row, col, {}};
+  }
+};
+
+template <class Element>
+float sum(const Operand<Element>& a, const Operand<Element>& b, int m, int n) {
+  float total = 0;
+  for (int k = 0; k < a.cols; ++k) total += a.at(m, k) * b.at(n, k);
+  return total;
+}
+
+template <class Config, class Epilogue>
+void run(const abi::CopiedGemmParams& p, unsigned grid) {
+  device_on_host::launch(grid, kThreads<Config>, [&] { gemm<Config, Epilogue>(p); });
+}
+
+unsigned tiles(int m, int n, int tile_m = 64, int tile_n = 64) {
+  return static_cast<unsigned>((m + tile_m - 1) / tile_m * ((n + tile_n - 1) / tile_n));
+}
+
+abi::CopiedGemmParams params(abi::Matrix a, abi::Matrix b, int m, int n, int k) {
+  abi::CopiedGemmParams p{};
+  p.a = a;
+  p.b = b;
+  p.gemm.m = m;
+  p.gemm.n = n;
+  p.gemm.k = k;
+  p.gemm.raster = 2;
+  p.gemm.batch = p.gemm.batch_inner = 1;
+  return p;
+}
+
+template <class Element, bool kA, bool kB, int kStep, int kAlign>
+struct Layout : Small<Element> {
+  static constexpr bool kAIsKMajor = kA, kBIsKMajor = kB;
+  static constexpr int kStepBytes = kStep, kAlignmentA = kAlign, kAlignmentB = kAlign;
+};
+
+// Ragged in all sizes, with every kind of operand, rows `padding` elements longer than they need.
+template <class Config>
+void test_everything(int m, int n, int k, int padding, int offset = 0) {
+  using Element = typename Config::Element;
+  using Epilogue = Everything<Element>;
+  Operand<Element> a(m, k, Config::kAIsKMajor, padding, 0, offset),
+      b(n, k, Config::kBIsKMajor, padding, 1, offset), tile(m, n, true, (4 - n % 4) % 4, 2),
+      y(m, n, true, (4 - n % 4) % 4, 3);
+  Operand<F32> z(m, n, true, (4 - n % 4) % 4, 4), cols(1, m, true, 0, 5);
+  Operand<Bf16> rows(1, n, true, 0, 6);
+  abi::CopiedGemmParams p = params(a.params(), b.params(), m, n, k);
+  float scalar = 11;
+  p.gemm.parameters[0] = 2;
+  p.gemm.scalars[0] = {&scalar, 0, {}};
+  p.gemm.rows[0] = {rows.params().data, 1, {}};
+  p.gemm.cols[0] = {cols.params().data, 1, {}};
+  p.gemm.plain_tiles[0] = tile.params();
+  p.gemm.non_tma_stores[0] = y.params();
+  p.gemm.non_tma_stores[1] = z.params();
+  run<Config, Epilogue>(p, tiles(m, n, Config::kTileM, Config::kTileN));
+  for (int r = 0; r < m; ++r) {
+    for (int c = 0; c < n; ++c) {
+      const float acc = sum(a, b, r, c);
+      const float want = Epilogue::value(acc, rows.at(0, c), cols.at(0, r), tile.at(r, c));
+      ASSERT_EQ(y.at(r, c), Element::load(Element::store(want))) << r << ", " << c;
+      ASSERT_EQ(z.at(r, c), acc * 2 + 11) << r << ", " << c;
+    }
+  }
+}
+
+TEST(Sm80Kernel, MultipliesOperandsInEveryLayout) {
+  test_everything<Layout<Bf16, true, true, 64, 16>>(50, 60, 40, 8);
+  test_everything<Layout<Bf16, true, false, 64, 16>>(40, 56, 40, 8);
+  test_everything<Layout<F16, false, true, 64, 16>>(56, 48, 40, 8);
+  test_everything<Layout<Bf16, false, false, 64, 16>>(72, 56, 37, 8);
+}
+
+TEST(Sm80Kernel, MultipliesStepsOf128Bytes) {
+  test_everything<Layout<F16, true, true, 128, 16>>(50, 60, 88, 8);
+  test_everything<Layout<Bf16, true, false, 128, 16>>(54, 54, 70, 10);
+  test_everything<Layout<Bf16, false, false, 128, 16>>(56, 56, 70, 8);
+}
+
+TEST(Sm80Kernel, MultipliesF32InEveryLayout) {
+  test_everything<Layout<F32, true, true, 64, 16>>(50, 50, 20, 4);
+  test_everything<Layout<F32, true, false, 128, 16>>(52, 52, 36, 4);
+  test_everything<Layout<F32, false, true, 64, 16>>(52, 52, 20, 4);
+  test_everything<Layout<F32, false, false, 128, 16>>(52, 52, 37, 4);
+}
+
+TEST(Sm80Kernel, CopiesRowsOffTheBoundariesOf16Bytes) {
+  test_everything<Layout<Bf16, true, true, 64, 8>>(50, 50, 40, 4, 4);
+  test_everything<Layout<Bf16, true, false, 64, 4>>(50, 49, 39, 1, 2);
+  test_everything<Layout<Bf16, true, true, 64, 2>>(50, 50, 39, 2, 1);
+  test_everything<Layout<F16, false, false, 128, 2>>(53, 51, 39, 0);
+  test_everything<Layout<F32, true, false, 64, 4>>(50, 51, 19, 0, 3);
+}
+
+struct Wide : Layout<Bf16, true, true, 64, 16> {
+  static constexpr int kTileN = 128, kWarpN = 64, kStages = 4;
+};
+struct High : Layout<Bf16, false, false, 64, 16> {
+  static constexpr int kTileM = 128, kTileN = 128, kWarpM = 64, kWarpN = 64, kSharedBytes = 98304;
+};
+TEST(Sm80Kernel, MultipliesInLargerWarpTiles) { test_everything<High>(104, 120, 40, 8); }
+
+// Copies may land at any time between the two.
+TEST(Sm80Kernel, WaitsForCopiesAndForThoseThatReadBefore) {
+  for (const bool late : {false, true}) {
+    device_on_host::copies_land_late = late;
+    test_everything<Wide>(40, 150, 200, 8);
+  }
+}
+
+TEST(Sm80Kernel, GivesZerosWhereKIsEmpty) {
+  test_everything<Layout<Bf16, true, true, 64, 16>>(5, 9, 0, 8);
+}
+
+template <bool kB, bool kAdjacent>
+struct Gates : Layout<Bf16, true, kB, 64, 16> {
+  static constexpr bool kGated = true, kAdjacentGates = kAdjacent;
+};
+
+// The lines of a thread are of both operands; of others all are of one.
+struct DeepGates : Gates<true, false> {
+  static constexpr int kStepBytes = 128, kTileN = 128, kSharedBytes = 3 * (64 + 128) * 128;
+  static constexpr bool kIsLean = true;
+};
+
+// `b` has the columns of both, the second's from `second` on, `step` apart.
+template <class Config>
+void test_gates(int second, int step) {
+  constexpr int kM = 50, kN = 40, kK = 40;
+  Operand<Bf16> a(kM, kK, true, 8, 0), b(2 * kN, kK, Config::kBIsKMajor, 8, 1);
+  Operand<Bf16> y(kM, kN, true, 0, 2);
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kK);
+  p.second_b = p.b;
+  if constexpr (!Config::kAdjacentGates) {
+    p.b.row_stride *= step;
+    p.second_b.row_stride *= step;
+  }
+  p.second_b.data = b.data.data() + b.index(second, 0);
+  p.gemm.non_tma_stores[0] = y.params();
+  run<Config, Bare<Bf16>>(p, tiles(kM, kN, Config::kTileM, kResultColumns<Config>));
+  for (int r = 0; r < kM; ++r) {
+    for (int c = 0; c < kN; ++c) {
+      const float want = 2 * sum(a, b, r, c * step) + sum(a, b, r, second + c * step);
+      ASSERT_EQ(y.at(r, c), Bf16::load(Bf16::store(want))) << r << ", " << c;
+    }
+  }
+}
+
+TEST(Sm80Kernel, MultipliesGatesInEveryLayout) {
+  test_gates<Gates<true, false>>(40, 1);
+  test_gates<Gates<true, false>>(1, 2);
+  test_gates<Gates<false, false>>(40, 1);
+  test_gates<Gates<false, true>>(1, 2);
+  test_gates<DeepGates>(40, 1);
+}
+
+struct Batches : Layout<Bf16, true, true, 64, 16> {
+  static constexpr bool kBatched = true;
+};
+TEST(Sm80Kernel, MultipliesBatchesOfTwoDims) {
+  constexpr int kM = 10, kN = 12, kK = 16;
+  Operand<Bf16> a(6 * kM, kK, true, 0, 0), b(2 * kN, kK, true, 0, 1), y(6 * kM, kN, true, 0, 2);
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kK);
+  p.gemm.batch = 6;
+  p.gemm.batch_inner = 3;
+  p.a.batch = {3 * kM * kK, kM * kK};
+  p.b.batch = {kN * kK, 0};
+  p.gemm.non_tma_stores[0] = y.params();
+  p.gemm.non_tma_stores[0].batch = {3 * kM * kN, kM * kN};
+  run<Batches, Bare<Bf16>>(p, 6);
+  for (int r = 0; r < 6 * kM; ++r) {
+    for (int c = 0; c < kN; ++c) {
+      const float want = sum(a, b, r, r / (3 * kM) * kN + c);
+      ASSERT_EQ(y.at(r, c), Bf16::load(Bf16::store(want))) << r << ", " << c;
+    }
+  }
+}
+
+struct Groups : Layout<Bf16, true, true, 64, 16> {
+  static constexpr bool kBatched = true, kGrouped = true, kGathersA = true;
+  static constexpr unsigned kIndexedStores = 1;
+};
+// Rows are looked up, groups have any number of them, and results are put where an index says.
+TEST(Sm80Kernel, MultipliesGroupsOfRowsThatAreLookedUp) {
+  constexpr int kRows = 150, kN = 40, kK = 24, kGroups = 4;
+  const int ends[kGroups] = {70, 70, 75, 150};
+  std::vector<long long> from, to;
+  for (int i = 0; i < kRows; ++i) {
+    from.push_back(i % 2 == 0 ? (i * 7) % 30 : (i * 7) % 30 - 30);
+    to.push_back(kRows - 1 - i);
+  }
+  Operand<Bf16> a(30, kK, true, 0, 0), b(kGroups * kN, kK, true, 0, 1), y(kRows, kN, true, 0, 2);
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kRows, kN, kK);
+  p.b.batch = {0, kN * kK};
+  p.gemm.groups = {ends, 1, kGroups, 0};
+  p.gemm.rows_of_a = {from.data(), 1, 30, 1};
+  p.gemm.rows_of_stores[0] = {to.data(), 1, kRows, 1};
+  p.gemm.non_tma_stores[0] = y.params();
+  run<Groups, Bare<Bf16>>(p, kRows / 64 + kGroups);
+  for (int r = 0; r < kRows; ++r) {
+    const int group = r < 70 ? 0 : r < 75 ? 2 : 3;
+    for (int c = 0; c < kN; ++c) {
+      const float want = sum(a, b, (r * 7) % 30, group * kN + c);
+      ASSERT_EQ(y.at(kRows - 1 - r, c), Bf16::load(Bf16::store(want))) << r << ", " << c;
+    }
+  }
+}
+
+struct Reduces : Layout<Bf16, true, true, 64, 16> {
+  using RowReductions = Reductions<Reduce::sum, Reduce::max>;
+  using ColReductions = Reductions<Reduce::max, Reduce::sum>;
+};
+TEST(Sm80Kernel, LeavesPartsOfReductions) {
+  constexpr int kM = 70, kN = 72, kK = 16, kParts = 3;  // of warps: 32 x 32
+  Operand<Bf16> a(kM, kK, true, 0, 0), b(kN, kK, true, 0, 1);
+  Operand<Bf16> y(kM, kN, true, 0, 2);
+  std::vector<float> left(4 * kParts * 80, -77.f);
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kK);
+  for (int i = 0; i < 4; ++i) p.gemm.partials[i] = {left.data() + i * kParts * 80, 80, {}};
+  p.gemm.non_tma_stores[0] = y.params();
+  run<Reduces, Bare<Bf16, 5>>(p, tiles(kM, kN));
+  const auto at = [&](int which, int part, int i) {
+    return left[static_cast<std::size_t>((which * kParts + part) * 80 + i)];
+  };
+  for (int part = 0; part < kParts; ++part) {
+    for (int r = 0; r < kM; ++r) {
+      float total = 0, most = -1000;
+      for (int c = part * 32; c < std::min(kN, part * 32 + 32); ++c) {
+        total += sum(a, b, r, c);
+        most = std::max(most, sum(a, b, r, c));
+      }
+      ASSERT_EQ(at(0, part, r), total);
+      ASSERT_EQ(at(1, part, r), most);
+    }
+    for (int c = 0; c < kN; ++c) {
+      float total = 0, most = -1000;
+      for (int r = part * 32; r < std::min(kM, part * 32 + 32); ++r) {
+        total += sum(a, b, r, c);
+        most = std::max(most, sum(a, b, r, c));
+      }
+      ASSERT_EQ(at(2, part, c), most);
+      ASSERT_EQ(at(3, part, c), total);
+    }
+  }
+  EXPECT_EQ(at(0, 0, kM), -77.f);
+  EXPECT_EQ(at(2, 2, kN), -77.f);
+}
+
+struct Plain : Layout<Bf16, true, true, 64, 16> {
+  static constexpr unsigned kNonTmaStores = 1;
+};
+TEST(Sm80Kernel, WritesResultsThatNoVectorCan) {
+  constexpr int kM = 20, kN = 35, kK = 16;
+  Operand<Bf16> a(kM, kK, true, 0, 0), b(kN, kK, true, 0, 1), y(kM, kN, false, 1, 2);
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kK);
+  p.gemm.non_tma_stores[0] = y.params();
+  run<Plain, Bare<Bf16>>(p, tiles(kM, kN));
+  for (int r = 0; r < kM; ++r) {
+    for (int c = 0; c < kN; ++c) ASSERT_EQ(y.at(r, c), sum(a, b, r, c));
+  }
+}
+
+}  // namespace
+}  // namespace epifuse::sm80

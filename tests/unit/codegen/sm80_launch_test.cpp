@@ -1,0 +1,149 @@
+// Which kernels of the cp.async + mma.sync GEMM tensors ask for, and what their launches say.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+
+#include "codegen/sm80/gemm.h"
+#include "epifuse/error.h"
+#include "epifuse/tensor.h"
+#include "ir/text.h"
+#include "kernels/abi.h"
+
+namespace epifuse::codegen {
+namespace {
+
+constexpr const char* kResidual =
+    "graph g(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N], b: bf16[N]) {\n"
+    "  h = matmul x, w^T\n  h1 = add h, b\n  y = add h1, r\n  return y\n}\n";
+constexpr const char* kRowSum =
+    "graph g(x: bf16[M, K], w: bf16[N, K]) {\n"
+    "  h = matmul x, w^T -> f32\n  y = row_sum h\n  return y\n}\n";
+
+class Sm80Launch : public ::testing::Test {
+ protected:
+  // Rows of every tensor are `padding` elements longer than dense ones.
+  void bind(const char* text, const Sizes& sizes, std::int64_t padding = 0) {
+    plan_ = plan::make_plan(ir::parse(text), {});
+    bound_ = {};
+    bound_.sizes = sizes;
+    bound_.tensors.resize(plan_.graph.nodes.size());
+    bound_.scalars.resize(bound_.tensors.size());
+    char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
+    for (std::size_t id = 0; id < bound_.tensors.size(); ++id) {
+      const std::vector<std::int64_t> shape = ir::eval(plan_.graph.nodes[id].type.shape, sizes);
+      std::vector<std::int64_t> longer = shape;
+      longer.back() += padding;
+      bound_.tensors[id] = {memory + (id << 24), {0, shape, TensorView::dense_strides(longer)}};
+    }
+  }
+  const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan_.steps.front()); }
+  sm80::Variant variant() const { return sm80::variant(plan_, step(), bound_); }
+  Launch launch(const sm80::Config& config) const {
+    return sm80::launch(plan_, step(), config, variant(), bound_, {});
+  }
+  abi::CopiedGemmParams params(const Launch& launch) const {
+    abi::CopiedGemmParams out{};
+    EXPECT_LE(launch.params.size(), sizeof out);
+    std::memcpy(static_cast<void*>(&out), launch.params.data(), launch.params.size());
+    return out;
+  }
+
+  plan::Plan plan_;
+  Bound bound_;
+  const sm80::Config small_{64, 64, 32, 32, 64, 3};
+};
+
+TEST_F(Sm80Launch, DescribesTheOperandsOfADenseProduct) {
+  bind(kResidual, {{"M", 130}, {"N", 72}, {"K", 40}});
+  EXPECT_EQ(variant(), sm80::Variant{});
+  const Launch launch = this->launch(small_);
+  EXPECT_EQ(launch.grid, 3u * 2u);
+  EXPECT_EQ(launch.block, 128u);
+  EXPECT_EQ(launch.smem_bytes, 3u * 128u * 64u);
+  EXPECT_EQ(launch.cluster, 1u);
+  EXPECT_TRUE(launch.maps.empty());
+  const abi::CopiedGemmParams p = params(launch);
+  EXPECT_EQ(p.gemm.m, 130);
+  EXPECT_EQ(p.gemm.n, 72);
+  EXPECT_EQ(p.gemm.k, 40);
+  EXPECT_EQ(p.a.row_stride, 40);
+  EXPECT_EQ(p.b.row_stride, 40);
+  EXPECT_EQ(p.b.col_stride, 1);
+  EXPECT_EQ(p.gemm.plain_tiles[0].row_stride, 72);
+  EXPECT_EQ(p.gemm.non_tma_stores[0].row_stride, 72);
+}
+
+TEST_F(Sm80Launch, CopiesAsMuchAtOnceAsAllRowsAllow) {
+  for (const auto& [padding, bytes] :
+       std::map<std::int64_t, int>{{8, 16}, {4, 8}, {2, 4}, {1, 2}}) {
+    bind(kResidual, {{"M", 130}, {"N", 72}, {"K", 40}}, padding);
+    EXPECT_EQ(variant().alignment_a, bytes);
+    EXPECT_EQ(variant().alignment_b, bytes);
+    EXPECT_EQ(variant().non_tma_loads, bytes < 8 ? 1u : 0u);  // vectors of four elements
+    EXPECT_EQ(variant().non_tma_stores, bytes < 8 ? 1u : 0u);
+    EXPECT_EQ(sm80::roles(variant()).are_misaligned(), bytes < 16);
+  }
+}
+
+TEST_F(Sm80Launch, ExchangesTheOperandsOfColumnMajorResults) {
+  bind(kResidual, {{"M", 128}, {"N", 64}, {"K", 64}});
+  for (const plan::Store& store : step().epilogue.stores) {
+    bound_.tensors[static_cast<std::size_t>(store.value)].layout.strides = {1, 128};
+  }
+  for (const plan::Load& load : step().epilogue.loads) {
+    if (load.access != plan::Access::tile) continue;
+    bound_.tensors[static_cast<std::size_t>(load.value)].layout.strides = {1, 128};
+  }
+  EXPECT_TRUE(variant().swapped);
+  EXPECT_EQ(variant().non_tma_stores, 0u);
+  const abi::CopiedGemmParams p = params(launch(small_));
+  EXPECT_EQ(p.gemm.m, 64);
+  EXPECT_EQ(p.gemm.n, 128);
+  EXPECT_EQ(p.gemm.non_tma_stores[0].row_stride, 128);
+  EXPECT_EQ(p.gemm.cols[0].stride, 1);  // the bias
+}
+
+TEST_F(Sm80Launch, LeavesAPartOfARowForEachWarp) {
+  bind(kRowSum, {{"M", 70}, {"N", 100}, {"K", 64}});
+  const Partials of_rows = sm80::partials(step(), small_, {}, bound_.sizes, {});
+  EXPECT_EQ(of_rows.num_parts, 4);  // of 32 columns
+  EXPECT_EQ(of_rows.layout.shape, (std::vector<std::int64_t>{4, 70}));
+  EXPECT_EQ(of_rows.bytes, 4u * 72u * 4u);
+}
+
+TEST_F(Sm80Launch, FitsTheSharedMemoryOfEveryTarget) {
+  bind(kResidual, {{"M", 130}, {"N", 72}, {"K", 40}});
+  for (const targets::TargetInfo& target : targets::all_targets()) {
+    if (target.kind != DeviceKind::cuda) continue;
+    EXPECT_FALSE(sm80::why_not(plan_, step(), target)) << target.name;
+    std::set<std::string> names;
+    for (const sm80::Config& config : sm80::configs(step(), target)) {
+      EXPECT_LE(sm80::smem_bytes(config), target.smem_per_block_bytes);
+      EXPECT_TRUE(names.insert(print(config)).second) << print(config);
+    }
+    EXPECT_GT(names.size(), 10u);
+  }
+}
+
+TEST(Families, AreAskedWhereTheySuitOrAreNamed) {
+  const targets::TargetInfo& hopper = *targets::find_target("sm_90a");
+  const targets::TargetInfo& ampere = *targets::find_target("sm_80");
+  const auto names = [](const std::vector<const KernelFamily*>& families) {
+    std::vector<std::string_view> out;
+    for (const KernelFamily* family : families) out.push_back(family->name);
+    return out;
+  };
+  using Names = std::vector<std::string_view>;
+  EXPECT_EQ(names(families_for(hopper)), Names{"sm90_dense"});
+  EXPECT_EQ(names(families_for(hopper, "sm80")), Names{"sm80"});
+  EXPECT_EQ(names(families_for(ampere)), Names{"sm80"});
+  EXPECT_THROW(families_for(hopper, "sm70"), ArgumentError);
+}
+
+}  // namespace
+}  // namespace epifuse::codegen
