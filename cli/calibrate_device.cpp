@@ -17,6 +17,7 @@
 #include "base/measure.h"
 #include "bench_options.h"
 #include "calibrate_fit.h"
+#include "calibrate_probes.h"
 #include "compile/program_state.h"
 #include "jit/compile_inputs.h"
 #include "jit/jit.h"
@@ -32,32 +33,6 @@ constexpr int kRounds = 12;
 constexpr double kMostSeconds = 0.5;       // of one time
 constexpr double kSecondsOfWays = 0.12;    // of all candidates at one size
 constexpr double kSecondsForTheFit = 2.0;  // at the end
-
-constexpr const char* kAdd = "graph add(x: f32[N], z: f32[N]) {\n  y = add x, z\n  return y\n}\n";
-// What our kernels are timed with: little work, the work of functions, and a full operand.
-constexpr const char* kScaled =
-    "graph scaled(x: bf16[M, K], w: bf16[N, K]) {\n"
-    "  h = matmul x, w^T\n  y = mul h, 0.125\n  return y\n}\n";
-constexpr const char* kGelu =
-    "graph gelu(x: bf16[M, K], w: bf16[N, K], b: bf16[N]) {\n"
-    "  h = matmul x, w^T\n  t = add h, b\n  y = gelu_erf t\n  return y\n}\n";
-constexpr const char* kResidual =
-    "graph residual(x: bf16[M, K], w: bf16[N, K], b: bf16[N], r: bf16[M, N]) {\n"
-    "  h = matmul x, w^T\n  t = add h, b\n  y = add t, r\n  return y\n}\n";
-constexpr const char* kBare =
-    "graph bare(x: bf16[M, K], w: bf16[N, K]) {\n  y = matmul x, w^T\n  return y\n}\n";
-
-// Far apart first, so that a short budget sees all kinds of sizes.
-constexpr GemmSizes kProducts[] = {
-    {1, 4096, 4096, 4096},  {1, 16, 4096, 4096},    {1, 512, 768, 3072},   {1, 8192, 8192, 1024},
-    {1, 1024, 4096, 14336}, {1, 128, 14336, 4096},  {1, 2048, 1024, 1024}, {1, 6304, 1024, 4096},
-    {1, 64, 768, 768},      {1, 4096, 14336, 4096}, {1, 256, 4096, 1024},  {1, 1576, 3072, 768},
-    {1, 16, 4096, 14336},   {1, 8192, 4096, 4096},  {1, 512, 8192, 8192},  {1, 2048, 2048, 512},
-    {1, 128, 2048, 2048},   {1, 16384, 1024, 1024}, {1, 1024, 1024, 8192}, {1, 4096, 8192, 512},
-    {1, 64, 8192, 1024},    {1, 2048, 6144, 6144},  {1, 256, 768, 3072},   {1, 1320, 4944, 2048},
-    {1, 1, 4096, 4096},     {1, 8192, 1024, 8192},  {1, 512, 3072, 768},   {1, 3072, 3072, 3072},
-    {1, 128, 4096, 14336},  {1, 4096, 3072, 1024},  {1, 64, 4096, 4096},   {1, 12288, 4096, 1024},
-    {1, 1024, 18944, 3584}, {1, 256, 2048, 2048},   {1, 6304, 3072, 1024}, {1, 2048, 4608, 3584}};
 
 Sizes sizes_of(const GemmSizes& s) { return {{"M", s.m}, {"N", s.n}, {"K", s.k}}; }
 
@@ -136,7 +111,7 @@ class Calibrator {
 
   void measure_rates() {
     targets::DeviceRates& rates = out_.profile.rates;
-    const Program add = program(kAdd);
+    const Program add = program(kTwo);
     constexpr std::int64_t kTensors = 3, kBytes = 4, kFew = 1024, kMany = std::int64_t{1} << 26;
     const ScratchRun small(add, {{"N", kFew}}), large(add, {{"N", kMany}});
     const auto moved = [&](std::int64_t n) { return static_cast<double>(kTensors * kBytes * n); };
