@@ -12,7 +12,8 @@
 namespace epifuse::cli {
 namespace {
 
-constexpr double kSharpness = 4;  // a way that takes twice the best one's time counts 1/16
+constexpr double kSharpness = 4;    // a way that takes twice the best one's time counts 1/16
+constexpr double kFarBehind = 1.6;  // ways that take more are left out: the fit would last long
 
 // A time of a candidate of one family.
 struct TimedConfig {
@@ -37,7 +38,7 @@ std::vector<TimedConfig> times_of(const codegen::KernelFamily& family,
     }
     for (const backends::MeasuredStep::Way& way : point.ways) {
       const auto found = by_name.find(way.name);
-      if (found == by_name.end()) continue;
+      if (found == by_name.end() || way.us > kFarBehind * best) continue;
       times.push_back({&point, found->second, way.us, std::pow(best / way.us, kSharpness)});
     }
   }
