@@ -10,14 +10,21 @@ namespace epifuse::tune {
 namespace {
 
 constexpr int kSureRounds = 3;
+constexpr double kFarBehind = 3;  // one run alone drops a way by this
 
 class Race {
  public:
   Race(std::size_t num_ways, const RaceRules& rules, const RaceTimer& timer)
-      : rules_(rules), timer_(timer), samples_(num_ways), start_us_(timer.now_us()) {}
+      : rules_(rules),
+        timer_(timer),
+        samples_(num_ways),
+        cost_us_(num_ways),
+        start_us_(timer.now_us()) {}
 
   RaceResult run() {
     warm_up();
+    settle();
+    if (rules_.is_strict) leave_out_what_does_not_fit();
     while (running_.size() > 1 && rounds_ < rules_.most_rounds && has_time()) run_round();
     return result();
   }
@@ -27,10 +34,33 @@ class Race {
 
   void warm_up() {
     for (std::size_t way = 0; way < samples_.size(); ++way) {
-      if (way > 1 && spent_us() > rules_.budget_us / 2) break;
+      const double before = spent_us();
+      if (way > (rules_.is_strict ? 0 : 1) && before > rules_.budget_us / 2) break;
       timer_.run(std::span(&way, 1));
+      cost_us_[way] = spent_us() - before;
       running_.push_back(way);
     }
+  }
+
+  // The clock of a card that was idle rises under load: the first ways would seem slow.
+  void settle() {
+    if (running_.size() < 2) return;
+    constexpr double kMostAtOnce = 8;
+    const double at_once = std::min(rules_.settling_us / cost_us_[running_[0]], kMostAtOnce);
+    if (at_once < 1) return;  // one run of the warm-up has taken that long
+    const std::vector<std::size_t> order(static_cast<std::size_t>(at_once), running_[0]);
+    const double until = spent_us() + rules_.settling_us;
+    while (spent_us() < until) timer_.run(order);
+  }
+
+  void leave_out_what_does_not_fit() {
+    double round_us = 0;
+    std::size_t fit = 0;
+    for (; fit < running_.size(); ++fit) {
+      round_us += cost_us_[running_[fit]];
+      if (spent_us() + round_us > rules_.budget_us) break;
+    }
+    running_.resize(fit < 2 ? 0 : fit);
   }
 
   // Whether a round like the last one fits; the first always runs.
@@ -49,20 +79,26 @@ class Race {
     drop_slow();
   }
 
+  // A run may be disturbed, so that two say more than one, and the first ones drop only what is
+  // far behind.
   void drop_slow() {
-    double best = median_of(running_.front());
-    for (const std::size_t way : running_) best = std::min(best, median_of(way));
-    // One run may be disturbed: the first rounds drop only what is far behind.
-    const double behind = rounds_ < kSureRounds ? 2 * rules_.behind - 1 : rules_.behind;
-    std::erase_if(running_, [&](std::size_t way) { return median_of(way) > behind * best; });
+    double best = typical_of(running_.front());
+    for (const std::size_t way : running_) best = std::min(best, typical_of(way));
+    double behind = rules_.behind;
+    if (rounds_ < kSureRounds) behind = rounds_ == 1 ? kFarBehind : 2 * rules_.behind - 1;
+    std::erase_if(running_, [&](std::size_t way) { return typical_of(way) > behind * best; });
   }
 
-  double median_of(std::size_t way) const { return median(samples_[way]); }
+  // Of few runs the shortest.
+  double typical_of(std::size_t way) const {
+    const std::vector<double>& us = samples_[way];
+    return us.size() < kSureRounds ? std::ranges::min(us) : median(us);
+  }
 
   RaceResult result() const {
     RaceResult out;
     for (std::size_t way = 0; way < samples_.size(); ++way) {
-      out.us.push_back(samples_[way].empty() ? 0 : median_of(way));
+      out.us.push_back(samples_[way].empty() ? 0 : typical_of(way));
       out.num_measured += samples_[way].empty() ? 0 : 1;
     }
     if (out.num_measured == 0) return out;
@@ -76,6 +112,7 @@ class Race {
   const RaceRules& rules_;
   const RaceTimer& timer_;
   std::vector<std::vector<double>> samples_;  // by way
+  std::vector<double> cost_us_;               // of the clock, by the warm-up
   const double start_us_;
   std::vector<std::size_t> running_;  // the ways that were not dropped, in order
   double round_us_ = 0;               // of the last one
@@ -87,6 +124,10 @@ class Race {
 RaceResult race(std::size_t num_ways, const RaceRules& rules, const RaceTimer& timer) {
   EPIFUSE_CHECK(num_ways > 0, "a race has a way");
   return Race(num_ways, rules, timer).run();
+}
+
+double budget_left(double budget_us, std::size_t num_before, double spent_us) {
+  return std::max(budget_us * static_cast<double>(num_before + 1) - spent_us, 0.0);
 }
 
 }  // namespace epifuse::tune

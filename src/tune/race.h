@@ -9,7 +9,9 @@
 namespace epifuse::tune {
 
 struct RaceRules {
-  double budget_us = 0;  // of the clock, about: a run that has begun goes on
+  double budget_us = 0;    // of the clock, about: a run that has begun goes on
+  double settling_us = 0;  // of the budget: runs that are not measured, until the clock has risen
+  bool is_strict = false;  // measures nothing rather than two ways that take more than the budget
   int most_rounds = 12;
   double behind = 1.12;  // a way that takes more of the best one's time is dropped
   double margin = 0.99;  // of the usual way's time: what takes more does not replace it
@@ -24,14 +26,19 @@ struct RaceTimer {
 
 struct RaceResult {
   std::size_t winner = 0;
-  std::vector<double> us;  // the median of each way; 0: not measured
+  std::vector<double> us;  // the median of each way, of two runs the shorter; 0: not measured
   std::size_t num_measured = 0;
   int rounds = 0;  // of the winner
 };
 
 // Way 0 is the usual one, the others are in the order of what is expected of them. Each runs once
 // unmeasured, as long as half of the budget lasts: those behind do not take part. Then rounds begin
-// with another way each time. One way alone is not measured.
+// with another way each time, from the second on without those that fell behind. One way alone is
+// not measured.
 RaceResult race(std::size_t num_ways, const RaceRules& rules, const RaceTimer& timer);
+
+// The budget of the next of several steps, each of which has `budget_us`: setting up and the steps
+// before have taken `spent_us` of it.
+double budget_left(double budget_us, std::size_t num_before, double spent_us);
 
 }  // namespace epifuse::tune

@@ -51,7 +51,8 @@ bool is_captured(const Device& device, Stream stream) {
 }
 
 constexpr QuickRules kFull{.most_candidates = std::numeric_limits<std::size_t>::max(),
-                           .budget_us = 1e6};
+                           .budget_us = 1e6,
+                           .is_strict = false};
 
 class CudaExecutable : public backends::Executable {
  public:

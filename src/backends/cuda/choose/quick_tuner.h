@@ -13,6 +13,7 @@ struct QuickRules {
   std::size_t most_candidates = 6;  // by the model, beside the vendor's product with a tail
   double budget_us = 50e3;          // of measuring one step
   double part_of_memory = 0.1;      // of what is free, at most
+  bool is_strict = true;            // setting up counts; what does not fit is not measured
   bool again = false;               // measures steps whose choice is known, too
   bool compares = false;            // drops ways whose results are not those of the usual one
 };
