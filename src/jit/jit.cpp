@@ -212,4 +212,18 @@ std::vector<Result> Jit::get(std::span<const codegen::KernelSource> sources) {
   return results;
 }
 
+std::shared_ptr<const Binary> Jit::find(const codegen::KernelSource& source) {
+  const std::string key = cache_key(source, toolchain());
+  {
+    const std::lock_guard lock(impl_->results_mutex);
+    const auto found = impl_->results.find(key);
+    if (found != impl_->results.end()) {
+      const bool is_done =
+          found->second.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+      return is_done ? found->second.get() : nullptr;
+    }
+  }
+  return cache().load(key) ? get({&source, 1}).front() : nullptr;
+}
+
 }  // namespace epifuse::jit

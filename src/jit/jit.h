@@ -85,6 +85,8 @@ class Jit {
   // One result per source, in order; a candidate that NVRTC refuses has its log in `problems`.
   // Throws UnavailableError when something must be compiled and no NVRTC is found.
   std::vector<std::shared_ptr<const Binary>> get(std::span<const codegen::KernelSource> sources);
+  // Of a source that is compiled already, here or on disk; null where get() would compile.
+  std::shared_ptr<const Binary> find(const codegen::KernelSource& source);
   const KernelCache& cache() const;
   // Of the NVRTC that compiles here, or compiled what the cache has. Throws UnavailableError where
   // there is neither.

@@ -16,21 +16,28 @@
 #include "backends/cuda/run/prepared_run.h"
 #include "backends/cuda/run/run_builder.h"
 #include "backends/pointer_arrays.h"
+#include "base/parallel.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 
 namespace epifuse::cuda {
 namespace {
 
-// What kernels are chosen by ahead of all tensors: the device at hand, where it runs the target.
-targets::DeviceProfile profile_ahead(const targets::TargetInfo& target) {
+// The device at hand, where it runs the target.
+std::optional<DeviceInfo> device_of(const targets::TargetInfo& target) {
   try {
     const std::optional<DeviceInfo> device = device_at_hand();
-    if (device && runs(*device, target)) return profile_of(*device, target);
+    if (device && runs(*device, target)) return device;
   } catch (const DeviceError&) {
     // A driver that fails here is no device to choose for.
   }
-  return targets::reference_profile(target);
+  return std::nullopt;
+}
+
+// What kernels are chosen by ahead of all tensors.
+targets::DeviceProfile profile_ahead(const targets::TargetInfo& target) {
+  const std::optional<DeviceInfo> device = device_of(target);
+  return device ? profile_of(*device, target) : targets::reference_profile(target);
 }
 
 // Which toolchain measured choices belong to. Kernels that are there need no compiler.
@@ -50,10 +57,6 @@ bool is_captured(const Device& device, Stream stream) {
   return result != jit::kCudaSuccess || status != jit::CuStreamCaptureStatus::none;
 }
 
-constexpr QuickRules kFull{.most_candidates = std::numeric_limits<std::size_t>::max(),
-                           .budget_us = 1e6,
-                           .is_strict = false};
-
 class CudaExecutable : public backends::Executable {
  public:
   CudaExecutable(const plan::Plan& plan, const targets::TargetInfo& target,
@@ -61,7 +64,10 @@ class CudaExecutable : public backends::Executable {
       : target_(target),
         ahead_(profile_ahead(target)),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
-        prepared_(prepare_steps(plan, target, *jit_, options.fuse, ahead_, options.family)),
+        prepared_(prepare_steps(plan, target, *jit_, options.fuse, ahead_, options.family,
+                                device_of(target) ? num_to_measure(options.tune.value_or(Tune::off),
+                                                                   num_threads(), plan.steps.size())
+                                                  : 0)),
         problems_(prepared_, target, jit_),
         late_(target, jit_, options.compile_late, ahead_, options.family),
         tune_(options.tune.value_or(Tune::off)) {}
@@ -236,7 +242,8 @@ void CudaExecutable::measure_unknown(Context& here, const backends::CallForm& fo
   const std::scoped_lock alone(measuring_);
   std::vector<TunedStep> steps;
   try {
-    steps = measure_steps(prepared_, late_, here, form, tune_ == Tune::full ? kFull : QuickRules{});
+    steps = measure_steps(prepared_, late_, here, form,
+                          tune_ == Tune::full ? kAllCandidates : QuickRules{});
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {
@@ -333,7 +340,7 @@ std::vector<backends::MeasuredStep> CudaExecutable::measure(const codegen::Bound
                                                             double seconds) const {
   const std::shared_ptr<Context> here = context();
   const std::scoped_lock alone(measuring_);
-  QuickRules rules = kFull;
+  QuickRules rules = kAllCandidates;
   rules.budget_us = 1e6 * seconds;
   rules.part_of_memory = 0.9;
   rules.again = rules.compares = true;

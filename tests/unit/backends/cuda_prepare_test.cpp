@@ -54,6 +54,19 @@ TEST_F(CudaPrepare, AFusedStepIsOneKernelOfAFamily) {
   EXPECT_EQ(codes(step), std::vector<std::string>());
 }
 
+TEST_F(CudaPrepare, WhatIsToBeMeasuredIsCompiledBesideTheFirstKernelWhereSizesAreKnown) {
+  const plan::Plan plan = plan_of(
+      "graph g(x: bf16[256, 512], w: bf16[768, 512], b: bf16[768]) {\n"
+      "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n");
+  const Prepared usual = prepare_steps(plan, sm90(), jit_);
+  const std::int64_t before = jit_.num_compiled();
+  EXPECT_EQ(before, 1);
+  const Prepared measured = prepare_steps(plan, sm90(), jit_, true, {}, "", 1);
+  EXPECT_EQ(jit_.num_compiled() - before, 2) << "one more candidate, and the tail of the split";
+  ASSERT_EQ(measured.steps.size(), 1u);
+  EXPECT_EQ(measured.steps[0].kernels.size(), usual.steps[0].kernels.size());
+}
+
 constexpr const char* kTwoProducts =
     "graph g(x: bf16[M, 512], w: bf16[768, 512], v: bf16[512, 768]) {\n"
     "  h = matmul x, w^T\n  t = silu h\n  y = matmul t, v^T\n  return y\n}\n";

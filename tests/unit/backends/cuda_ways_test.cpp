@@ -1,6 +1,7 @@
 // The ways to run a step that are measured, and the choices that stay.
 #include "backends/cuda/choose/ways.h"
 
+#include "backends/cuda/choose/quick_tuner.h"
 #include "backends/cuda/choose/scratch_tensors.h"
 #include "backends/pointer_arrays.h"
 #include "tests/unit/backends/made_up_family.h"
@@ -11,10 +12,10 @@ namespace {
 class StepWays : public StepChoices {
  protected:
   std::string name(int kind) { return candidate_name(prepared_.steps.front(), config(kind)); }
-  std::optional<Ways> ways(std::int64_t rows, std::size_t most = 100) {
+  std::optional<Ways> ways(std::int64_t rows, std::size_t most = 100, bool compiles = true) {
     codegen::Bound bound;
     bound.sizes["M"] = rows;
-    return find_ways(prepared_, 0, late_, bound, reference().device, most);
+    return find_ways(prepared_, 0, late_, bound, reference().device, most, compiles);
   }
 };
 
@@ -30,6 +31,30 @@ TEST_F(StepWays, TheUsualOneIsFirstThenTheVendorsThenTheOthersByExpectedTime) {
 TEST_F(StepWays, OfAllCandidatesAFewAreTakenThatPromiseMost) {
   EXPECT_EQ(ways(16, 2)->names, (Names{name(kFewRows), kSplit, name(kManyRows)}));
   EXPECT_EQ(ways(16, 0)->names, (Names{name(kFewRows), kSplit}));
+}
+
+TEST_F(StepWays, WhatIsMeasuredAtTheStartIsWhatIsCompiledAnyway) {
+  (void)choose(16);  // what a run would compile too
+  const std::int64_t before = jit_->num_compiled();
+  const Names first = ways(16, 100, false)->names;
+  EXPECT_EQ(jit_->num_compiled(), before);
+  EXPECT_EQ(first.front(), name(kFewRows));
+  EXPECT_EQ(std::ranges::count(first, name(kRest)) + std::ranges::count(first, kSplit), 0);
+  const Names all = ways(16)->names;
+  const std::int64_t after = jit_->num_compiled();
+  EXPECT_GT(after, before);
+  (void)late_.split(prepared_.plan, 0);
+  EXPECT_EQ(ways(16, 100, false)->names, all) << "what was compiled since takes part";
+}
+
+TEST(ToMeasure, AsManyCandidatesAreCompiledAsCoresWouldBeIdle) {
+  EXPECT_EQ(num_to_measure(Tune::compile, 64, 1), 5u) << "of six the first is compiled anyway";
+  EXPECT_EQ(num_to_measure(Tune::compile, 8, 1), 2u);
+  EXPECT_EQ(num_to_measure(Tune::first_use, 16, 2), 2u);
+  EXPECT_EQ(num_to_measure(Tune::compile, 2, 1), 0u);
+  EXPECT_EQ(num_to_measure(Tune::compile, 64, 1000), 0u);
+  EXPECT_EQ(num_to_measure(Tune::off, 64, 1), 0u);
+  EXPECT_EQ(num_to_measure(Tune::full, 64, 1), 0u);
 }
 
 TEST_F(StepWays, WhereTheModelSplitsTheStepThatIsTheUsualWay) {

@@ -41,6 +41,21 @@ TEST(Jit, CompilesInOrderAndRemembers) {
   EXPECT_TRUE(jit.get({}).empty());
 }
 
+TEST(Jit, WhatIsCompiledIsFoundHereAndOnDiskAndNothingIsCompiledForIt) {
+  const TemporaryFolder folder;
+  Jit first((KernelCache(folder.path())));
+  EXPECT_EQ(first.find(small_source("2.0f")), nullptr);
+  EXPECT_EQ(first.num_compiled(), 0);
+  const std::vector<codegen::KernelSource> sources = {small_source("2.0f")};
+  const auto binaries = first.get(sources);
+  EXPECT_EQ(first.find(sources[0]), binaries[0]);
+  Jit second((KernelCache(folder.path())));
+  const auto found = second.find(sources[0]);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->cubin, binaries[0]->cubin);
+  EXPECT_EQ(second.num_compiled(), 0);
+}
+
 TEST(Jit, OneSourceTwiceInACallIsOneCompilation) {
   const TemporaryFolder folder;
   Jit jit((KernelCache(folder.path())));

@@ -75,13 +75,14 @@ class QuickTuner {
     for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
       if (prepared_.steps[i].kind != StepKind::family) continue;
       if (!rules_.again && is_known(i)) continue;
-      auto ways =
-          find_ways(prepared_, i, late_, form_.bound, context_.profile(), rules_.most_candidates);
+      auto ways = find_ways(prepared_, i, late_, form_.bound, context_.profile(),
+                            rules_.most_candidates, rules_.compiles);
       if (ways && ways->names.size() > 1) steps_.push_back(*std::move(ways));
     }
   }
 
   std::vector<TunedStep> measure_all() {
+    context_.vendor();  // opens the library once, which takes longer than a measurement
     const auto start = std::chrono::steady_clock::now();
     const OwnStream stream(device());
     ScratchTensors tensors(context_.shared_device(), prepared_.plan, form_, stream.get());
@@ -230,6 +231,15 @@ class QuickTuner {
 };
 
 }  // namespace
+
+std::size_t num_to_measure(Tune tune, int num_threads, std::size_t num_steps) {
+  if (tune == Tune::off || tune == Tune::full) return 0;  // what measures all compiles all
+  constexpr std::size_t kKernelAndTail = 2;
+  const std::size_t at_once =
+      static_cast<std::size_t>(num_threads) / 2 / std::max<std::size_t>(num_steps, 1);
+  const std::size_t more = std::max(at_once, kKernelAndTail) - kKernelAndTail;
+  return std::min(more, QuickRules{}.most_candidates - 1);
+}
 
 std::vector<TunedStep> measure_steps(const Prepared& prepared, LateKernels& late, Context& context,
                                      const backends::CallForm& form, const QuickRules& rules) {

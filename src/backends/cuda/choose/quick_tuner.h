@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "backends/call_form.h"
 #include "backends/cuda/choose/tuner.h"
+#include "epifuse/program.h"
 
 namespace epifuse::cuda {
 
@@ -14,9 +16,20 @@ struct QuickRules {
   double budget_us = 50e3;          // of measuring one step
   double part_of_memory = 0.1;      // of what is free, at most
   bool is_strict = true;            // setting up counts; what does not fit is not measured
+  bool compiles = false;            // kernels only to measure them
   bool again = false;               // measures steps whose choice is known, too
   bool compares = false;            // drops ways whose results are not those of the usual one
 };
+
+constexpr QuickRules kAllCandidates{.most_candidates = std::numeric_limits<std::size_t>::max(),
+                                    .budget_us = 1e6,
+                                    .is_strict = false,
+                                    .compiles = true};
+
+// Candidates of each step that are compiled only to be measured where the tune mode asks for few:
+// as many as half of the threads take at once beside the kernel and a tail. The other half is left
+// to other kernels, and to who compiles beside.
+std::size_t num_to_measure(Tune tune, int num_threads, std::size_t num_steps);
 
 // What was measured for calls of the form. A step is left out where a choice is known, and where
 // there is none to make. None is measured where tensors take too much memory: then the model

@@ -43,21 +43,28 @@ void add(std::vector<std::string>& names, std::string name) {
 
 std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
-                              std::size_t most) {
+                              std::size_t most, bool compiles) {
   if (prepared.steps[step].kind != StepKind::family) return std::nullopt;
   Ways ways{step, choose_step(prepared, step, late, bound, {device}), {}};
   if (ways.usual.expected_us == 0) return std::nullopt;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const StepKernels& kernels = *ways.usual.kernels;
   add(ways.names, name_of(ways.usual));
-  add(ways.names, std::string(tune::kProductAndTail));
-  const auto candidates = best_candidates(gemm, ways.usual, device, most);
+  if (compiles || late.is_split_compiled(prepared.plan, step)) {
+    add(ways.names, std::string(tune::kProductAndTail));
+  }
+  std::vector<codegen::GemmConfig> candidates = best_candidates(gemm, ways.usual, device, most);
+  if (!compiles) {
+    std::erase_if(candidates, [&](const codegen::GemmConfig& config) {
+      return !late.is_compiled(prepared, step, kernels, config);
+    });
+  }
   late.compile(prepared, step, kernels, candidates);
   for (const codegen::GemmConfig& config : candidates) {
     std::string name = candidate_name(kernels, config);
     if (late.candidate(prepared, step, kernels, name) != nullptr) add(ways.names, std::move(name));
   }
-  if (gemm.gemm.a.lookup >= 0) add(ways.names, std::string(tune::kRowsFirst));
+  if (compiles && gemm.gemm.a.lookup >= 0) add(ways.names, std::string(tune::kRowsFirst));
   return ways;
 }
 

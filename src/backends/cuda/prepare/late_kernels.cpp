@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "codegen/tail.h"
+
 namespace epifuse::cuda {
 
 LateKernels::~LateKernels() = default;
@@ -96,6 +98,21 @@ const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
     known = candidates_.emplace(std::pair(&kernels, name), std::move(compiled)).first;
   }
   return known->second.empty() ? nullptr : &known->second.front();
+}
+
+bool LateKernels::is_compiled(const Prepared& prepared, std::size_t step,
+                              const StepKernels& kernels, const codegen::GemmConfig& config) const {
+  const auto binary = jit_->find(source(prepared, step, kernels, config));
+  return binary != nullptr && binary->problems.empty();
+}
+
+bool LateKernels::is_split_compiled(const plan::Plan& plan, std::size_t step) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (splits_.contains(step)) return true;
+  }
+  const plan::Split parts = plan::split(plan, std::get<plan::FusedGemm>(plan.steps[step]));
+  return !parts.tail || jit_->find(codegen::tail_source(plan, *parts.tail, target_)) != nullptr;
 }
 
 void LateKernels::compile(const Prepared& prepared, std::size_t step, const StepKernels& kernels,

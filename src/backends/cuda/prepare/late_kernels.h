@@ -55,6 +55,10 @@ class LateKernels {
   // Compiles these candidates at once, for calls of candidate() to come.
   void compile(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                std::span<const codegen::GemmConfig> candidates);
+  // Whether candidate() and split() compile nothing: their kernels are here, or in the cache.
+  bool is_compiled(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
+                   const codegen::GemmConfig& config) const;
+  bool is_split_compiled(const plan::Plan& plan, std::size_t step);
 
  private:
   codegen::KernelSource source(const Prepared& prepared, std::size_t step,

@@ -48,6 +48,8 @@ class Preparer {
     }
   }
 
+  void compile_to_measure(std::size_t num_candidates) { num_to_measure_ = num_candidates; }
+
   // `asks_families`: for the products of groups alone, which no vendor multiplies.
   void add_split(const FusedGemm& gemm, std::vector<WhyNot> refusals, bool asks_families = false) {
     if (is_bare(gemm)) {
@@ -135,15 +137,15 @@ class Preparer {
       if (is_alone) alone.push_back(&step.kernels.front());
       if (step.finalize) alone.push_back(&step.finalize->kernel);
     }
-    compile_candidates(lists, alone, tails_ahead(), jit_);
+    compile_candidates(lists, alone, sources_ahead(), jit_);
     for (StepKernels& step : result_.kernels) describe(step);
   }
 
-  // Tails of steps that the models would split at typical sizes: they are compiled beside the
-  // kernels, and found in memory when such tensors come.
-  std::vector<codegen::KernelSource> tails_ahead() {
+  // Compiled beside the kernels, and found in memory later: tails of steps that the models would
+  // split at typical sizes, and what is to be measured.
+  std::vector<codegen::KernelSource> sources_ahead() {
     std::vector<codegen::KernelSource> sources;
-    if (std::exchange(ahead_, true)) return sources;
+    if (!std::exchange(is_first_, false)) return sources;
     std::map<std::size_t, bool> splits;  // by class of steps
     for (std::size_t i = 0; i < result_.kernels.size(); ++i) {
       const StepKernels& step = result_.kernels[i];
@@ -152,14 +154,32 @@ class Preparer {
       const auto [splits_it, is_new] = splits.try_emplace(times_.step_class(gemm), false);
       if (is_new) {
         splits_it->second =
+            num_to_measure_ > 0 ||
             std::any_of(step.sizes.begin(), step.sizes.end(),
                         [&](const auto& sizes) { return would_split(step, gemm, sizes); });
+        add_to_measure(step, gemm, sources);
       }
       if (!splits_it->second) continue;
       const plan::Split parts = plan::split(plan_, gemm);
       if (parts.tail) sources.push_back(codegen::tail_source(plan_, *parts.tail, target_));
     }
     return sources;
+  }
+
+  // Of a step of one size: of others the shortlist is as long as what would be measured.
+  void add_to_measure(const StepKernels& step, const FusedGemm& gemm,
+                      std::vector<codegen::KernelSource>& sources) const {
+    if (num_to_measure_ == 0 || step.sizes.size() != 1) return;
+    std::vector<std::pair<double, const codegen::GemmConfig*>> by_time;
+    for (const codegen::GemmConfig& config : step.candidates) {
+      by_time.emplace_back(
+          step.family->expected_us(gemm, config, step.sizes.front(), choosing_.device), &config);
+    }
+    std::ranges::stable_sort(by_time, {}, [](const auto& each) { return each.first; });
+    for (std::size_t i = 1; i < std::min(by_time.size(), num_to_measure_ + 1); ++i) {
+      sources.push_back(
+          step.family->source(plan_, gemm, *by_time[i].second, step.variant, target_));
+    }
   }
 
   bool would_split(const StepKernels& step, const FusedGemm& gemm,
@@ -216,7 +236,8 @@ class Preparer {
   const Plan& plan_;  // of which these are steps
   PreparedSteps result_;
   TimeMemo times_;
-  bool ahead_ = false;  // tails_ahead was asked
+  std::size_t num_to_measure_ = 0;
+  bool is_first_ = true;  // nothing was compiled
 };
 
 }  // namespace
@@ -231,8 +252,10 @@ std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& c
 }
 
 Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses,
-                       const std::optional<DeviceProfile>& device, std::string_view family) {
+                       const std::optional<DeviceProfile>& device, std::string_view family,
+                       std::size_t num_to_measure) {
   Preparer preparer(plan, target, jit, fuses, device, family);
+  preparer.compile_to_measure(num_to_measure);
   for (const plan::Step& step : plan.steps) preparer.add(step);
   return preparer.finish_plan();
 }

@@ -65,11 +65,12 @@ Prepared as_plan(const plan::Plan& plan, PreparedSteps parts);
 // Bare products are the vendor's, unless `fuses` and ours were measured to be faster at such sizes.
 // `device` is the one that is chosen for; without one, the target's reference device. `family`: the
 // one whose kernels take all steps that they can; empty: the usual ones. Throws ArgumentError where
-// none has that name.
+// none has that name. `num_to_measure`: so many more candidates of each step whose sizes are all
+// known are compiled beside the first ones, and the tail of its split: Jit finds them in memory.
 Prepared prepare_steps(const plan::Plan& plan, const targets::TargetInfo& target, jit::Jit& jit,
                        bool fuses = true,
                        const std::optional<targets::DeviceProfile>& device = std::nullopt,
-                       std::string_view family = "");
+                       std::string_view family = "", std::size_t num_to_measure = 0);
 
 // The same without compiling: whole shortlists, of which some kernel may turn out to spill. Needs
 // no NVRTC.
