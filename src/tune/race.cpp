@@ -10,7 +10,8 @@ namespace epifuse::tune {
 namespace {
 
 constexpr int kSureRounds = 3;
-constexpr double kFarBehind = 3;  // one run alone drops a way by this
+constexpr double kFarBehind = 3;     // one run alone drops a way by this
+constexpr double kShortRound = 0.2;  // of the budget
 
 class Race {
  public:
@@ -53,12 +54,17 @@ class Race {
     while (spent_us() < until) timer_.run(order);
   }
 
+  // The warm-up may have loaded code, so that its costs say too much: no way counts for more than
+  // what would drop it, and a short round is always run.
   void leave_out_what_does_not_fit() {
+    double least = cost_us_[0];
+    for (const std::size_t way : running_) least = std::min(least, cost_us_[way]);
+    const double left = std::max(rules_.budget_us - spent_us(), kShortRound * rules_.budget_us);
     double round_us = 0;
     std::size_t fit = 0;
     for (; fit < running_.size(); ++fit) {
-      round_us += cost_us_[running_[fit]];
-      if (spent_us() + round_us > rules_.budget_us) break;
+      round_us += std::min(cost_us_[running_[fit]], kFarBehind * least);
+      if (round_us > left) break;
     }
     running_.resize(fit < 2 ? 0 : fit);
   }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace epifuse::tune {
 namespace {
@@ -119,6 +120,20 @@ TEST(Race, AStrictBudgetHoldsForWaysOfAnyTimes) {
     EXPECT_TRUE(usual > 1000 || result.num_measured == 7);
   }
   EXPECT_GT(num_measured, 300);
+}
+
+TEST(Race, CodeThatTheWarmUpLoadsDoesNotUseUpAStrictBudget) {
+  World world{{20, 18, 30}};
+  RaceTimer timer = world.timer();
+  bool is_loaded = false;
+  timer.run = [&, run = timer.run](std::span<const std::size_t> ways) {
+    if (ways.front() == 1 && !std::exchange(is_loaded, true)) world.now += 30e3;
+    return run(ways);
+  };
+  const RaceResult result = race(3, {.budget_us = 20e3, .is_strict = true}, timer);
+  EXPECT_EQ(result.num_measured, 2u) << "there was no time for the warm-up of the third";
+  EXPECT_EQ(result.winner, 1u);
+  EXPECT_LT(world.now, 30.2e3) << "one round";
 }
 
 TEST(Race, WhatSettingUpTookIsTakenOffTheBudgetOfTheSteps) {
