@@ -1,0 +1,61 @@
+// What it costs to measure kernels before their first run: time, and kernels that are compiled.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "backends/pointer_arrays.h"
+#include "base/measure.h"
+#include "compile/program_state.h"
+#include "epifuse/epifuse.h"
+#include "tests/unit/jit/environment.h"
+#include "tune/store.h"
+
+namespace epifuse {
+namespace {
+
+constexpr double kMostSeconds = 0.06;  // a kernel
+
+class GpuMeasuring : public ::testing::Test {
+ protected:
+  GpuMeasuring() : cache_("EPIFUSE_CACHE", folder_.path().string()) {}
+
+  static Program program(Tune tune) {
+    CompileOptions options;
+    options.tune = tune;
+    return compile(Graph::parse("graph g(x: bf16[M, 1024], w: bf16[2048, 1024], b: bf16[2048]) {\n"
+                                "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n"
+                                "  return y\n}\n"),
+                   Target::cuda(), options);
+  }
+  static void prepare(const Program& program, std::initializer_list<std::int64_t> rows) {
+    const backends::Executable& executable = *program.state().executable;
+    for (const std::int64_t m : rows) {
+      executable.prepare_for(
+          backends::bind_stand_ins(executable.plan(), {{"M", m}}, DeviceKind::cuda));
+    }
+  }
+  std::size_t num_kept() const { return tune::TuneStore(folder_.path()).list().size(); }
+
+  jit::TemporaryFolder folder_;
+  jit::ScopedVariable cache_;
+};
+
+TEST_F(GpuMeasuring, AKernelTakes60MsAtMostAndNothingWhereTheChoiceIsKnown) {
+  prepare(program(Tune::off), {250, 500, 1000, 2000});  // now in the cache: what these sizes run by
+  const Program measured = program(Tune::compile);
+  prepare(measured, {250});  // loads the vendor's library
+  const std::int64_t num_compiled = measured.state().executable->num_compiled();
+  auto start = std::chrono::steady_clock::now();
+  prepare(measured, {500, 1000, 2000});
+  EXPECT_LE(seconds_since(start), 3 * kMostSeconds);
+  EXPECT_EQ(measured.state().executable->num_compiled(), num_compiled);
+  EXPECT_EQ(num_kept(), 4u);
+  const Program later = program(Tune::compile);
+  prepare(later, {250});
+  start = std::chrono::steady_clock::now();
+  prepare(later, {500, 1000, 2000});
+  EXPECT_LE(seconds_since(start), kMostSeconds / 10);
+}
+
+}  // namespace
+}  // namespace epifuse
