@@ -32,7 +32,7 @@ using codegen::GemmSizes;
 constexpr int kRounds = 12;
 constexpr double kMostSeconds = 0.5;       // of one time
 constexpr double kSecondsOfWays = 0.12;    // of all candidates at one size
-constexpr double kSecondsForTheFit = 2.0;  // at the end
+constexpr double kSecondsForTheFit = 5.0;  // at the end
 
 Sizes sizes_of(const GemmSizes& s) { return {{"M", s.m}, {"N", s.n}, {"K", s.k}}; }
 

@@ -142,11 +142,14 @@ class GraphTuner {
         result_.wrong.push_back(fmt::format("{} {}: the result of {} is not that of the others",
                                             job_.file, text_at(at), dropped));
       }
+      nlohmann::json ways = nlohmann::json::object();
+      for (const auto& way : step.ways) ways[way.name] = way.us;
       result_.rows.push_back({{"file", job_.file},
                               {"sizes", text_at(at)},
                               {"step", step.what},
                               {"choice", step.choice},
                               {"measured", step.measured},
+                              {"ways", std::move(ways)},
                               {"dropped", step.dropped}});
     }
   }
