@@ -23,11 +23,11 @@ struct EvenRows {
   int first, end;
 
   template <int kLines>
-  static constexpr int base_of(int) {
+  static __device__ constexpr int base_of(int) {
     return 0;
   }
   template <int kLines>
-  static constexpr int places(int turn) {
+  static __device__ constexpr int places(int turn) {
     return turn;
   }
   static __device__ __forceinline__ int column(int row) { return row; }
@@ -69,11 +69,11 @@ struct GateRows {
   int first, end;
 
   template <int kLines>
-  static constexpr int base_of(int turn) {
+  static __device__ constexpr int base_of(int turn) {
     return kIsByTurns<kLines> && turn * kLines % kWarpN >= kHalf ? 1 : 0;
   }
   template <int kLines>
-  static constexpr int places(int turn) {
+  static __device__ constexpr int places(int turn) {
     static_assert(kHalf % kLines == 0 || kLines % kWarpN == 0);
     if (!kIsByTurns<kLines>) return turn;
     return (turn * kLines / kWarpN * kHalf + turn * kLines % kHalf) / kLines;
@@ -122,7 +122,7 @@ constexpr int addresses() {
   }
 }
 
-// A lean one takes fewer registers: its turns are a loop.
+// The copies of one operand, step by step. A lean one takes fewer registers: its turns are a loop.
 template <class Stage, class Rows, int kThreads, int kAlignment, bool kIsLean>
 class OperandCopy {
   static constexpr int kLinesOfTurn = kThreads / Stage::kUnitsOfLine;
@@ -136,59 +136,98 @@ class OperandCopy {
 
   // Of K: how far apart its elements are in lines along M or N, and how many there are.
   __device__ __forceinline__ OperandCopy(const Rows& rows, long long k_bytes, int k, int thread)
-      : line_(thread / Stage::kUnitsOfLine), unit_(thread % Stage::kUnitsOfLine), k_(k) {
+      : line_(thread / Stage::kUnitsOfLine),
+        unit_(thread % Stage::kUnitsOfLine),
+        place_(Stage::place(line_, unit_)) {
+    const int element = unit_ * Stage::kUnitElements;
     if constexpr (kIsScattered) {
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn) {
         const int row = line_ + turn * kLinesOfTurn;
         from_[turn] = rows.address(row) + unit_ * 16;
-        if (row < rows.left()) exists_ |= 1u << turn;
+        if (row < rows.left()) lines_ |= 1 << turn;
       }
+      elements_ = k - element;
       step_bytes_ = Stage::kStepBytes;
     } else if constexpr (Stage::kIsKMajor) {
 #pragma unroll
       for (int base = 0; base < kBases; ++base) {
         from_[base] = rows.address(line_ + base * Rows::kBaseRows) + unit_ * 16;
       }
-      left_ = rows.left() - Rows::column(line_);
+      lines_ = rows.left() - Rows::column(line_);
+      elements_ = k - element;
       turn_bytes_ = rows.row_bytes * Rows::template kSpacing<kLinesOfTurn>;
       step_bytes_ = Stage::kStepBytes;
     } else {
-      const int row = unit_ * Stage::kUnitElements;
-      from_[0] = rows.address(row) + line_ * k_bytes;
-      left_ = rows.left() - Rows::column(row);
+      from_[0] = rows.address(element) + line_ * k_bytes;
+      lines_ = k - line_;
+      elements_ = rows.left() - Rows::column(element);
       turn_bytes_ = k_bytes * kLinesOfTurn;
       step_bytes_ = k_bytes * Stage::kStepK;
     }
   }
 
-  // The turns from `first` to `end` of the step-th step, to the stage at that address.
-  __device__ __forceinline__ void copy(uint32_t stage, int step, int first, int end) const {
+  // The turns from `first` to `end` of this step, to the stage at that address; behind the last
+  // step they are zeros. Units that are there in part are left out where kHasPartial.
+  __device__ __forceinline__ void copy(uint32_t stage, int first, int end) const {
+    if (kHasPartial && is_partial()) return;
     if constexpr (kRolls) {
 #pragma unroll 1
-      for (int turn = first; turn < end; ++turn) copy_line(stage, step, turn);
+      for (int turn = first; turn < end; ++turn) copy_line(stage, turn);
     } else {
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn) {
-        if (turn >= first && turn < end) copy_line(stage, step, turn);
+        if (turn >= first && turn < end) copy_line(stage, turn);
       }
     }
   }
 
- private:
-  static constexpr bool kRolls = (kIsLean || kAlignment < 4) && !kIsScattered;
-
-  __device__ __forceinline__ void copy_line(uint32_t stage, int step, int turn) const {
-    const int k_left = k_ - step * Stage::kStepK;
-    const int elements = Stage::kIsKMajor ? k_left - unit_ * Stage::kUnitElements : left_;
-    const int bytes = max(min(elements, Stage::kUnitElements), 0) * Stage::kElementBytes;
-    const int line = line_ + turn * kLinesOfTurn;
-    copy_unit<typename Stage::Element, kAlignment>(stage + Stage::place(line, unit_),
-                                                   address(turn) + step * step_bytes_,
-                                                   exists(turn, k_left) ? bytes : 0);
+  // Those units: only the end of K, or of a line, has one, so their bytes are not counted above.
+  __device__ __forceinline__ void copy_partial(uint32_t stage) const {
+    if (!kHasPartial || !is_partial()) return;
+#pragma unroll kUnrolled
+    for (int turn = 0; turn < kTurns; ++turn) {
+      copy_async<16>(to(stage, turn), address(turn), exists(turn) ? bytes() : 0);
+    }
   }
 
-  // In the first step.
+  // On to the next step.
+  __device__ __forceinline__ void advance() {
+#pragma unroll
+    for (int base = 0; base < kBases; ++base) from_[base] += step_bytes_;
+    (Stage::kIsKMajor ? elements_ : lines_) -= Stage::kStepK;
+  }
+
+ private:
+  static constexpr bool kHasPartial = kAlignment >= 16;
+  static constexpr bool kRolls = (kIsLean || kAlignment < 4) && !kIsScattered;
+  static constexpr int kUnrolled = kIsScattered ? kTurns : 1;
+
+  __device__ __forceinline__ bool is_partial() const {
+    return elements_ > 0 && elements_ < Stage::kUnitElements;
+  }
+  __device__ __forceinline__ int bytes() const {
+    return max(min(elements_, Stage::kUnitElements), 0) * Stage::kElementBytes;
+  }
+  // Every 8 lines are swizzled alike.
+  __device__ __forceinline__ uint32_t to(uint32_t stage, int turn) const {
+    if constexpr (kLinesOfTurn % 8 == 0) {
+      return stage + place_ + turn * (Stage::place(kLinesOfTurn, 0) - Stage::place(0, 0));
+    } else {
+      return stage + Stage::place(line_ + turn * kLinesOfTurn, unit_);
+    }
+  }
+
+  __device__ __forceinline__ void copy_line(uint32_t stage, int turn) const {
+    if constexpr (kHasPartial) {
+      const bool is_there = elements_ > 0 && exists(turn);
+      copy_async<16>(to(stage, turn), address(turn), is_there ? 16 : 0);
+    } else {
+      copy_unit<typename Stage::Element, kAlignment>(to(stage, turn), address(turn),
+                                                     exists(turn) ? bytes() : 0);
+    }
+  }
+
   __device__ __forceinline__ const unsigned char* address(int turn) const {
     if constexpr (kIsScattered) {
       return from_[turn];
@@ -200,22 +239,24 @@ class OperandCopy {
       return from_[0] + turn * turn_bytes_;
     }
   }
-  __device__ __forceinline__ bool exists(int turn, int k_left) const {
+  __device__ __forceinline__ bool exists(int turn) const {
     if constexpr (kIsScattered) {
-      return exists_ >> turn & 1;
+      return lines_ >> turn & 1;
     } else if constexpr (Stage::kIsKMajor) {
       constexpr int kSpacing = Rows::template kSpacing<kLinesOfTurn>;
-      return Rows::template places<kLinesOfTurn>(turn) * kSpacing < left_;
+      return Rows::template places<kLinesOfTurn>(turn) * kSpacing < lines_;
     } else {
-      return line_ + turn * kLinesOfTurn < k_left;
+      return turn * kLinesOfTurn < lines_;
     }
   }
 
-  int line_, unit_, k_;
-  int left_ = 0;         // rows from the thread's first one on, or elements from its unit on
-  unsigned exists_ = 0;  // bit i: whether the line of the i-th turn is there
-  long long turn_bytes_ = 0, step_bytes_;
-  const unsigned char* from_[kBases];
+  int line_, unit_;
+  uint32_t place_;  // of the first turn, in a stage
+  // Lines from the thread's first one on, of scattered ones bit i for that of the i-th turn; and
+  // elements of a line from the thread's unit on. Those of K are what is left of it.
+  int lines_ = 0, elements_ = 0;
+  long long turn_bytes_ = 0, step_bytes_ = 0;
+  const unsigned char* from_[kBases];  // in this step
 };
 
 }  // namespace epifuse::sm80

@@ -21,7 +21,8 @@ class Mainloop {
   static constexpr int kParts = Config::kStepBytes / 32;  // instructions along K, of a step
   static constexpr int kBlocksM = Config::kWarpM / 16, kBlocksN = Config::kWarpN / 16;
   static_assert(kStages * kStageBytes <= Config::kSharedBytes);
-  static_assert(Config::kWarpM % 32 == 0 && Config::kWarpN % 32 == 0 && kStages >= 2);
+  static_assert(Config::kWarpM % 32 == 0 && Config::kWarpN % 32 == 0);
+  static_assert(kStages >= 2 && kParts % 2 == 0);
 
  public:
   // What a lane has of the warp's operands, of 32 bytes of K.
@@ -35,51 +36,53 @@ class Mainloop {
         reader_a_(warp_m * Config::kWarpM, lane),
         reader_b_(warp_n * Config::kWarpN, lane) {}
 
-  // Of so many steps of K, which `a` and `b` copy.
+  // Of so many steps of K, which `a` and `b` copy. Each part of a step is multiplied while the next
+  // one is read, the last one behind the barrier at the next step's start: there all warps read at
+  // once, and the tensor cores would have nothing to do. Reads come before copies, which the
+  // compiler does not reorder. The first step multiplies zeros instead.
   template <class CopyA, class CopyB>
-  __device__ __forceinline__ void run(const CopyA& a, const CopyB& b, int steps, Sums& sums) {
+  __device__ __forceinline__ void run(CopyA& a, CopyB& b, int steps, Sums& sums) {
+    if (steps == 0) return;
 #pragma unroll
     for (int i = 0; i < kStages - 1; ++i) {
-      if (i < steps) copy_part(a, b, i, i, 0, 1);
-      commit_copies();
+      copy_part(a, b, i, 0, 1);
+      end_step(a, b, i);
     }
-    if (steps == 0) return;
-    wait_for_copies<kStages - 2>();
-    __syncthreads();
-    Fragments fragments[2];
-    read(0, 0, fragments[0]);
+    Fragments fragments[2] = {};
     int stage = 0, free_stage = kStages - 1;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      int next = stage + 1 == kStages ? 0 : stage + 1;
+      wait_for_copies<kStages - 2>();
+      __syncthreads();  // the stage is there, and nobody reads the one before any more
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        if (step + kStages - 1 < steps) {
-          copy_part(a, b, free_stage, step + kStages - 1, part, kParts);
-        }
-        const bool is_last = part == kParts - 1;
-        if (is_last) {
-          commit_copies();
-          wait_for_copies<kStages - 2>();
-          __syncthreads();  // the next stage is there, and nobody reads this one any more
-        }
-        read(is_last ? next : stage, (part + 1) % kParts, fragments[(part + 1) & 1]);
-        multiply(fragments[part & 1], sums);
+        read(stage, part, fragments[part & 1]);
+        copy_part(a, b, free_stage, part, kParts);
+        multiply(fragments[(part + 1) & 1], sums);
       }
+      end_step(a, b, free_stage);
       free_stage = stage;
-      stage = next;
+      stage = stage + 1 == kStages ? 0 : stage + 1;
     }
+    multiply(fragments[(kParts - 1) & 1], sums);
   }
 
  private:
   // One of so many parts of a step.
   template <class CopyA, class CopyB>
-  __device__ __forceinline__ void copy_part(const CopyA& a, const CopyB& b, int stage, int step,
-                                            int part, int parts) const {
+  __device__ __forceinline__ void copy_part(const CopyA& a, const CopyB& b, int stage, int part,
+                                            int parts) const {
     const uint32_t to = shared_ + stage * kStageBytes;
-    a.copy(to, step, CopyA::kTurns * part / parts, CopyA::kTurns * (part + 1) / parts);
-    b.copy(to + StageA::kBytes, step, CopyB::kTurns * part / parts,
-           CopyB::kTurns * (part + 1) / parts);
+    a.copy(to, CopyA::kTurns * part / parts, CopyA::kTurns * (part + 1) / parts);
+    b.copy(to + StageA::kBytes, CopyB::kTurns * part / parts, CopyB::kTurns * (part + 1) / parts);
+  }
+  template <class CopyA, class CopyB>
+  __device__ __forceinline__ void end_step(CopyA& a, CopyB& b, int stage) const {
+    a.copy_partial(shared_ + stage * kStageBytes);
+    b.copy_partial(shared_ + stage * kStageBytes + StageA::kBytes);
+    commit_copies();
+    a.advance();
+    b.advance();
   }
 
   __device__ __forceinline__ void read(int stage, int part, Fragments& fragments) const {
@@ -166,9 +169,9 @@ __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
   typename Loop::Sums sums = {};
   const auto rows_a = rows_of_a<Config>(p, tile);
   const auto rows_b = rows_of_b<Config>(p, tile);
-  const typename Loop::template CopyA<decltype(rows_of_a<Config>(p, tile))> a(
+  typename Loop::template CopyA<decltype(rows_of_a<Config>(p, tile))> a(
       rows_a, p.a.col_stride * kElementBytes, p.gemm.k, thread);
-  const typename Loop::template CopyB<decltype(rows_of_b<Config>(p, tile))> b(
+  typename Loop::template CopyB<decltype(rows_of_b<Config>(p, tile))> b(
       rows_b, p.b.col_stride * kElementBytes, p.gemm.k, thread);
   Loop(warp_m, warp_n, lane).run(a, b, (p.gemm.k + Loop::kStepK - 1) / Loop::kStepK, sums);
   wait_for_copies<0>();
