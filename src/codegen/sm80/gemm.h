@@ -48,6 +48,6 @@ struct Tiling {
   std::int64_t tiles = 0;
   int raster = 1;
 };
-Tiling tile(const Config& config, const GemmSizes& sizes);
+Tiling tile(const Config& config, const GemmSizes& sizes, int num_sms);
 
 }  // namespace epifuse::codegen::sm80

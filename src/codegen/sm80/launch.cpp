@@ -88,11 +88,11 @@ class Binder {
     bind_integers(plan, step, layout_, bound, params_);
   }
 
-  Launch launch() {
+  Launch launch(int num_sms) {
     const std::int64_t groups = has_rows_of_groups(step_.gemm) ? params_.groups.num_rows : 0;
     const GemmSizes sizes{groups > 0 ? 1 : params_.batch, views_.a.rows, views_.b.rows,
                           views_.a.cols, groups};
-    const Tiling tiling = tile(config_, sizes);
+    const Tiling tiling = tile(config_, sizes, num_sms);
     params_.raster = tiling.raster;
     Launch out;
     out.grid = static_cast<unsigned>(tiling.tiles);
@@ -284,9 +284,9 @@ Partials partials(const FusedGemm& step, const Config& config, const Variant& va
 }
 
 Launch launch(const plan::Plan& plan, const FusedGemm& given, const Config& config,
-              const Variant& variant, const Bound& bound, const targets::DeviceLimits&) {
+              const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits) {
   const FusedGemm step = by_product(given);
-  return Binder(plan, step, config, variant, bound).launch();
+  return Binder(plan, step, config, variant, bound).launch(limits.num_sms);
 }
 
 }  // namespace epifuse::codegen::sm80

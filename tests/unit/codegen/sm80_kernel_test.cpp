@@ -271,16 +271,16 @@ struct Groups : Layout<Bf16, true, true, 64, 16> {
 };
 // Rows are looked up, groups have any number of them, and results are put where an index says.
 TEST(Sm80Kernel, MultipliesGroupsOfRowsThatAreLookedUp) {
-  constexpr int kRows = 150, kN = 40, kK = 24, kGroups = 4;
+  constexpr int kRows = 150, kN = 40, kK = 22, kGroups = 4;
   const int ends[kGroups] = {70, 70, 75, 150};
   std::vector<long long> from, to;
   for (int i = 0; i < kRows; ++i) {
     from.push_back(i % 2 == 0 ? (i * 7) % 30 : (i * 7) % 30 - 30);
     to.push_back(kRows - 1 - i);
   }
-  Operand<Bf16> a(30, kK, true, 0, 0), b(kGroups * kN, kK, true, 0, 1), y(kRows, kN, true, 0, 2);
+  Operand<Bf16> a(30, kK, true, 2, 0), b(kGroups * kN, kK, true, 2, 1), y(kRows, kN, true, 0, 2);
   abi::CopiedGemmParams p = params(a.params(), b.params(), kRows, kN, kK);
-  p.b.batch = {0, kN * kK};
+  p.b.batch = {0, kN * b.stride};
   p.gemm.groups = {ends, 1, kGroups, 0};
   p.gemm.rows_of_a = {from.data(), 1, 30, 1};
   p.gemm.rows_of_stores[0] = {to.data(), 1, kRows, 1};
