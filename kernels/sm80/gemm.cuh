@@ -95,11 +95,14 @@ class Mainloop {
     }
   }
 
+  // To and fro along N: registers of A stay for a row, those of B where it turns.
   static __device__ __forceinline__ void multiply(const Fragments& fragments, Sums& sums) {
+    constexpr int kBlocks = kBlocksN * 2;
 #pragma unroll
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
-      for (int j = 0; j < kBlocksN * 2; ++j) {
+      for (int turn = 0; turn < kBlocks; ++turn) {
+        const int j = i % 2 == 0 ? turn : kBlocks - 1 - turn;
         Multiply<Element>::add(sums[i][j], fragments.a[i], fragments.b[j / 2] + j % 2 * 2);
       }
     }
