@@ -19,6 +19,7 @@
 #include "base/parallel.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
+#include "targets/unused.h"
 
 namespace epifuse::cuda {
 namespace {
@@ -183,6 +184,9 @@ backends::RunPlan CudaExecutable::plan_for(const codegen::Bound& bound) const {
     run.profile =
         targets::describe(rules.device, here == nullptr ? fmt::format("a GPU of {}", target_.name)
                                                         : here->device().info().name);
+    if (const std::string unused = targets::unused(target_); !unused.empty()) {
+      run.profile += " " + unused;
+    }
   }
   return run;
 }

@@ -42,6 +42,12 @@ TEST(ProgramExplain, EndsWithWhoseTimesTheyAre) {
   EXPECT_EQ(explain({}, Target::cpu()).find("Expected times follow"), std::string::npos);
 }
 
+TEST(ProgramExplain, SaysWhatATargetsKernelsDoNotUse) {
+  EXPECT_NE(explain({}, Target::parse("sm_100")).find("do not use its tcgen05 instructions yet"),
+            std::string::npos);
+  EXPECT_EQ(explain({}, Target::parse("sm_120")).find("tcgen05"), std::string::npos);
+}
+
 TEST(ProgramExplain, SizesAreInBounds) {
   const Program program = compile(Graph::parse(kText), Target::cpu());
   for (const std::int64_t size : {std::int64_t{-1}, kMaxElements + 1}) {
