@@ -26,9 +26,10 @@ constexpr int kElementBytes = 2;  // of bf16 and f16
 struct Shape {
   int rows, columns, warps, split_k;
 };
-constexpr Shape kAlongK[] = {{8, 16, 8, 1},  {8, 16, 16, 1},  {8, 16, 8, 2},
-                             {8, 32, 8, 1},  {8, 16, 8, 4},   {16, 16, 8, 1},
-                             {16, 16, 8, 2}, {16, 16, 16, 1}, {16, 32, 8, 1}};
+// Those that were ahead at some point of `small` on an H100, or are for more rows than it has: 8
+// rows only of gates, 16 warps where CTAs are too few. Of b along N none was swept.
+constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {16, 16, 16, 1}};
+constexpr Shape kGatesAlongK[] = {{8, 16, 8, 1}, {16, 16, 8, 1}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
                              {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 64, 8, 4}};
 
@@ -66,6 +67,26 @@ Occupancy occupancy(const Config& config, bool k_major) {
     if (ctas >= 1 && depth >= 2) return {ctas, depth};
   }
   return {};
+}
+
+// What memory delivers while `ctas` of the config are at work.
+double copy_rate(const ModelConstants& c, const Config& config, int loads, std::int64_t ctas) {
+  const double under_way =
+      static_cast<double>(ctas) * config.warps * kWarpThreads * config.stages * loads * kLoadBytes;
+  return std::min(c.bytes_per_us / c.few_rows_slows, under_way / c.few_rows_latency_us);
+}
+
+// By how much the SMs that have the most CTAs hold memory up: not wholly, as those that are left
+// read faster.
+double unevenness(std::int64_t ctas, std::int64_t num_sms) {
+  return std::sqrt(static_cast<double>(round_up_div(ctas, num_sms) * num_sms) /
+                   static_cast<double>(ctas));
+}
+
+// Waves behind the first in which an SM waits for a CTA to begin: with two, the other reads on.
+double gaps(std::int64_t ctas, int at_once, std::int64_t num_sms) {
+  if (at_once > 1) return 0;
+  return std::max(0.0, static_cast<double>(ctas) / static_cast<double>(num_sms) - 1);
 }
 
 abi::Matrix matrix(const MatrixView& view) {
@@ -133,10 +154,12 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
     config.stages = occupancy(config, k_major).depth;
     if (config.stages > 0) out.push_back(config);
   };
-  if (k_major) {
-    std::ranges::for_each(kAlongK, add);
-  } else {
+  if (!k_major) {
     std::ranges::for_each(kAlongN, add);
+  } else if (step.epilogue.num_accumulators > 1) {
+    std::ranges::for_each(kGatesAlongK, add);
+  } else {
+    std::ranges::for_each(kAlongK, add);
   }
   return out;
 }
@@ -153,23 +176,24 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const std::int64_t ctas =
       sizes.batch * row_tiles * round_up_div(sizes.n, config.tile_n) * config.split_k;
   const bool k_major = is_k_major(step.gemm.b);
-  const std::int64_t at_once =
-      std::int64_t{device.limits.num_sms} * occupancy(config, k_major).ctas;
-  const int loads = loads_of_step(config.tile_n, k_major, config.products);
-  const double under_way = static_cast<double>(std::min(ctas, at_once)) * config.warps *
-                           kWarpThreads * config.stages * loads * kLoadBytes;
-  const double rate = std::min(c.bytes_per_us, under_way / c.few_rows_latency_us);
+  const Occupancy of_sm = occupancy(config, k_major);
+  const std::int64_t num_sms = device.limits.num_sms;
 
   const Pressure load = pressure(step.epilogue);
   const double full = load.load_slots + load.store_slots;
   const double of_b = batch * n * k * config.products * kElementBytes;
   const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
-  const double memory = (bytes + std::min(bytes, c.dirty_bytes)) / rate;
+  const int loads = loads_of_step(config.tile_n, k_major, config.products);
+  const double memory = (bytes + std::min(bytes, c.dirty_bytes)) /
+                        copy_rate(c, config, loads, std::min(ctas, num_sms * of_sm.ctas));
   const double of_a = static_cast<double>(ctas) / config.split_k *
                       std::min<double>(config.tile_m, m) * k * kElementBytes;
   const double l2 = (static_cast<double>(row_tiles) * of_b + of_a) / c.few_rows_l2_bytes_per_us;
-  const double us = c.few_rows_launch_us + (config.split_k > 1 ? c.few_rows_cluster_us : 0) +
-                    std::pow(std::pow(memory, c.overlap) + std::pow(l2, c.overlap), 1 / c.overlap);
+  const double us = c.few_rows_launch_us + c.few_rows_cluster_us * (config.split_k - 1) +
+                    c.few_rows_wave_us * gaps(ctas, of_sm.ctas, num_sms) +
+                    std::pow(std::pow(memory * unevenness(ctas / row_tiles, num_sms), c.overlap) +
+                                 std::pow(l2, c.overlap),
+                             1 / c.overlap);
   return sizes.m > kMostFewRows ? kNotMeasured * us : us;
 }
 

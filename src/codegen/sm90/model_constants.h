@@ -39,10 +39,10 @@ struct ModelConstants {
   double dirty_bytes;                  // of L2, written to memory as others take their place
   double read_again;                   // of memory's time, where two tiles of 64 rows are apart
   double reduction_clocks, finish_us;  // of a reduction in a chunk, of the tail behind it
-  // Of kernels for few rows: once, a wave of CTAs, a cluster, from asking memory for bytes to
-  // having them, and what L2 delivers.
+  // Of kernels for few rows: once, a wave of CTAs that have an SM alone, a further CTA of a
+  // cluster, from asking memory for bytes to having them, what L2 delivers, and memory's time.
   double few_rows_launch_us, few_rows_wave_us, few_rows_cluster_us, few_rows_latency_us;
-  double few_rows_l2_bytes_per_us;
+  double few_rows_l2_bytes_per_us, few_rows_slows;
 };
 
 // The row of the device that the profile's measurements were taken on. Without one, constants of

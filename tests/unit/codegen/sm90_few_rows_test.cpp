@@ -70,10 +70,11 @@ TEST(Sm90FewRows, SaysWhyItTakesNothingElse) {
 
 TEST(Sm90FewRows, ConfigsOfAStepPrintDifferently) {
   std::set<std::string> names;
-  const Case layer(linear("bf16"));
+  const Case layer(
+      graph("x: bf16[M, K], w: bf16[K, N]", "  h = matmul x, w\n  y = silu h\n  return y\n"));
   const auto configs = few_rows_configs(layer.step());
   for (const Config& config : configs) names.insert(print(config));
-  EXPECT_GE(configs.size(), 8u);
+  EXPECT_GE(configs.size(), 6u);
   EXPECT_EQ(names.size(), configs.size());
 }
 
@@ -86,10 +87,53 @@ TEST(Sm90FewRows, AreChosenForAtMostSixteen) {
     for (const std::int64_t m : {1, 2, 4, 8, 16}) {
       const Config chosen = layer.chosen({1, m, n, k});
       EXPECT_TRUE(is_for_few_rows(chosen)) << print(chosen);
-      EXPECT_EQ(chosen.tile_m, m <= 8 ? 8 : 16) << print(chosen);
     }
     for (const std::int64_t m : {17, 64, 4096}) {
       EXPECT_FALSE(is_for_few_rows(layer.chosen({1, m, n, k}))) << m;
+    }
+  }
+}
+
+// The configs that were within 3 % of the best of all at 1, 2, 4 and 8 rows on an H100
+// (2026-11-25, `epifuse bench --grid small --sweep`).
+TEST(Sm90FewRows, AreChosenWhereTheyWereMeasuredAhead) {
+  const std::string product = "x: bf16[M, K], w: bf16[N, K]";
+  const Case bare(graph(product, "  h = matmul x, w^T\n  return h\n"));
+  const Case residual(
+      graph(product + ", r: bf16[M, N]", "  h = matmul x, w^T\n  y = add h, r\n  return y\n"));
+  const Case gates(graph(product + ", v: bf16[N, K]",
+                         "  g = matmul x, w^T\n  u = matmul x, v^T\n  s = silu g\n"
+                         "  y = mul s, u\n  return y\n"));
+  struct Measured {
+    const Case* layer;
+    std::int64_t n, k;
+    std::set<std::string> best;
+  };
+  const std::string few = "few rows 16x16, 8 warps";
+  const std::vector<Measured> all = {
+      {&bare, 6144, 4096, {few}},
+      {&bare,
+       5120,
+       2048,
+       {"ping-pong 64x48, 15 stages", "ping-pong 64x64, 13 stages", "ping-pong 64x80, 10 stages"}},
+      {&residual, 4096, 4096, {few}},
+      {&residual, 4096, 14336, {few}},
+      {&residual, 2048, 4096, {few}},
+      {&residual, 2048, 768, {few, "ping-pong 64x32, 16 stages"}},
+      {&gates,
+       14336,
+       4096,
+       {"ping-pong 64x32, 16 stages", "ping-pong 64x64, 13 stages", "ping-pong 64x224, 5 stages",
+        "ping-pong 64x256, 4 stages"}},
+      {&gates,
+       768,
+       2048,
+       {"one-consumer 64x32, 16 stages, split-K 2", "one-consumer 64x64, 13 stages, split-K 2"}},
+  };
+  for (const auto& [layer, n, k, best] : all) {
+    for (const std::int64_t m : {1, 2, 4, 8}) {
+      const std::string chosen = print(layer->chosen({1, m, n, k}));
+      EXPECT_TRUE(best.contains(chosen)) << m << "x" << n << "x" << k << ": " << chosen;
     }
   }
 }
@@ -103,8 +147,8 @@ TEST(Sm90FewRows, AreNotForMisalignedRowsNorForColumnMajorResults) {
 }
 
 TEST(Sm90FewRows, LaunchACtaForEachTileAndPartOfK) {
-  const Case layer(graph("x: bf16[M, K], w: bf16[N, K], b: bf16[N], r: bf16[M, N], c: f32[]",
-                         "  h = matmul x, w^T\n  t = add h, b\n  u = mul t, c\n"
+  const Case layer(graph("x: bf16[M, K], w: bf16[K, N], b: bf16[N], r: bf16[M, N], c: f32[]",
+                         "  h = matmul x, w\n  t = add h, b\n  u = mul t, c\n"
                          "  y = add u, r\n  return y\n"));
   Bound bound;
   bound.sizes = {{"M", 5}, {"N", 40}, {"K", 128}};
@@ -130,7 +174,7 @@ TEST(Sm90FewRows, LaunchACtaForEachTileAndPartOfK) {
     ASSERT_EQ(launch.params.size(), sizeof params);
     std::memcpy(&params, launch.params.data(), sizeof params);
     EXPECT_EQ(params.m, 5);
-    EXPECT_EQ(params.b.row_stride, 128);
+    EXPECT_EQ(params.b.col_stride, 40);
     EXPECT_EQ(params.rows[0].stride, 1);
     EXPECT_EQ(params.tiles[0].row_stride, 40);
     EXPECT_EQ(params.stores[0].row_stride, 40);
