@@ -17,6 +17,8 @@ std::string name_of(const StepChoice& choice) {
   return candidate_name(*choice.kernels, choice.kernel->config);
 }
 
+constexpr double kHopeless = 5;  // times the best's expected time: no model is that far off
+
 // Those of least expected time, in its order.
 std::vector<codegen::GemmConfig> best_candidates(const plan::FusedGemm& gemm,
                                                  const StepChoice& choice,
@@ -30,7 +32,8 @@ std::vector<codegen::GemmConfig> best_candidates(const plan::FusedGemm& gemm,
   std::ranges::stable_sort(by_time, {}, [](const auto& each) { return each.first; });
   std::vector<codegen::GemmConfig> best;
   for (auto& [us, config] : by_time) {
-    if (best.size() < most) best.push_back(std::move(config));
+    if (best.size() == most || us > kHopeless * by_time.front().first) break;
+    best.push_back(std::move(config));
   }
   return best;
 }
