@@ -168,7 +168,7 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
 // L2 delivers B to each row of tiles and A to each CTA.
 double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceProfile& device) {
-  constexpr double kNotMeasured = 10;  // so that the model never chooses it
+  constexpr double kTooMany = 10, kNotMeasured = 1.2;  // so that the model does not choose them
   const ModelConstants c = constants_of(device);
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
@@ -194,7 +194,7 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
                     std::pow(std::pow(memory * unevenness(ctas / row_tiles, num_sms), c.overlap) +
                                  std::pow(l2, c.overlap),
                              1 / c.overlap);
-  return sizes.m > kMostFewRows ? kNotMeasured * us : us;
+  return us * (sizes.m > kMostFewRows ? kTooMany : k_major ? 1 : kNotMeasured);
 }
 
 std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant) {
