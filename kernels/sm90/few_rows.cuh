@@ -17,7 +17,7 @@ __device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Conf
                                                  typename FewRowsTile<Config>::Sums& sums) {
   using Tile = FewRowsTile<Config>;
 #pragma unroll
-  for (int product = 0; product < Config::kProducts; ++product) {
+  for (int product = 0; product < Tile::kOperands; ++product) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -81,7 +81,7 @@ class FewRowsSums {
     const int lane = static_cast<int>(threadIdx.x) & 31;
     float* own = all + static_cast<int>(threadIdx.x) / 32 * kOfWarp;
 #pragma unroll
-    for (int product = 0; product < Config::kProducts; ++product) {
+    for (int operand = 0; operand < Tile::kOperands; ++operand) {
 #pragma unroll
       for (int rows = 0; rows < Tile::kRowBlocks; ++rows) {
 #pragma unroll
@@ -89,8 +89,9 @@ class FewRowsSums {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const int row = rows * kRowsOfBlock + lane % 4 * 2 + i % 2;
+            const int product = Tile::kJoined ? i / 2 : operand;
             own[(product * Config::kRows + row) * Config::kColumns +
-                column(block, lane / 4, i / 2)] = sums[product][rows][block][i];
+                column(block, lane / 4, i / 2)] = sums[operand][rows][block][i];
           }
         }
       }
@@ -124,7 +125,8 @@ class FewRowsSums {
  private:
   // Of the tile: of row `of_eight` of a block's instruction, or 8 rows below.
   static __device__ __forceinline__ int column(int block, int of_eight, int half) {
-    if constexpr (Config::kBIsKMajor) return block * kColumnsOfBlock + half * 8 + of_eight;
+    if constexpr (FewRowsTile<Config>::kJoined) return block * 8 + of_eight;
+    if constexpr (Config::kBIsKMajor) return block * 16 + half * 8 + of_eight;
     return block / 4 * 64 + of_eight * 8 + block % 4 * 2 + half;
   }
 };

@@ -8,27 +8,31 @@
 
 namespace epifuse::sm90 {
 
-constexpr int kRowsOfBlock = 8, kColumnsOfBlock = 16;  // of an instruction's result
+constexpr int kRowsOfBlock = 8;  // of an instruction's result
 
 // Config (generated): Operand, the element type of A and B; kProducts, 2 where gated; kBIsKMajor;
 // kRows and kColumns of a CTA's tile; kWarps, which share K; kSplitK, the CTAs of a cluster that
 // share K; kDepth, the steps that are loaded ahead.
 template <class Config>
 struct FewRowsTile {
+  // Gates whose weights run along K share instructions: 8 columns of each product in one.
+  static constexpr bool kJoined = Config::kBIsKMajor && Config::kProducts > 1;
+  static constexpr int kOperands = kJoined ? 1 : Config::kProducts;
+  static constexpr int kColumnsOfBlock = kJoined ? 8 : 16;
   static constexpr int kBlocks = Config::kColumns / kColumnsOfBlock;  // side by side
   static constexpr int kRowBlocks = Config::kRows / kRowsOfBlock;
   // Of K, of a warp's step: a thread loads 64 bytes of B for each block, or where B runs along N 8
   // rows of 8 columns for each 4 blocks.
   static constexpr int kStep = Config::kBIsKMajor ? 64 : 32;
   static constexpr int kLoads = Config::kBIsKMajor ? 4 * kBlocks : 8 * (kBlocks / 4);
-  static_assert(Config::kColumns % (Config::kBIsKMajor ? 16 : 64) == 0);
+  static_assert(Config::kColumns % (Config::kBIsKMajor ? kColumnsOfBlock : 64) == 0);
   static_assert(Config::kRows % kRowsOfBlock == 0);
 
   struct Step {
-    uint4 b[Config::kProducts][kLoads];
+    uint4 b[kOperands][kLoads];
     uint4 a[kRowBlocks][2];
   };
-  using Sums = float[Config::kProducts][kRowBlocks][kBlocks][4];
+  using Sums = float[kOperands][kRowBlocks][kBlocks][4];
 };
 
 // A CTA's tile: its first row and column, and its product of the batch.
@@ -115,7 +119,7 @@ class FewRowsLoads {
         for (int product = 0; product < Config::kProducts; ++product) {
 #pragma unroll
           for (int i = 0; i < kOffsets; ++i) {
-            uint4& b = step.b[product][half * kOffsets + i];
+            uint4& b = k_major_load(step, product, half, i);
             b = first_of_eight(b, left);
           }
         }
@@ -135,7 +139,9 @@ class FewRowsLoads {
 
  private:
   // Columns of B that a thread reads: rows of each block's instructions, or 8 side by side.
-  static constexpr int kOffsets = Config::kBIsKMajor ? 2 * Tile::kBlocks : Tile::kBlocks / 4;
+  static constexpr int kOffsets = !Config::kBIsKMajor ? Tile::kBlocks / 4
+                                  : Tile::kJoined     ? Tile::kBlocks
+                                                      : 2 * Tile::kBlocks;
   __device__ __forceinline__ int offset(int i) const {
     return Config::kBIsKMajor ? i * 8 + lane_ / 4 : i * 64 + lane_ / 4 * 8;
   }
@@ -145,6 +151,11 @@ class FewRowsLoads {
   // Of K: the first that this thread reads for one half of a step that starts at `k`.
   __device__ __forceinline__ int first_k(int k, int half) const {
     return k + (Config::kBIsKMajor ? half * 32 + lane_ % 4 * 8 : half * 16 + lane_ % 4 * 4);
+  }
+
+  static __device__ __forceinline__ uint4& k_major_load(Step& step, int product, int half, int i) {
+    if constexpr (Tile::kJoined) return step.b[0][half * 2 * kOffsets + 2 * i + product];
+    return step.b[product][half * kOffsets + i];
   }
 
   __device__ __forceinline__ void load_k_major(int first, Step& step) const {
@@ -157,7 +168,7 @@ class FewRowsLoads {
 #pragma unroll
         for (int i = 0; i < kOffsets; ++i) {
           const long long at = columns_[i] * stride_[product] + k;
-          step.b[product][half * kOffsets + i] = load_once(b_[product] + at, has_k);
+          k_major_load(step, product, half, i) = load_once(b_[product] + at, has_k);
         }
       }
 #pragma unroll

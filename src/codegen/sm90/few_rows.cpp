@@ -27,9 +27,10 @@ struct Shape {
   int rows, columns, warps, split_k;
 };
 // Those that were ahead at some point of `small` on an H100, or are for more rows than it has: 8
-// rows only of gates, 16 warps where CTAs are too few. Of b along N none was swept.
+// rows only of gates, 16 warps where CTAs are too few. Neither gates of 8 columns, which leave room
+// for a second CTA, nor those of b along N were swept.
 constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {16, 16, 16, 1}};
-constexpr Shape kGatesAlongK[] = {{8, 16, 8, 1}, {16, 16, 8, 1}};
+constexpr Shape kGatesAlongK[] = {{8, 8, 8, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
                              {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 64, 8, 4}};
 
@@ -194,7 +195,8 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
                     std::pow(std::pow(memory * unevenness(ctas / row_tiles, num_sms), c.overlap) +
                                  std::pow(l2, c.overlap),
                              1 / c.overlap);
-  return us * (sizes.m > kMostFewRows ? kTooMany : k_major ? 1 : kNotMeasured);
+  if (sizes.m > kMostFewRows) return kTooMany * us;
+  return us * (k_major && config.tile_n >= 16 ? 1 : kNotMeasured);
 }
 
 std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant) {

@@ -138,6 +138,7 @@ TEST(Sm90FewRowsKernel, MultipliesWeightsAlongN) {
 
 TEST(Sm90FewRowsKernel, MultipliesGates) {
   expect_right_at_all_edges<TestConfig<Bf16, true, 16, 16, 2>>();
+  expect_right_at_all_edges<TestConfig<Bf16, true, 8, 8, 2>>();
   expect_right_at_all_edges<TestConfig<Bf16, false, 8, 64, 2>>();
 }
 

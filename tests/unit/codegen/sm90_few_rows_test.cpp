@@ -138,6 +138,21 @@ TEST(Sm90FewRows, AreChosenWhereTheyWereMeasuredAhead) {
   }
 }
 
+TEST(Sm90FewRows, GatesOfNarrowTilesLeaveRoomForASecondCta) {
+  const Case gates(graph("x: bf16[M, K], w: bf16[N, K], v: bf16[N, K]",
+                         "  g = matmul x, w^T\n  u = matmul x, v^T\n  y = mul g, u\n"
+                         "  return y\n"));
+  int num_narrow = 0;
+  for (const Config& config : few_rows_configs(gates.step())) {
+    const KernelSource source =
+        few_rows_source(gates.plan, gates.step(), config, *targets::find_target("sm_90a"));
+    const std::string bounds = config.tile_n == 8 ? "(256, 2)" : "(256, 1)";
+    EXPECT_NE(source.text.find("__launch_bounds__" + bounds), std::string::npos) << print(config);
+    num_narrow += config.tile_n == 8 ? 1 : 0;
+  }
+  EXPECT_EQ(num_narrow, 2);
+}
+
 TEST(Sm90FewRows, AreNotForMisalignedRowsNorForColumnMajorResults) {
   const Case layer(linear("bf16"));
   const Config config = few_rows_configs(layer.step()).front();
