@@ -26,10 +26,9 @@ constexpr int kElementBytes = 2;  // of bf16 and f16
 struct Shape {
   int rows, columns, warps, split_k;
 };
-// Those that were ahead at some point of `small` on an H100, or are for more rows than it has: 8
-// rows only of gates, 16 warps where CTAs are too few. Neither gates of 8 columns, which leave room
-// for a second CTA, nor those of b along N were swept.
-constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {16, 16, 16, 1}};
+// Those that were ahead at some point of `small` on an H100; 16 warps where CTAs are too few; and
+// what was not swept yet: was_swept().
+constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {16, 16, 16, 1}};
 constexpr Shape kGatesAlongK[] = {{8, 8, 8, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
                              {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 64, 8, 4}};
@@ -54,20 +53,29 @@ struct Occupancy {
   int ctas = 0, depth = 0;
 };
 Occupancy occupancy(const Config& config, bool k_major) {
-  constexpr int kDeepest = 4, kMostThreads = 512;                 // of an SM
-  constexpr int kOfOne = 210, kOfTwo = 88, kOfSecondProduct = 8;  // registers
+  constexpr int kDeepest = 4, kOfSecondProduct = 8;  // registers, as all that follow
+  struct Room {
+    int threads, registers;  // of an SM, of a thread for operands and sums
+  };
+  constexpr Room kRooms[] = {{768, 60}, {512, 88}, {256, 210}};
   const int row_blocks = config.tile_m / 8, of_load = kLoadBytes / 4;
   const int step = of_load * (loads_of_step(config.tile_n, k_major, config.products) +
                               row_blocks * (k_major ? 2 : 1));
   const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
-  for (const int threads : {kMostThreads, kMostThreads / 2}) {
-    const int ctas = threads / (config.warps * kWarpThreads);
-    const int room =
-        (threads == kMostThreads ? kOfTwo : kOfOne) - (config.products - 1) * kOfSecondProduct;
-    const int depth = std::min((room - sums) / step, kDeepest);
+  for (const Room& room : kRooms) {
+    const int ctas = room.threads / (config.warps * kWarpThreads);
+    const int left = room.registers - (config.products - 1) * kOfSecondProduct - sums;
+    const int depth = std::min(left / step, kDeepest);
     if (ctas >= 1 && depth >= 2) return {ctas, depth};
   }
   return {};
+}
+
+// Where it was not, the model takes a kernel for slower than it may be, and only measurements
+// choose it: b along N, and tiles so small that SMs have more CTAs than one of gates, two of
+// others.
+bool was_swept(const Config& config, bool k_major) {
+  return k_major && config.tile_n >= 16 && (config.products > 1 || config.tile_m > 8);
 }
 
 // What memory delivers while `ctas` of the config are at work.
@@ -169,7 +177,7 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
 // L2 delivers B to each row of tiles and A to each CTA.
 double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceProfile& device) {
-  constexpr double kTooMany = 10, kNotMeasured = 1.2;  // so that the model does not choose them
+  constexpr double kTooMany = 10, kNotSwept = 1.2;  // so that the model does not choose them
   const ModelConstants c = constants_of(device);
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
@@ -196,7 +204,7 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
                                  std::pow(l2, c.overlap),
                              1 / c.overlap);
   if (sizes.m > kMostFewRows) return kTooMany * us;
-  return us * (k_major && config.tile_n >= 16 ? 1 : kNotMeasured);
+  return us * (was_swept(config, k_major) ? 1 : kNotSwept);
 }
 
 std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant) {

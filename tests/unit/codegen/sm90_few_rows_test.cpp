@@ -1,6 +1,7 @@
 // Which steps the kernel for few rows takes, when the model chooses it, and what it is launched on.
 #include "codegen/sm90/few_rows.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -138,19 +139,26 @@ TEST(Sm90FewRows, AreChosenWhereTheyWereMeasuredAhead) {
   }
 }
 
-TEST(Sm90FewRows, GatesOfNarrowTilesLeaveRoomForASecondCta) {
+TEST(Sm90FewRows, SmallTilesLeaveRoomForMoreCtas) {
   const Case gates(graph("x: bf16[M, K], w: bf16[N, K], v: bf16[N, K]",
                          "  g = matmul x, w^T\n  u = matmul x, v^T\n  y = mul g, u\n"
                          "  return y\n"));
-  int num_narrow = 0;
-  for (const Config& config : few_rows_configs(gates.step())) {
-    const KernelSource source =
-        few_rows_source(gates.plan, gates.step(), config, *targets::find_target("sm_90a"));
-    const std::string bounds = config.tile_n == 8 ? "(256, 2)" : "(256, 1)";
-    EXPECT_NE(source.text.find("__launch_bounds__" + bounds), std::string::npos) << print(config);
-    num_narrow += config.tile_n == 8 ? 1 : 0;
-  }
-  EXPECT_EQ(num_narrow, 2);
+  const Case layer(linear("bf16"));
+  const auto bounds = [](const Case& of) {
+    std::vector<std::string> out;
+    for (const Config& config : few_rows_configs(of.step())) {
+      const std::string text =
+          few_rows_source(of.plan, of.step(), config, *targets::find_target("sm_90a")).text;
+      const std::size_t begin = text.find("__launch_bounds__(") + 18;
+      out.push_back(fmt::format("{}x{}: {}", config.tile_m, config.tile_n,
+                                text.substr(begin, text.find(')', begin) - begin)));
+    }
+    return out;
+  };
+  using Strings = std::vector<std::string>;
+  EXPECT_EQ(bounds(layer), (Strings{"16x16: 256, 2", "8x16: 256, 3", "16x16: 512, 1"}));
+  EXPECT_EQ(bounds(gates),
+            (Strings{"8x8: 256, 3", "16x8: 256, 2", "8x16: 256, 1", "16x16: 256, 1"}));
 }
 
 TEST(Sm90FewRows, AreNotForMisalignedRowsNorForColumnMajorResults) {
