@@ -187,7 +187,8 @@ class OperandCopy {
     if (!kHasPartial || !is_partial()) return;
 #pragma unroll kUnrolled
     for (int turn = 0; turn < kTurns; ++turn) {
-      copy_async<16>(to(stage, turn), address(turn), exists(turn) ? bytes() : 0);
+      copy_unit<typename Stage::Element, kAlignment>(to(stage, turn), address(turn),
+                                                     exists(turn) ? bytes() : 0);
     }
   }
 
@@ -199,7 +200,7 @@ class OperandCopy {
   }
 
  private:
-  static constexpr bool kHasPartial = kAlignment >= 16;
+  static constexpr bool kHasPartial = kAlignment >= 4;  // else by ordinary loads
   static constexpr bool kRolls = (kIsLean || kAlignment < 4) && !kIsScattered;
   static constexpr int kUnrolled = kIsScattered ? kTurns : 1;
 
@@ -221,7 +222,11 @@ class OperandCopy {
   __device__ __forceinline__ void copy_line(uint32_t stage, int turn) const {
     if constexpr (kHasPartial) {
       const bool is_there = elements_ > 0 && exists(turn);
-      copy_async<16>(to(stage, turn), address(turn), is_there ? 16 : 0);
+      constexpr int kBytes = kAlignment < 16 ? kAlignment : 16;
+#pragma unroll
+      for (int i = 0; i < 16; i += kBytes) {
+        copy_async<kBytes>(to(stage, turn) + i, address(turn) + i, is_there ? kBytes : 0);
+      }
     } else {
       copy_unit<typename Stage::Element, kAlignment>(to(stage, turn), address(turn),
                                                      exists(turn) ? bytes() : 0);
