@@ -12,6 +12,7 @@
 #include "corpus_kernels.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
+#include "targets/targets.h"
 
 namespace epifuse::rtc {
 namespace {
@@ -89,6 +90,18 @@ void print_table(const std::vector<CorpusKernel>& kernels, const std::vector<Out
                                   "median s", "max s", "registers", "bad");
   for (const auto& [kind, of_kind] : by_kind) table += row(kind, of_kind);
   fmt::print("{}{}", table, row("all", outcomes));
+}
+
+TEST(Rtc, HasKernelsOfEveryTarget) {
+  constexpr int kFewest = 5;
+  std::map<std::string_view, int> counts;
+  const std::vector<CorpusKernel> kernels = corpus_kernels();
+  for (const CorpusKernel& kernel : kernels) ++counts[kernel.source.arch];
+  for (const targets::TargetInfo& target : targets::all_targets()) {
+    if (target.kind != DeviceKind::cuda) continue;
+    EXPECT_GE(counts[target.name], kFewest) << target.name;
+    fmt::print("  {:<8} {:>5} kernels\n", target.name, counts[target.name]);
+  }
 }
 
 TEST(Rtc, EveryKernelOfTheCorpusCompilesCleanly) {
