@@ -26,12 +26,16 @@ def swiglu_oai(h):
 
 
 class Experts(nn.Module):
-    """Router, experts and the sum over a token's experts. `transposed`: weights are [G, K, N]."""
+    """Router, experts and the sum over a token's experts. `transposed`: weights are [G, K, N].
 
-    def __init__(self, num_experts, top_k, gate, bias, transposed):
+    Of those that the router chooses the first `num_experts` are here; the others are masked, as
+    transformers 5.17 does also where there are none. None: all are here, and nothing is masked."""
+
+    def __init__(self, num_experts, top_k, gate, bias, transposed, num_routed=None):
         super().__init__()
         self.top_k, self.gate, self.transposed = top_k, gate, transposed
-        self.router = nn.Linear(WIDTH, num_experts, dtype=torch.bfloat16)
+        self.is_masked = num_routed is not None
+        self.router = nn.Linear(WIDTH, num_routed or num_experts, dtype=torch.bfloat16)
 
         def weight(n, k):
             shape = (num_experts, k, n) if transposed else (num_experts, n, k)
@@ -57,8 +61,15 @@ class Experts(nn.Module):
         num_experts = self.up.shape[0]
         counts = torch.histc(ids.float(), bins=num_experts, min=0, max=num_experts - 1)
         ends = torch.cumsum(counts, 0, dtype=torch.int32)
-        h = self.linear(x[order // self.top_k], self.up, self.up_bias, ends, ids)
-        y = self.linear(self.gate(h), self.down, self.down_bias, ends, ids)
+        mask = (ids >= num_experts).unsqueeze(-1) if self.is_masked else None
+        ids = ids.clamp(max=num_experts - 1) if self.is_masked else ids
+
+        def masked(rows):
+            return rows.masked_fill(mask, 0.0) if self.is_masked else rows
+
+        rows = masked(x[order // self.top_k])
+        h = masked(self.linear(rows, self.up, self.up_bias, ends, ids))
+        y = masked(self.linear(self.gate(h), self.down, self.down_bias, ends, ids))
         y = y * weights.reshape(-1)[order].unsqueeze(-1)
         place = torch.empty_like(order)
         place[order] = torch.arange(order.shape[0], device=x.device)
@@ -73,6 +84,8 @@ class Experts(nn.Module):
         for token in range(x.shape[0]):
             total = torch.zeros(WIDTH, dtype=torch.float64, device=x.device)
             for weight, expert in zip(weights[token], chosen[token].long()):
+                if expert >= len(up):
+                    continue
                 h = x[token].double() @ up[expert]
                 h = h if self.up_bias is None else h + self.up_bias[expert].double()
                 y = self.gate(h) @ down[expert]
@@ -129,8 +142,29 @@ def test_other_routing_each_call():
         assert_right(model, run, x)
 
 
-def test_gradients():
-    model = Experts(8, 2, swiglu, True, True)
+def test_masks_of_experts_that_no_router_chooses_are_no_work():
+    model = Experts(8, 2, swiglu_oai, True, False, 8).requires_grad_(False)
+    x = torch.randn(37, WIDTH).bfloat16()
+    check(model, x, "bias+swiglu_oai", "bias+col_scale")
+    kernels = epifuse.torch.explain(model, x).kernels
+    up, down = (kernel for kernel in kernels if "grouped" in kernel.graph)
+    assert "take_rows" in up.graph and "put_rows" in down.graph
+    for kernel in (up, down):
+        assert "repeat_rows" in kernel.graph and "bool" not in kernel.graph
+
+
+def test_rows_of_experts_that_are_elsewhere_are_zero():
+    model = Experts(3, 2, swiglu, True, False, 8).requires_grad_(False)
+    x = torch.randn(64, WIDTH).bfloat16()
+    run = torch.compile(model, backend=epifuse.torch.backend)
+    for _ in range(3):  # in memory that others have left
+        torch.full((128, WIDTH), torch.nan).bfloat16()
+        assert_right(model, run, x)
+
+
+@pytest.mark.parametrize("num_routed", [None, 8])
+def test_gradients(num_routed):
+    model = Experts(8, 2, swiglu, True, True, num_routed)
     x = torch.randn(24, WIDTH).bfloat16()
     run = torch.compile(model, backend=epifuse.torch.backend)
     results = []

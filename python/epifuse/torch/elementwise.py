@@ -148,9 +148,13 @@ def where(emit: Emitter, args: Args) -> Operand:
     """`select`, both branches in the dtype of the result."""
     test, x, y = _arguments(args)[:3]
     dtype = computed_dtype(emit)
+    mask = condition(emit, test)
+    if emit.node in emit.scope.grouped and mask.shape[-1:] == (1,):
+        raise Refusal("rows_of_no_group", f"{emit.what} may give values to rows behind the last "
+                                          "group, which no kernel of groups writes.")  # fmt: skip
     return emit.op(
         "select",
-        condition(emit, test),
+        mask,
         emit.to(emit.operand(x), dtype, True),
         emit.to(emit.operand(y), dtype, True),
     )

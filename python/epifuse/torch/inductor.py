@@ -11,6 +11,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from epifuse import _native, settings
 from epifuse.torch import op, process
 from epifuse.torch.call import keep_report
+from epifuse.torch.masks import without_masks_set_nowhere
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
 
@@ -18,6 +19,7 @@ OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
 _WORDS = {"numerics": ("fast", "exact", "approx"),
           "tune": (None, "off", "compile", "first-use", "full")}  # fmt: skip
 _PREFIX = "epifuse."
+_JOINT, _POST_GRAD = "joint_custom_post_pass", "post_grad_custom_pre_pass"  # places of passes
 
 
 def own_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -33,6 +35,29 @@ def own_options(given: dict[str, Any]) -> dict[str, Any]:
             raise _native.BadInputError(
                 f"{key}: expected {', '.join(first)} or {last}, got {options[key]!r}")
     return options
+
+
+def _identity(before: Any) -> Any:
+    """What caches know a user's pass by; None: nothing is known of it."""
+    identify = getattr(before, "uuid", None)
+    return identify() if identify is not None else None
+
+
+class MasksPass(CustomGraphPass):
+    """Takes masks that are set nowhere out of a joint graph, so that no backward pass has them."""
+
+    def __init__(self, before: Callable[[torch.fx.Graph], None] | None) -> None:
+        self.before = before
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        if self.before is not None:
+            self.before(graph)
+        without_masks_set_nowhere(graph)
+
+    def uuid(self) -> Any:
+        """As that of the pass behind it, which has the hash of all sources."""
+        before = None if self.before is None else _identity(self.before)
+        return None if self.before is not None and before is None else ["epifuse.masks", before]
 
 
 class FusionPass(CustomGraphPass):
@@ -77,8 +102,7 @@ class FusionPass(CustomGraphPass):
         """What Inductor's cache keys of compiled graphs have of this pass."""
         before = None
         if self.before is not None:
-            identify = getattr(self.before, "uuid", None)
-            before = identify() if identify is not None else None
+            before = _identity(self.before)
             if before is None:
                 return None  # nothing is known of the user's pass: no caching
         sources = sorted(pathlib.Path(__file__).parent.glob("*.py"))
@@ -95,7 +119,25 @@ def _writes_cpp() -> bool:
 
 def users_pass(installed: Any) -> Any:
     """What is installed without ours."""
-    return installed.before if isinstance(installed, FusionPass) else installed
+    return installed.before if isinstance(installed, (FusionPass, MasksPass)) else installed
+
+
+def with_masks_pass(patches: dict[str, Any]) -> dict[str, Any]:
+    """Changes of Inductor's config, and our pass over joint graphs after what is there."""
+    from torch._inductor import config
+
+    before = patches.get(_JOINT, getattr(config, _JOINT))
+    return {**patches, _JOINT: MasksPass(users_pass(before))}
+
+
+def _with_passes(patches: dict[str, Any], options: dict[str, Any],
+                 report: Report | None = None) -> dict[str, Any]:
+    """Changes of Inductor's config, and both of our passes."""
+    from torch._inductor import config
+
+    before = patches.get(_POST_GRAD, getattr(config, _POST_GRAD))
+    return {**with_masks_pass(patches),
+            _POST_GRAD: FusionPass(options, users_pass(before), report)}  # fmt: skip
 
 
 def enable(**options: Any) -> None:
@@ -110,15 +152,16 @@ def enable(**options: Any) -> None:
     from torch._inductor import config
 
     op.load()
-    before = users_pass(config.post_grad_custom_pre_pass)
-    config.post_grad_custom_pre_pass = FusionPass(options, before)
+    for place, installed in _with_passes({}, options).items():
+        setattr(config, place, installed)
 
 
 def disable() -> None:
     """Takes the pass out again; does nothing when it is not there."""
     from torch._inductor import config
 
-    config.post_grad_custom_pre_pass = users_pass(config.post_grad_custom_pre_pass)
+    for place in (_JOINT, _POST_GRAD):
+        setattr(config, place, users_pass(getattr(config, place)))
 
 
 @contextlib.contextmanager
@@ -127,8 +170,7 @@ def enabled(**options: Any) -> Iterator[None]:
     from torch._inductor import config
 
     op.load()
-    before = users_pass(config.post_grad_custom_pre_pass)
-    with config.patch(post_grad_custom_pre_pass=FusionPass(options, before)):
+    with config.patch(_with_passes({}, options)):
         yield
 
 
@@ -164,7 +206,6 @@ def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, mode: str | None 
     "epifuse.numerics", "epifuse.tf32", "epifuse.only_faster" and "epifuse.tune", as in `enable`.
     The modes "max-autotune.." measure all candidates ("full"), if nothing else is said.
     """
-    from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx
 
     op.load()
@@ -172,6 +213,4 @@ def backend(graph: torch.fx.GraphModule, inputs: list[Any], *, mode: str | None 
     if own.get("tune") is None and settings.tune() is None and _tries_all(mode):
         own["tune"] = "full"
     patches = patches_of(mode, options)
-    before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
-    patches["post_grad_custom_pre_pass"] = FusionPass(own, users_pass(before), report)
-    return compile_fx(graph, inputs, config_patches=patches, **rest)
+    return compile_fx(graph, inputs, config_patches=_with_passes(patches, own, report), **rest)

@@ -64,19 +64,19 @@ def inverted(indices: Any) -> fx.Node | None:
     return permutation if _counts_up(inverse.args[2], size) else None
 
 
-_SAME_NUMBERS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype",
-                 "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
-                 "aten.clone.default", "aten.squeeze.dim", "aten.unsqueeze.default")  # fmt: skip
+SAME_NUMBERS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype",
+                "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
+                "aten.clone.default", "aten.squeeze.dim", "aten.unsqueeze.default")  # fmt: skip
 
 
 def _behind(node: Any) -> Any:
     """What a node has the numbers of, in the same order."""
-    while isinstance(node, fx.Node) and str(node.target) in _SAME_NUMBERS:
+    while isinstance(node, fx.Node) and str(node.target) in SAME_NUMBERS:
         node = node.args[0]
     return node
 
 
-def _result(node: Any, op: str, place: int) -> fx.Node | None:
+def result_of(node: Any, op: str, place: int) -> fx.Node | None:
     """The call of `op` that a node is the result number `place` of."""
     if not isinstance(node, fx.Node) or getattr(node.target, "__name__", "") != "getitem":
         return None
@@ -84,26 +84,26 @@ def _result(node: Any, op: str, place: int) -> fx.Node | None:
     return call if index == place and str(call.target) == op else None
 
 
-def _argument(call: fx.Node, place: int, name: str, default: Any) -> Any:
+def argument_of(call: fx.Node, place: int, name: str, default: Any) -> Any:
     return call.args[place] if len(call.args) > place else call.kwargs.get(name, default)
 
 
 def are_groups(ids: fx.Node, ends: Any) -> bool:
     """Whether `ids` has the number of the group of each row of groups that end at `ends`: what a
     top-k chose in rising order, and the running sum of how often each number was chosen."""
-    sort = _result(_behind(ids), "aten.sort.default", 0)
+    sort = result_of(_behind(ids), "aten.sort.default", 0)
     total = _behind(ends)
-    if sort is None or _argument(sort, 2, "descending", False) is not False:
+    if sort is None or argument_of(sort, 2, "descending", False) is not False:
         return False
-    if _result(_behind(sort.args[0]), "aten.topk.default", 1) is None:
+    if result_of(_behind(sort.args[0]), "aten.topk.default", 1) is None:
         return False
     if not isinstance(total, fx.Node) or str(total.target) != "aten.cumsum.default":
         return False
     counts = _behind(total.args[0])
     if not isinstance(counts, fx.Node) or str(counts.target) != "aten.histc.default":
         return False
-    num_bins = _argument(counts, 1, "bins", 100)
-    low, high = _argument(counts, 2, "min", 0), _argument(counts, 3, "max", 0)
+    num_bins = argument_of(counts, 1, "bins", 100)
+    low, high = argument_of(counts, 2, "min", 0), argument_of(counts, 3, "max", 0)
     if low != 0 or high != num_bins - 1 or not _same(ends.meta["val"].numel(), num_bins):
         return False
     return _behind(counts.args[0]) is _behind(ids)
