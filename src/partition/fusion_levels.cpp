@@ -256,7 +256,8 @@ std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionReque
   for (int level = 0; !graph.nodes.empty() && level <= levels.highest(); ++level) {
     ir::Graph one = LevelGraph(graph, levels, level).take(results);
     if (one.outputs.empty()) continue;
-    passes::PushedSlices pushed = passes::push_slices_by_name(passes::sink_reshapes(one));
+    passes::PushedSlices pushed =
+        passes::push_slices_by_name(passes::sink_reshapes_of_operands(one));
     if (!pushed.whole_of.empty()) pushed.graph = passes::common_subexpressions(pushed.graph);
     all.push_back({with_inner_results(pushed.graph), std::move(pushed.whole_of)});
   }

@@ -1,11 +1,14 @@
 // sink_reshapes: moves reshapes of matmul results behind the elementwise work on them.
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "ir/text.h"
 #include "ir/views.h"
 #include "passes/pipeline.h"
 #include "passes/rewrites.h"
@@ -59,7 +62,10 @@ std::optional<Shape> unsplit(const Shape& operand, const Shape& from, const Shap
 
 class ReshapeSinker {
  public:
-  explicit ReshapeSinker(const ir::Graph& graph) : graph_(graph), rewriter_(graph) {}
+  explicit ReshapeSinker(const ir::Graph& graph, bool with_operands = false)
+      : graph_(graph), rewriter_(graph) {
+    if (with_operands) find_shapes_of_products();
+  }
 
   ir::Graph run() {
     for (const Node& source : graph_.nodes) {
@@ -84,7 +90,36 @@ class ReshapeSinker {
     for (const ValueId arg : node.args) {
       if (std::optional<Node> sunk = sink_past(node, arg)) return sunk;
     }
-    return std::nullopt;
+    return sink_operand(node);
+  }
+
+  // What products have before they are reshaped, by the shape that they get; where several have
+  // different ones, none.
+  void find_shapes_of_products() {
+    std::vector<bool> is_product(graph_.nodes.size());
+    for (std::size_t id = 0; id < graph_.nodes.size(); ++id) {
+      const Node& node = graph_.nodes[id];
+      const auto any = [&](ValueId arg) { return is_product[static_cast<std::size_t>(arg)]; };
+      const bool is_from_product = std::ranges::any_of(node.args, any);
+      is_product[id] = ir::is_matmul(node.op) || (ir::is_elementwise(node.op) && is_from_product);
+      if (node.op != Op::reshape || !is_from_product) continue;
+      const Shape& from = graph_[node.args[0]].type.shape;
+      if (!keeps_last_dim(from, node.type.shape)) continue;
+      const auto [known, is_new] = shape_of_product_.try_emplace(ir::print(node.type.shape), from);
+      if (!is_new && known->second != from) known->second.clear();
+    }
+  }
+
+  // Work that needs no product, in the shape that a product has which is reshaped to its shape: so
+  // that the work on both may be one kernel's.
+  std::optional<Node> sink_operand(const Node& node) {
+    if (shape_of_product_.empty() || !ir::is_elementwise(node.op)) return std::nullopt;
+    const auto any = [this](ValueId arg) { return is_from_matmul(arg); };
+    if (std::ranges::any_of(node.args, any)) return std::nullopt;
+    const Shape to = node.type.shape;
+    const auto known = shape_of_product_.find(ir::print(to));
+    if (known == shape_of_product_.end() || known->second.empty()) return std::nullopt;
+    return sink_to(node, known->second, to, to.back());
   }
 
   // One index of one of the two dims that a reshape splits columns into, as a slice of columns:
@@ -157,6 +192,11 @@ class ReshapeSinker {
     const Dim last = is_row_reduction(node.op) ? Dim{1} : to.back();
     if (node.type.shape != with_last(to, last)) return std::nullopt;
     if (is_row_reduction(node.op) && from.size() < 2) return std::nullopt;
+    return sink_to(node, from, to, last);
+  }
+
+  std::optional<Node> sink_to(const Node& node, const Shape& from, const Shape& to,
+                              const Dim& last) {
     std::vector<Shape> shapes;
     for (const ValueId arg : node.args) {
       const std::optional<Shape> shape = unsplit(rewriter_[arg].type.shape, from, to);
@@ -209,6 +249,7 @@ class ReshapeSinker {
   const ir::Graph& graph_;
   Rewriter rewriter_;
   std::vector<bool> from_matmul_;  // by ValueId of the graph being built
+  std::map<std::string, Shape> shape_of_product_;
 };
 
 }  // namespace
@@ -219,5 +260,9 @@ class ReshapeSinker {
 // [B*S, N] results viewed as [B, S, N] fuse with [B, S, N] residuals. One index of a dim that
 // columns are split into is a slice of columns.
 ir::Graph sink_reshapes(const ir::Graph& graph) { return ReshapeSinker(graph).run(); }
+
+ir::Graph sink_reshapes_of_operands(const ir::Graph& graph) {
+  return ReshapeSinker(graph, true).run();
+}
 
 }  // namespace epifuse::passes

@@ -13,6 +13,7 @@ from epifuse.torch import inductor, rewrite
 from epifuse.torch.call import fused
 
 ROWS, WIDTH, HIDDEN = 96, 64, 128
+BATCH = 4  # rows are BATCH sequences where tensors have three dims
 
 
 @pytest.fixture
@@ -73,16 +74,19 @@ def assert_no_f32_of_full_size(codes):
     """No buffer of Inductor's, and so none that a kernel reads or writes."""
     for code in codes:
         assert "empty_strided" in code
-        assert not re.search(rf"empty_strided\w*\(\({ROWS}, {HIDDEN}\),.*float32\)", code)
+        full = rf"({ROWS}|{BATCH}, {ROWS // BATCH}), {HIDDEN}"
+        assert not re.search(rf"empty_strided\w*\(\({full}\),.*float32\)", code)
 
 
 # The one kernel beside it is the bias gradient of what is no derivative: a sum of what comes in.
 @pytest.mark.parametrize(("layer", "results", "num_others"),
                          [(Gelu, [(ROWS, HIDDEN), (1, HIDDEN)], 1),
                           (Gate, [(ROWS, HIDDEN), (ROWS, HIDDEN)], 0)])  # fmt: skip
-def test_a_derivative_and_what_is_made_of_it_are_one_kernel(kernels, layer, results, num_others):
+@pytest.mark.parametrize("rows", [(ROWS,), (BATCH, ROWS // BATCH)])
+def test_a_derivative_and_what_is_made_of_it_are_one_kernel(
+        kernels, rows, layer, results, num_others):  # fmt: skip
     model = layer()
-    x, way = (torch.randn(ROWS, WIDTH, dtype=torch.bfloat16) for _ in range(2))
+    x, way = (torch.randn(*rows, WIDTH, dtype=torch.bfloat16) for _ in range(2))
     compiled = torch.compile(model, backend=inductor.backend)
     got, codes = run_and_get_code(lambda: gradients(compiled, model, x, way))
     got = [each.clone() for each in got]

@@ -77,6 +77,16 @@ TEST(Fusion, WhatIsSavedForBackwardIsAnotherResult) {
             "matmul_bias_silu_output(x, w, b) -> t[M, N], y[M, N]: h t y\n");
 }
 
+TEST(Fusion, WorkOnAnOperandOfAViewIsTheKernelsToo) {
+  // A backward pass of [B, S, N] activations: `e` is stored in f32 by nobody.
+  const std::string text =
+      "graph g(x: bf16[B*S, K], w: bf16[K, N], h: bf16[B, S, N]) {\n  p = matmul x, w\n"
+      "  v = reshape p [B, S, N]\n  f = cast h -> f32\n  e = exp f\n  g = cast v -> f32\n"
+      "  q = mul g, e\n  y = cast q -> bf16\n  return y\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"y"}}, kHopper),
+            "matmul_exp_mul(x, w, h[B*S, N]) -> y[B*S, N]: p f e g q y\n");
+}
+
 TEST(Fusion, NothingWaitsForWhatTheFrameworkMakesOfIt) {
   // n is a norm of y; the last residual belongs to the second product, not to the first.
   const std::string text =
