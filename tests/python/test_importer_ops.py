@@ -143,6 +143,9 @@ NEAR = {
     "lerp far": lambda x, y: torch.lerp(x, y, 0.75),
     "sum rows": lambda x, y: x.sum(-1, keepdim=True),
     "sum columns": lambda x, y: x.sum(0, keepdim=True),
+    "sum all rows": lambda x, y: x.sum(0),
+    "sum sequences": lambda x, y: x.view(4, 8, 16).sum((0, 1)),
+    "sum sequences, keep": lambda x, y: x.view(4, 8, 16).sum((1, 0), keepdim=True),
     "amax": lambda x, y: x.amax(-1, keepdim=True) + x.amax(-2, keepdim=True),
 }
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -210,6 +213,7 @@ def refused(function, *args):
     (lambda x: x * math.nan, "aten.mul.Tensor", "scalar_operand"),
     (lambda x: x * 1e39, "aten.mul.Tensor", "scalar_operand"),
     (lambda x: x.sum(-1), "aten.sum.dim_IntList", "option"),
+    (lambda x: x.view(4, 8, 16).sum(1), "aten.sum.dim_IntList", "option"),
     (lambda x: F.softplus(x, 1.0, 100.0), "aten.softplus.default", "option"),
     (lambda x: x.as_strided([4, 4], [1, 1]), "aten.as_strided.default", "op_not_known"),
     (lambda x: x.t().clone(memory_format=torch.contiguous_format), "aten.clone.default", "layout"),

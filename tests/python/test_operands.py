@@ -109,3 +109,19 @@ def test_what_a_kernel_reads_of_random_numbers_is_the_mask(kernels):
     assert 0.3 < dropped < 0.7
     [[(read, _)]] = kernels
     assert not any(tensor.dtype == torch.float32 and tensor.dim() == 2 for tensor in read)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_the_sum_over_sequences_is_the_kernels(kernels, keepdim):
+    def bias_gradient(x, w, r):
+        y = (x @ w) * r
+        return y, y.sum((0, 1), keepdim=keepdim)
+
+    x, r = (torch.randn(BATCH, ROWS // BATCH, WIDTH, dtype=torch.bfloat16) for _ in range(2))
+    w = torch.randn(WIDTH, WIDTH, dtype=torch.bfloat16)
+    y, total = torch.compile(bias_gradient, backend=inductor.backend)(x, w, r)
+    [[(_, written)]] = kernels
+    assert [tuple(each.shape) for each in written] == [(ROWS, WIDTH), (1, WIDTH)]
+    exact = ((x.double() @ w.double()) * r).sum((0, 1), keepdim=keepdim)
+    assert total.shape == exact.shape and y.shape == x.shape
+    assert (total - exact).abs().max() <= 2**-7 * exact.abs().max()

@@ -42,6 +42,7 @@ class Imported:
     refused: list[Refused] = field(default_factory=list)
     likely_sizes: dict[str, int] = field(default_factory=dict)  # of symbols of the text
     inputs: tuple[str, ...] = ()
+    stored: dict[str, fx.Node] = field(default_factory=dict)  # values that nodes are reshapes of
 
 
 def import_graph(graph: fx.Graph) -> Imported:
@@ -205,7 +206,12 @@ class _Importer:
             self.refused,
             self.scope.sizes.likely,
             tuple(value.name for value in inputs),
+            self._stored(needed),
         )
+
+    def _stored(self, needed: set[Value]) -> dict[str, fx.Node]:
+        return {value.operands[0].name: node for node, value in self.scope.computed.items()
+                if value in needed and value.op == "reshape" and self.base.get(node) is node}
 
     def _after(self, leaves: dict[fx.Node, Value], needed: set[Value]) -> dict[str, list[str]]:
         """For each input the nearest computed values that it depends on."""

@@ -126,21 +126,37 @@ def addmm(emit: Emitter, args: Args) -> Operand:
 
 
 def reduction(row: str, column: str) -> Row:
-    """A reduction of the last dim or the last but one that keeps it as 1."""
+    """A reduction of the last dim or the last but one that keeps it as 1, or of all dims but the
+    last, as bias gradients are."""
 
     def build(emit: Emitter, args: Args) -> Operand:
         dims = args["dim"] if isinstance(args["dim"], (list, tuple)) else [args["dim"]]
         value = emit.value(args["self"])
         rank = len(value.shape)
-        if len(dims) != 1 or not args.get("keepdim") or rank < 2 or emit.dtype not in ARITHMETIC:
-            raise Refusal("option", f"{emit.what} reduces other dims than the last or the last but "
-                                    "one, or drops them.")  # fmt: skip
-        dim = dims[0] % rank
+        dims = sorted(dim % rank for dim in dims) if rank else []
+        keeps = bool(args.get("keepdim"))
+        takes_all_rows = rank >= 2 and dims == list(range(rank - 1))
+        is_of_one_dim = keeps and rank >= 2 and len(dims) == 1
+        if not (takes_all_rows or is_of_one_dim) or emit.dtype not in ARITHMETIC:
+            raise Refusal("option", f"{emit.what} reduces other dims than the last, the last but "
+                                    "one or all before the last, or drops them.")  # fmt: skip
+        operand = emit.cast(value, emit.dtype)
+        if takes_all_rows and (rank > 2 or not keeps):
+            return _column_reduction(emit, column, operand)
+        (dim,) = dims
         if dim < rank - 2:
             raise Refusal("option", f"{emit.what} reduces dim {dim} of {rank}.")
         op = row if dim == rank - 1 else column
-        operand = emit.cast(value, emit.dtype)
         shape = [1 if place == dim else size for place, size in enumerate(value.shape)]
         return emit.add(op, [operand], emit.dtype, shape, f"{op} {{0}}")
 
     return build
+
+
+def _column_reduction(emit: Emitter, op: str, value: Value) -> Value:
+    """Of all rows of all dims but the last, in the shape of the node."""
+    rows, columns = sizes.num_elements(value.shape[:-1]), value.shape[-1]
+    if len(value.shape) > 2:
+        value = emit.view("reshape", value, (rows, columns))
+    reduced = emit.add(op, [value], emit.dtype, (1, columns), f"{op} {{0}}")
+    return emit.view("reshape", reduced, emit.shape)

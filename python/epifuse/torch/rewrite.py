@@ -234,6 +234,7 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
     report = Report()
     _merge_equal_views(graph)
     imported = import_graph(graph)
+    imported.names.update(imported.stored)  # what kernels store for nodes
     report.left_out += [LeftOut(refused.node.name, refused.code, refused.why)
                         for refused in imported.refused]
     if imported.text is None:
