@@ -125,3 +125,19 @@ def test_the_sum_over_sequences_is_the_kernels(kernels, keepdim):
     exact = ((x.double() @ w.double()) * r).sum((0, 1), keepdim=keepdim)
     assert total.shape == exact.shape and y.shape == x.shape
     assert (total - exact).abs().max() <= 2**-7 * exact.abs().max()
+
+
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this PyTorch has no grouped_mm")
+def test_a_derivative_beside_groups_is_the_kernels(kernels):
+    def gradient(x, w, ends, h):
+        h = h.float()
+        return (F.grouped_mm(x, w, offs=ends) * (1 - torch.tanh(h).square())).bfloat16()
+
+    x, h = (torch.randn(ROWS, WIDTH, dtype=torch.bfloat16) for _ in range(2))
+    w = torch.randn(2, WIDTH, WIDTH, dtype=torch.bfloat16)
+    ends = torch.tensor([40, ROWS], dtype=torch.int32)
+    got = torch.compile(gradient, backend=inductor.backend)(x, w, ends, h)
+    [[(read, _)]] = kernels
+    assert not any(tensor.dtype == torch.float32 for tensor in read)
+    eager = gradient(x, w, ends, h)
+    assert (got - eager).abs().max() <= 2**-6 * eager.abs().max()

@@ -97,7 +97,7 @@ class _Importer:
             if row is not None and source(node) in self.base:
                 self._view(node, row)
             elif is_product or target in ELEMENTWISE:
-                if not is_product and node not in self.scope.grouped:
+                if not is_product:
                     self._import_producers(node)
                 self._compute(node, PRODUCTS.get(target) or ELEMENTWISE[target])
             else:
