@@ -49,7 +49,7 @@ def keep_report(graph: torch.fx.Graph, report: tuple[str, dict[str, int]]) -> bo
     products = [node.meta.get("val") for node in graph.nodes if origin.is_product(node)]
     tensors = [value for value in products if isinstance(value, torch.Tensor)]
     if not calls and tensors:
-        with graph.inserting_before(next(reversed(graph.nodes))):
+        with graph.inserting_before(graph.output_node()):
             node = graph.call_function(_report, (*report, str(tensors[0].device)))
         node.meta["val"] = None
     return bool(calls or tensors)
