@@ -65,13 +65,12 @@ class CudaExecutable : public backends::Executable {
       : target_(target),
         ahead_(profile_ahead(target)),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
-        prepared_(prepare_steps(plan, target, *jit_, options.fuse, ahead_, options.family,
-                                device_of(target) ? num_to_measure(options.tune.value_or(Tune::off),
-                                                                   num_threads(), plan.steps.size())
-                                                  : 0)),
+        tune_(options.tune.value_or(Tune::off)),
+        prepared_(prepare_steps(
+            plan, target, *jit_, options.fuse, ahead_, options.family,
+            device_of(target) ? num_to_measure(tune_, num_threads(), plan.steps.size()) : 0)),
         problems_(prepared_, target, jit_),
-        late_(target, jit_, options.compile_late, ahead_, options.family),
-        tune_(options.tune.value_or(Tune::off)) {}
+        late_(target, jit_, options.compile_late, ahead_, options.family) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
   backends::RunPlan plan_for(const codegen::Bound& bound) const override;
@@ -110,10 +109,10 @@ class CudaExecutable : public backends::Executable {
   const targets::TargetInfo& target_;
   const targets::DeviceProfile ahead_;
   std::shared_ptr<jit::Jit> jit_;
+  const Tune tune_;
   const Prepared prepared_;
   const PointerArrayRunner problems_;
   mutable LateKernels late_;
-  const Tune tune_;
   mutable std::mutex measuring_;  // held while forms are measured: runs wait for the choice
   mutable std::once_flag driver_once_;
   mutable std::shared_ptr<const jit::Driver> driver_;
