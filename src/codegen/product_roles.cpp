@@ -1,6 +1,8 @@
 // The roles that a product's operands have in a kernel.
 #include "codegen/product_roles.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <utility>
 
@@ -80,6 +82,22 @@ GemmViews exchanged(GemmViews views) {
   for (MatrixView& view : views.loads) view = transposed(view);
   for (MatrixView& view : views.stores) view = transposed(view);
   return views;
+}
+
+std::optional<plan::WhyNot> why_not_multiplied(const plan::Plan& plan, const plan::Operand& operand,
+                                               std::string_view side) {
+  const std::string& name = plan.graph[operand.value].name;
+  if (operand.dtype == DType::f32 && !plan.allow_tf32) {
+    return plan::WhyNot{"tf32_not_allowed",
+                        fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was "
+                                    "not asked for.",
+                                    name)};
+  }
+  if (operand.major == plan::Major::unknown) {
+    return plan::WhyNot{fmt::format("{}_not_contiguous", side),
+                        fmt::format("neither dim of {} is known to be contiguous.", name)};
+  }
+  return std::nullopt;
 }
 
 MatrixView rows_of(const plan::Operand& operand, const MatrixView& view) {

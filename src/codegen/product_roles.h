@@ -2,6 +2,8 @@
 // exchanged where results are column-major, what the epilogue reads and writes in full.
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "codegen/epilogue_layout.h"
@@ -27,6 +29,10 @@ std::vector<FullSize> full_stores(const plan::FusedGemm& step, const EpilogueLay
 // Whether most of what the epilogue reads and writes in full is column-major.
 bool wants_exchange(const plan::FusedGemm& step, const EpilogueLayout& layout,
                     const GemmViews& views);
+
+// Why tensor cores cannot read an operand of a dtype that a family multiplies; `side` is a or b.
+std::optional<plan::WhyNot> why_not_multiplied(const plan::Plan& plan, const plan::Operand& operand,
+                                               std::string_view side);
 
 // The operand as the rows in which it is contiguous.
 MatrixView rows_of(const plan::Operand& operand, const MatrixView& view);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "base/strided.h"
 #include "codegen/epilogue_layout.h"
@@ -175,8 +176,6 @@ bool moves_in_vectors(const Operand& operand, const std::vector<std::int64_t>& s
   }
   return true;
 }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Blocks for the matrix of the last two dims, and the threads side by side in it.
 void share_matrix(abi::TailParams& p, const TailShape& shape, std::int64_t num_outer,

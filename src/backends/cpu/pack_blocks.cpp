@@ -5,6 +5,7 @@
 #include <array>
 
 #include "backends/cpu/strips.h"
+#include "base/ceil_div.h"
 
 namespace epifuse::cpu {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 constexpr std::int64_t kWordBytes = 4;
 constexpr std::int64_t kBlockBytes = kBlockWords * kWordBytes;  // of one column in one block
 constexpr std::int64_t kTileRows = kLanes;  // columns that are transposed at once
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 std::int64_t elements_of_block(DType dtype) {
   return kBlockBytes / static_cast<std::int64_t>(size_bytes(dtype));

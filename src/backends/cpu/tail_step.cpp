@@ -5,14 +5,13 @@
 
 #include "backends/cpu/epilogue_run.h"
 #include "backends/cpu/threads.h"
+#include "base/ceil_div.h"
 
 namespace epifuse::cpu {
 namespace {
 
 constexpr std::int64_t kBlockElements = 32 * kStripFloats;  // about one block, for one thread
 constexpr std::int64_t kMinReducedRows = 256;               // in a block of a column reduction
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 // How the grid is cut; it depends on the problem alone, so that results do too.
 struct Blocks {

@@ -12,12 +12,12 @@
 #include "backends/cpu/gemm_operands.h"
 #include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/threads.h"
+#include "base/ceil_div.h"
 #include "base/parallel.h"
 
 namespace epifuse::cpu {
 namespace {
 
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 std::int64_t round_up(std::int64_t x, std::int64_t unit) { return ceil_div(x, unit) * unit; }
 
 // How a product is cut.

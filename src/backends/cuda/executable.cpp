@@ -35,12 +35,6 @@ std::optional<DeviceInfo> device_of(const targets::TargetInfo& target) {
   return std::nullopt;
 }
 
-// What kernels are chosen by ahead of all tensors.
-targets::DeviceProfile profile_ahead(const targets::TargetInfo& target) {
-  const std::optional<DeviceInfo> device = device_of(target);
-  return device ? profile_of(*device, target) : targets::reference_profile(target);
-}
-
 // Which toolchain measured choices belong to. Kernels that are there need no compiler.
 std::string toolchain_of(const jit::Jit& jit) {
   try {
@@ -62,13 +56,16 @@ class CudaExecutable : public backends::Executable {
  public:
   CudaExecutable(const plan::Plan& plan, const targets::TargetInfo& target,
                  const CompileOptions& options)
+      : CudaExecutable(plan, target, options, device_of(target)) {}
+  CudaExecutable(const plan::Plan& plan, const targets::TargetInfo& target,
+                 const CompileOptions& options, const std::optional<DeviceInfo>& device)
       : target_(target),
-        ahead_(profile_ahead(target)),
+        ahead_(device ? profile_of(*device, target) : targets::reference_profile(target)),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
         tune_(options.tune.value_or(Tune::off)),
-        prepared_(prepare_steps(
-            plan, target, *jit_, options.fuse, ahead_, options.family,
-            device_of(target) ? num_to_measure(tune_, num_threads(), plan.steps.size()) : 0)),
+        prepared_(
+            prepare_steps(plan, target, *jit_, options.fuse, ahead_, options.family,
+                          device ? num_to_measure(tune_, num_threads(), plan.steps.size()) : 0)),
         problems_(prepared_, target, jit_),
         late_(target, jit_, options.compile_late, ahead_, options.family) {}
 
@@ -107,7 +104,7 @@ class CudaExecutable : public backends::Executable {
   void measure_unknown(Context& here, const backends::CallForm& form) const;
 
   const targets::TargetInfo& target_;
-  const targets::DeviceProfile ahead_;
+  const targets::DeviceProfile ahead_;  // what kernels are chosen by ahead of all tensors
   std::shared_ptr<jit::Jit> jit_;
   const Tune tune_;
   const Prepared prepared_;

@@ -78,7 +78,7 @@ double epilogue_clocks(const plan::FusedGemm& step, const Config& config) {
 GemmSizes even_groups(GemmSizes sizes) {
   if (sizes.groups == 0) return sizes;
   sizes.batch = std::max<std::int64_t>(std::min(sizes.groups, sizes.m), 1);
-  sizes.m = round_up_div(sizes.m, sizes.batch);
+  sizes.m = ceil_div(sizes.m, sizes.batch);
   sizes.groups = 0;
   return sizes;
 }
@@ -126,11 +126,11 @@ std::optional<Config> fitted(const plan::FusedGemm&, const Config& config, const
 }
 
 Tiling tile(const Config& config, const GemmSizes& sizes, int num_sms) {
-  const std::int64_t columns = round_up_div(sizes.n, result_columns(config));
+  const std::int64_t columns = ceil_div(sizes.n, result_columns(config));
   // At most: the last tile of every group may be a partial one.
   const std::int64_t rows = sizes.groups > 0
                                 ? sizes.m / config.tile_m + std::min(sizes.groups, sizes.m)
-                                : round_up_div(sizes.m, config.tile_m);
+                                : ceil_div(sizes.m, config.tile_m);
   // Tiles that run at once are to be a square of results, which reads least through L2.
   const double at_once = static_cast<double>(num_sms) * config.ctas;
   const double band = std::sqrt(at_once * config.tile_n / config.tile_m);
@@ -142,8 +142,8 @@ double expected_us(const plan::FusedGemm& step, const Config& config, const Gemm
   const int num_sms = device.limits.num_sms;
   const GemmSizes sizes = even_groups(given);
   const auto bytes = static_cast<std::int64_t>(size_bytes(step.gemm.a.dtype));
-  const auto steps = static_cast<double>(
-      round_up_div(std::max<std::int64_t>(sizes.k, 1) * bytes, config.step_bytes));
+  const auto steps =
+      static_cast<double>(ceil_div(std::max<std::int64_t>(sizes.k, 1) * bytes, config.step_bytes));
   const std::int64_t tiles = tile(config, sizes, num_sms).tiles;
   const std::int64_t at_once = std::int64_t{num_sms} * config.ctas;
   const double epilogue = epilogue_clocks(step, config);
@@ -155,7 +155,7 @@ double expected_us(const plan::FusedGemm& step, const Config& config, const Gemm
   };
   double clocks = static_cast<double>(tiles / at_once) * wave_clocks(config.ctas);
   const std::int64_t left = tiles % at_once;
-  if (left > 0) clocks += wave_clocks(static_cast<int>(round_up_div(left, num_sms)));
+  if (left > 0) clocks += wave_clocks(static_cast<int>(ceil_div(left, num_sms)));
   const double compute = clocks / kClocksPerUs;
   const double memory = memory_us(step, sizes, config.products, num_sms);
   return longer(compute, memory) + kLaunchUs;

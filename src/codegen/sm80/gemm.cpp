@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "codegen/epilogue_cuda.h"
+#include "codegen/gemm_text.h"
 #include "codegen/row_groups.h"
 #include "codegen/source_text.h"
 #include "ir/views.h"
@@ -27,17 +28,7 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
                   fmt::format("{} is {}; this family multiplies bf16 by bf16 and f16 by f16.", name,
                               epifuse::name(operand.dtype))};
   }
-  if (operand.dtype == DType::f32 && !plan.allow_tf32) {
-    return WhyNot{"tf32_not_allowed",
-                  fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was not "
-                              "asked for.",
-                              name)};
-  }
-  if (operand.major == plan::Major::unknown) {
-    return WhyNot{fmt::format("{}_not_contiguous", side),
-                  fmt::format("neither dim of {} is known to be contiguous.", name)};
-  }
-  return std::nullopt;
+  return why_not_multiplied(plan, operand, side);
 }
 
 std::optional<WhyNot> why_not_gather(const plan::Plan& plan, const plan::GemmDesc& gemm) {
@@ -48,25 +39,6 @@ std::optional<WhyNot> why_not_gather(const plan::Plan& plan, const plan::GemmDes
                                               plan.graph[gemm.a.value].name)};
 }
 
-std::string_view letters(plan::Major major, std::string_view k_major, std::string_view mn_major) {
-  return major == plan::Major::k ? k_major : mn_major;
-}
-
-std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const Config& config,
-                           const Variant& variant) {
-  const plan::GemmDesc& gemm = step.gemm;
-  const std::string how = print(variant);
-  return comment(fmt::format(
-      "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
-      plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
-      plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
-      gemm.is_grouped()    ? "groups of "
-      : gemm.batch.empty() ? ""
-                           : "batches of ",
-      epifuse::name(gemm.a.dtype), epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics),
-      print(config), how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
-}
-
 // The constants in which this kernel differs from the usual one.
 std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, const Config& config,
                          const Variant& variant) {
@@ -74,8 +46,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   std::string out = reductions_cuda(step.epilogue);
   const auto add = [&](bool unusual, std::string_view constant, auto value,
                        std::string_view meaning) {
-    if (!unusual) return;
-    out += fmt::format("  static constexpr {} = {};  // {}\n", constant, value, meaning);
+    if (unusual) out += constant_text(constant, fmt::format("{}", value), meaning);
   };
   constexpr int kUsual = 16;
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
@@ -93,13 +64,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
       "bits: written element by element");
   add(config.lean, "bool kIsLean", true, "copies line by line");
   add(config.gathers, "bool kGathersA", true, "its rows are looked up");
-  const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
-    const unsigned bits = layout.indexed(list);
-    add(bits != 0, fmt::format("unsigned {}", name), bits, meaning);
-  };
-  add_indexed("kIndexedCols", List::cols, "bits: rows are looked up");
-  add_indexed("kIndexedTiles", List::tiles, "bits: rows are looked up");
-  add_indexed("kIndexedStores", List::results, "bits: rows are put where an index says");
+  out += indexed_text(layout);
   return out;
 }
 
@@ -159,7 +124,8 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
   out.entry = entry_name("gemm", given.epilogue);
   out.arch = target.name;
   out.text = fmt::format(
-      fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
+      fmt::runtime(kText),
+      fmt::arg("header", gemm_comment(plan, step, print(config), print(variant))),
       fmt::arg("entry", out.entry), fmt::arg("element", element_cuda(step.gemm.a.dtype)),
       fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("warp_m", config.warp_m), fmt::arg("warp_n", config.warp_n),

@@ -1,6 +1,7 @@
 // Host half of kernels/sm80/gemm.cuh; see KernelFamily for what each function promises.
 #pragma once
 
+#include "base/ceil_div.h"
 #include "codegen/epilogue_layout.h"
 #include "codegen/family.h"
 #include "codegen/product_roles.h"
@@ -26,8 +27,6 @@ Partials partials(const plan::FusedGemm& step, const Config& config, const Varia
                   const Sizes& sizes, const targets::DeviceLimits& limits);
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
               const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits);
-
-inline std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 inline int num_threads(const Config& config) {
   return config.tile_m / config.warp_m * (config.tile_n / config.warp_n) * 32;

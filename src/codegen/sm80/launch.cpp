@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
+#include "codegen/partials.h"
 #include "codegen/row_groups.h"
 #include "codegen/sm80/gemm.h"
 #include "epifuse/tensor.h"
@@ -218,7 +220,7 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const std::int64_t m = views->a.rows, n = views->b.rows, k = views->a.cols;
   const bool is_countable = m <= kMost && n <= kMost && k <= kMost && products <= kMost;
   if (!is_countable || (products + m / kSmallest + 1) > kMost / (n / kSmallest + 1) ||
-      products * round_up_div(m, kSmallest) > kMost / (n / kSmallest + 1)) {
+      products * ceil_div(m, kSmallest) > kMost / (n / kSmallest + 1)) {
     return WhyNot{"too_large", "it has more tiles, or a larger K, than the kernel can number."};
   }
   if (step.epilogue.reduces() && (products == 0 || m == 0 || n == 0)) {
@@ -256,31 +258,11 @@ OperandRoles roles(const Variant& variant) {
 
 Partials partials(const FusedGemm& step, const Config& config, const Variant& variant,
                   const Sizes& sizes, const targets::DeviceLimits&) {
-  constexpr std::int64_t kInVectors = 4;  // rows that a tail can read 16 bytes at a time
-  std::vector<std::int64_t> shape;
-  std::int64_t batch = 1;
-  for (const Dim& dim : step.gemm.batch) {
-    shape.push_back(dim.eval(sizes));
-    batch *= shape.back();
-  }
-  std::int64_t m = step.gemm.m.eval(sizes), n = step.gemm.n.eval(sizes);
-  if (variant.swapped) std::swap(m, n);
-  const bool rows = std::any_of(step.epilogue.stores.begin(), step.epilogue.stores.end(),
-                                [](const auto& store) { return reduces_rows(store.kind); });
-  const bool is_along_rows = rows != variant.swapped;
-  const std::int64_t length = is_along_rows ? m : n;
-  Partials out;
-  out.num_parts =
-      is_along_rows ? round_up_div(n, warp_columns(config)) : round_up_div(m, config.warp_m);
-  const std::int64_t stride = round_up_div(length, kInVectors) * kInVectors;
-  shape.push_back(out.num_parts);
-  out.layout.strides = TensorView::dense_strides(shape);
-  for (std::int64_t& each : out.layout.strides) each *= stride;
-  shape.push_back(length);
-  out.layout.strides.push_back(1);
-  out.layout.shape = std::move(shape);
-  out.bytes = static_cast<std::size_t>(batch * out.num_parts * stride) * sizeof(float);
-  return out;
+  ReducedSpace space = reduced_space(step, sizes, variant.swapped);
+  const std::int64_t parts =
+      space.along_rows ? ceil_div(space.n, warp_columns(config)) : ceil_div(space.m, config.warp_m);
+  return lay_out_partials(std::move(space.batch), parts, parts,
+                          space.along_rows ? space.m : space.n);
 }
 
 Launch launch(const plan::Plan& plan, const FusedGemm& given, const Config& config,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/epilogue_cuda.h"
+#include "codegen/gemm_text.h"
 #include "codegen/sm90/operand_format.h"
 #include "codegen/source_text.h"
 
@@ -72,40 +73,12 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
     return WhyNot{"operand_dtype", fmt::format("{} is {}; this family multiplies {}.", name,
                                                epifuse::name(operand.dtype), multiplied_dtypes())};
   }
-  if (format->rounds && !plan.allow_tf32) {
-    return WhyNot{"tf32_not_allowed",
-                  fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was not "
-                              "asked for.",
-                              name)};
-  }
-  if (operand.major == plan::Major::unknown) {
-    return WhyNot{fmt::format("{}_not_contiguous", side),
-                  fmt::format("neither dim of {} is known to be contiguous.", name)};
-  }
+  if (auto no = why_not_multiplied(plan, operand, side)) return no;
   if (format->only_k_major && operand.major != plan::Major::k) {
     return WhyNot{fmt::format("{}_not_k_major", side),
                   fmt::format("{} is not contiguous along K, as TF32 operands must be.", name)};
   }
   return std::nullopt;
-}
-
-std::string_view letters(plan::Major major, std::string_view k_major, std::string_view mn_major) {
-  return major == plan::Major::k ? k_major : mn_major;
-}
-
-std::string header_comment(const plan::Plan& plan, const FusedGemm& step, const Config& config,
-                           const Variant& variant) {
-  const plan::GemmDesc& gemm = step.gemm;
-  const std::string how = print(variant);
-  return comment(fmt::format(
-      "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
-      plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
-      plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
-      gemm.is_grouped()    ? "groups of "
-      : gemm.batch.empty() ? ""
-                           : "batches of ",
-      epifuse::name(gemm.a.dtype), epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics),
-      print(config), how.empty() ? "" : "; ", how, plan::print(step.epilogue)));
 }
 
 // The type of the kernel's parameter.
@@ -121,8 +94,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   std::string out = reductions_cuda(step.epilogue);
   const auto add = [&](bool unusual, std::string_view constant, auto value,
                        std::string_view meaning) {
-    if (!unusual) return;
-    out += fmt::format("  static constexpr {} = {};  // {}\n", constant, value, meaning);
+    if (unusual) out += constant_text(constant, fmt::format("{}", value), meaning);
   };
   const OperandFormat& format = operand_format(gemm.a.dtype);
   add(format.step_k() != kUsualStepK, "int kTileK", format.step_k(),
@@ -135,13 +107,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(non_tma_loads != 0, "unsigned kNonTmaLoads", non_tma_loads, "bits: read element by element");
   add(non_tma_stores != 0, "unsigned kNonTmaStores", non_tma_stores,
       "bits: written element by element");
-  const auto add_indexed = [&](std::string_view name, List list, std::string_view meaning) {
-    const unsigned bits = layout.indexed(list);
-    add(bits != 0, fmt::format("unsigned {}", name), bits, meaning);
-  };
-  add_indexed("kIndexedCols", List::cols, "bits: rows are looked up");
-  add_indexed("kIndexedTiles", List::tiles, "bits: rows are looked up");
-  add_indexed("kIndexedStores", List::results, "bits: rows are put where an index says");
+  out += indexed_text(layout);
   if (config.two_widths) {
     out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - kNarrower));
   }
@@ -215,7 +181,8 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   out.entry = entry_name("gemm", given.epilogue);
   out.arch = target.name;
   out.text = fmt::format(
-      fmt::runtime(kText), fmt::arg("header", header_comment(plan, step, config, variant)),
+      fmt::runtime(kText),
+      fmt::arg("header", gemm_comment(plan, step, print(config), print(variant))),
       fmt::arg("includes", includes), fmt::arg("entry", out.entry),
       fmt::arg("template", variant.is_misaligned() ? "misaligned" : "dense"),
       fmt::arg("params", params_text(config, variant)),

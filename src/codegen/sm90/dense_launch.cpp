@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "codegen/matrix_view.h"
 #include "codegen/row_groups.h"
@@ -18,8 +19,6 @@ using plan::WhyNot;
 
 // These mirror kernels/sm90/dense.cuh.
 constexpr int kThreads = 384, kSmallestTile = 64;
-
-std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
@@ -280,8 +279,8 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const std::int64_t products = views->batch_inner * views->batch_outer, rows = views->a.rows;
   const std::int64_t rows_of_tiles = has_rows_of_groups(step.gemm)
                                          ? rows / kSmallestTile + std::min(products, rows)
-                                         : products * round_up_div(rows, kSmallestTile);
-  const std::int64_t tiles = rows_of_tiles * round_up_div(views->b.rows, kSmallestTile);
+                                         : products * ceil_div(rows, kSmallestTile);
+  const std::int64_t tiles = rows_of_tiles * ceil_div(views->b.rows, kSmallestTile);
   if (tiles >= kMostTiles || views->a.cols > kMostDepth) {
     return WhyNot{"too_large", "it has more tiles, or a larger K, than the kernel can number."};
   }

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/model_constants.h"
 
@@ -31,12 +32,10 @@ namespace {
 
 constexpr int kStepDepth = 64;  // of K, which is counted in 16-bit elements
 
-std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
-
 // Columns of tiles such that all tiles fill whole waves, as long as the narrow width allows.
 std::int64_t columns_of_two_widths(const Config& config, const GemmSizes& sizes, int at_once) {
-  const std::int64_t rows = sizes.batch * round_up_div(sizes.m, config.tile_m * config.cluster_m);
-  const std::int64_t fewest = round_up_div(sizes.n, result_columns(config));
+  const std::int64_t rows = sizes.batch * ceil_div(sizes.m, config.tile_m * config.cluster_m);
+  const std::int64_t fewest = ceil_div(sizes.n, result_columns(config));
   if (sizes.n % kNarrower != 0) return fewest;
   const std::int64_t most = sizes.n / (result_columns(config) - kNarrower);
   std::int64_t best = fewest;
@@ -44,7 +43,7 @@ std::int64_t columns_of_two_widths(const Config& config, const GemmSizes& sizes,
   for (std::int64_t columns = fewest; columns <= most; ++columns) {
     // A wave of narrower tiles takes less: the time is that of the whole waves at the mean width.
     const double waves =
-        static_cast<double>(round_up_div(rows * columns, at_once)) / static_cast<double>(columns);
+        static_cast<double>(ceil_div(rows * columns, at_once)) / static_cast<double>(columns);
     if (columns > fewest && waves >= best_waves) continue;
     best_waves = waves;
     best = columns;
@@ -76,7 +75,7 @@ double columns_of_busiest(const Config& config, const GemmSizes& sizes, std::int
 double main_clocks(const ModelConstants& c, const Config& config, double columns, std::int64_t m,
                    std::int64_t k) {
   const std::int64_t steps =
-      round_up_div(round_up_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
+      ceil_div(ceil_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
   const double rows = 2 * config.tile_m + columns * (1 + config.tile_m / 64.0);
   const double producer = c.feed_clocks * rows;
@@ -115,7 +114,7 @@ double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ri
   double chunks = config.tile_m * columns / kChunk;
   if (is_one_consumer(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
     const int all = chunks_of_tile(config);
-    chunks = static_cast<double>(round_up_div(all, config.split_k));
+    chunks = static_cast<double>(ceil_div(all, config.split_k));
   } else if (config.split_k > 1) {
     chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
   }
@@ -142,7 +141,7 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
 GemmSizes even_groups(GemmSizes sizes) {
   if (sizes.groups == 0) return sizes;
   sizes.batch = std::max<std::int64_t>(std::min(sizes.groups, sizes.m), 1);
-  sizes.m = round_up_div(sizes.m, sizes.batch);
+  sizes.m = ceil_div(sizes.m, sizes.batch);
   sizes.groups = 0;
   return sizes;
 }
@@ -154,14 +153,12 @@ Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceL
   const int size = cluster_size(config);
   const int at_once = clusters_at_once(size, limits);
   Tiling out;
-  out.columns = config.two_widths
-                    ? columns_of_two_widths(config, sizes, at_once)
-                    : round_up_div(sizes.n, result_columns(config) * config.cluster_n);
+  out.columns = config.two_widths ? columns_of_two_widths(config, sizes, at_once)
+                                  : ceil_div(sizes.n, result_columns(config) * config.cluster_n);
   const std::int64_t rows = config.tile_m * config.cluster_m;
   // At most: the last tile of every group may be a partial one.
-  const std::int64_t rows_of_tiles = sizes.groups > 0
-                                         ? sizes.m / rows + std::min(sizes.groups, sizes.m)
-                                         : round_up_div(sizes.m, rows);
+  const std::int64_t rows_of_tiles =
+      sizes.groups > 0 ? sizes.m / rows + std::min(sizes.groups, sizes.m) : ceil_div(sizes.m, rows);
   out.tiles = sizes.batch * rows_of_tiles * out.columns;
   const std::int64_t clusters =
       config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
@@ -180,7 +177,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   sizes.k = depth_in_16_bits(step.gemm.a.dtype, sizes.k);
   const Tiling tiling = tile(config, sizes, limits);
   const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
-  const auto waves = static_cast<double>(round_up_div(tiling.tiles, at_once));
+  const auto waves = static_cast<double>(ceil_div(tiling.tiles, at_once));
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
   const Pressure load = pressure(step.epilogue);
   const double main = main_clocks(c, config, columns * config.products, sizes.m, sizes.k) *

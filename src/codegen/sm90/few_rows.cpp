@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/epilogue_layout.h"
@@ -32,8 +33,6 @@ constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {16, 16, 16, 1}};
 constexpr Shape kGatesAlongK[] = {{8, 8, 8, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
                              {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 64, 8, 4}};
-
-std::int64_t round_up_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 bool is_k_major(const plan::Operand& operand) { return operand.major == plan::Major::k; }
 
@@ -90,7 +89,7 @@ double copy_rate(const ModelConstants& c, const Config& config, int loads, std::
 // By how much the SMs that have the most CTAs hold memory up: not wholly, as those that are left
 // read faster.
 double unevenness(std::int64_t ctas, std::int64_t num_sms) {
-  return std::sqrt(static_cast<double>(round_up_div(ctas, num_sms) * num_sms) /
+  return std::sqrt(static_cast<double>(ceil_div(ctas, num_sms) * num_sms) /
                    static_cast<double>(ctas));
 }
 
@@ -183,9 +182,9 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const ModelConstants c = constants_of(device);
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
-  const std::int64_t row_tiles = round_up_div(sizes.m, config.tile_m);
+  const std::int64_t row_tiles = ceil_div(sizes.m, config.tile_m);
   const std::int64_t ctas =
-      sizes.batch * row_tiles * round_up_div(sizes.n, config.tile_n) * config.split_k;
+      sizes.batch * row_tiles * ceil_div(sizes.n, config.tile_n) * config.split_k;
   const bool k_major = is_k_major(step.gemm.b);
   const Occupancy of_sm = occupancy(config, k_major);
   const std::int64_t num_sms = device.limits.num_sms;
@@ -289,8 +288,8 @@ Launch few_rows_launch(const plan::Plan& plan, const FusedGemm& step, const Conf
   layout.set_parameters(bound.scalars, params.parameters);
   Launch out;
   out.grid = static_cast<unsigned>(views->batch_inner * views->batch_outer *
-                                   round_up_div(params.m, config.tile_m) *
-                                   round_up_div(params.n, config.tile_n) * config.split_k);
+                                   ceil_div(params.m, config.tile_m) *
+                                   ceil_div(params.n, config.tile_n) * config.split_k);
   out.cluster = static_cast<unsigned>(config.split_k);
   out.block = static_cast<unsigned>(config.warps * kWarpThreads);
   out.smem_bytes = static_cast<unsigned>(sums_bytes(config));

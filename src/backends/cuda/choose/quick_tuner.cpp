@@ -61,7 +61,7 @@ class QuickTuner {
     if (tensor_bytes) find_all_ways();
     if (steps_.empty()) return {};
     const auto alone = device_alone();
-    workspace_bytes_ = most_workspace();
+    workspace_bytes_ = most_workspace(prepared_, late_, context_.rules(), form_.bound, steps_);
     const std::size_t bytes = *tensor_bytes + workspace_bytes_ + flush_bytes();
     if (has_memory_for(bytes)) return measure_all();
     if (!rules_.again) return {};
@@ -126,23 +126,6 @@ class QuickTuner {
     return static_cast<double>(bytes) <= rules_.part_of_memory * static_cast<double>(free);
   }
 
-  ChoiceRules forced(const ForcedChoice& choice) {
-    ChoiceRules rules = context_.rules();
-    rules.forced = &choice;
-    return rules;
-  }
-
-  std::size_t most_workspace() {
-    std::size_t bytes = 0;
-    for (const Ways& ways : steps_) {
-      for (const std::string& name : ways.names) {
-        const ForcedChoice way{ways.step, name};
-        bytes = std::max(bytes, workspace_bytes(prepared_, late_, forced(way), form_.bound));
-      }
-    }
-    return bytes;
-  }
-
   // The launches of each way; a way with other results than the first is left out of both lists.
   std::vector<std::vector<Action>> launches(Ways& ways, std::vector<std::string>& dropped) {
     std::vector<std::vector<Action>> actions;
@@ -150,8 +133,9 @@ class QuickTuner {
     ScratchTensors::Samples usual;
     for (std::string& name : ways.names) {
       const ForcedChoice way{ways.step, name};
-      actions.push_back(build_step(prepared_, ways.step, late_, context_, forced(way),
-                                   memory_.tensors->bound(), memory_.workspace));
+      actions.push_back(build_step(prepared_, ways.step, late_, context_,
+                                   forced(context_.rules(), way), memory_.tensors->bound(),
+                                   memory_.workspace));
       if (name == tune::kProductAndTail) run(actions.back());  // the library loads its kernels
       if (rules_.compares && is_comparable()) {
         memory_.tensors->poison(memory_.stream);

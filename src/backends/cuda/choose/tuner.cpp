@@ -42,22 +42,12 @@ class Tuner {
   }
 
  private:
-  ChoiceRules forced(const ForcedChoice& choice) const {
-    ChoiceRules rules = context_.rules();
-    rules.forced = &choice;
-    return rules;
-  }
-
   // For the way that needs most; temporaries of the plan lie at the same place for every one.
   void reserve_workspace() {
-    std::size_t bytes = workspace_bytes(prepared_, late_, context_.rules(), bound_);
-    for (const Ways& ways : steps_) {
-      for (const std::string& name : ways.names) {
-        const ForcedChoice way{ways.step, name};
-        bytes = std::max(bytes, workspace_bytes(prepared_, late_, forced(way), bound_));
-      }
-    }
-    workspace_ = DeviceBuffer(Device::require(), bytes);
+    const ChoiceRules rules = context_.rules();
+    workspace_ = DeviceBuffer(Device::require(),
+                              std::max(workspace_bytes(prepared_, late_, rules, bound_),
+                                       most_workspace(prepared_, late_, rules, bound_, steps_)));
   }
 
   void run_all() {
@@ -72,7 +62,8 @@ class Tuner {
     std::vector<std::vector<Action>> actions;
     for (const std::string& name : ways.names) {
       const ForcedChoice way{ways.step, name};
-      actions.push_back(build_step(prepared_, ways.step, late_, context_, forced(way), bound_,
+      actions.push_back(build_step(prepared_, ways.step, late_, context_,
+                                   forced(context_.rules(), way), bound_,
                                    static_cast<char*>(workspace_.data())));
     }
     std::vector<std::function<void()>> runs;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/cuda/run/run_builder.h"
 #include "plan/epilogue.h"
 
 namespace epifuse::cuda {
@@ -69,6 +70,23 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   }
   if (compiles && gemm.gemm.a.lookup >= 0) add(ways.names, std::string(tune::kRowsFirst));
   return ways;
+}
+
+ChoiceRules forced(ChoiceRules rules, const ForcedChoice& choice) {
+  rules.forced = &choice;
+  return rules;
+}
+
+std::size_t most_workspace(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
+                           const codegen::Bound& bound, std::span<const Ways> steps) {
+  std::size_t bytes = 0;
+  for (const Ways& ways : steps) {
+    for (const std::string& name : ways.names) {
+      const ForcedChoice way{ways.step, name};
+      bytes = std::max(bytes, workspace_bytes(prepared, late, forced(rules, way), bound));
+    }
+  }
+  return bytes;
 }
 
 std::string describe(const Prepared& prepared, const Ways& ways) {

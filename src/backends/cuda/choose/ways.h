@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
                               std::size_t most = std::numeric_limits<std::size_t>::max(),
                               bool compiles = true);
+
+// The rules with one way that a step must take; `choice` outlives them.
+ChoiceRules forced(ChoiceRules rules, const ForcedChoice& choice);
+
+// Of the workspace for the way of any of the steps that needs most.
+std::size_t most_workspace(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
+                           const codegen::Bound& bound, std::span<const Ways> steps);
 
 // "512x768x3072 bf16 bias+silu".
 std::string describe(const Prepared& prepared, const Ways& ways);

@@ -1,0 +1,13 @@
+// Division of counts.
+#pragma once
+
+#include <cstdint>
+
+namespace epifuse {
+
+// How many units hold `count`, the last of them maybe in part; `count` is not negative.
+constexpr std::int64_t ceil_div(std::int64_t count, std::int64_t unit) {
+  return (count + unit - 1) / unit;
+}
+
+}  // namespace epifuse
