@@ -20,6 +20,7 @@
 #include "epifuse/error.h"
 #include "jit/jit.h"
 #include "output.h"
+#include "planned_point.h"
 #include "point_tensors.h"
 #include "split_run.h"
 #include "sweep_check.h"
@@ -41,74 +42,16 @@ struct Candidate {
   std::shared_ptr<const jit::Binary> binary;
 };
 
-// A point whose one step a family takes.
-struct SweepPoint {
-  Point point;
-  Graph graph;
-  plan::Plan plan;
-  const codegen::KernelFamily* family = nullptr;
-  codegen::GemmVariant variant = {};
-  codegen::GemmSizes sizes = {};
+struct SweepPoint : PlannedPoint {
   std::vector<Candidate> candidates = {};
-
-  const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
 };
 
 void add_candidates(SweepPoint& point, const targets::TargetInfo& target) {
-  for (const codegen::GemmConfig& config : point.family->configs(point.step(), target)) {
-    const auto fitted = point.family->fitted(point.step(), config, point.variant, target);
-    if (!fitted) continue;
+  for (const codegen::GemmConfig& config : configs_of(point, target)) {
     point.candidates.push_back(
-        {*fitted, point.family->source(point.plan, point.step(), *fitted, point.variant, target),
+        {config, point.family->source(point.plan, point.step(), config, point.variant, target),
          nullptr});
   }
-}
-
-// What tensors of the point ask of a kernel; the reason when no kernel can address them.
-std::optional<plan::WhyNot> add_variant(SweepPoint& point) {
-  const codegen::Bound bound =
-      backends::bind_stand_ins(point.plan, {{"M", point.point.m}}, DeviceKind::cuda);
-  if (auto no = point.family->why_not_bound(point.plan, point.step(), bound)) return no;
-  point.variant = point.family->variant(point.plan, point.step(), bound);
-  point.sizes = tune::gemm_sizes(point.step().gemm, bound.sizes);
-  if (point.family->roles(point.variant).are_exchanged) {
-    std::swap(point.sizes.m, point.sizes.n);
-  }
-  return std::nullopt;
-}
-
-// The first family that takes the point; the reason when none does.
-std::optional<plan::WhyNot> add_family(SweepPoint& point, const targets::TargetInfo& target,
-                                       std::string_view named) {
-  plan::WhyNot why{"no_family", "there are no families."};
-  for (const codegen::KernelFamily* family : codegen::families_for(target, named)) {
-    const auto no = family->why_not(point.plan, point.step(), target);
-    if (!no) {
-      point.family = family;
-      return add_variant(point);
-    }
-    why = *no;
-  }
-  return why;
-}
-
-// Empty, with the reason printed, when no family takes the point as one step.
-std::optional<SweepPoint> plan_point(const Point& point, const targets::TargetInfo& target,
-                                     std::string_view named) {
-  const Graph graph = graph_of(point);
-  auto plan = plan_of_product(graph);
-  std::string why = "it is no single fused product";
-  if (plan) {
-    SweepPoint out{point, graph, *std::move(plan)};
-    const auto no = add_family(out, target, named);
-    if (!no) {
-      add_candidates(out, target);
-      return out;
-    }
-    why = no->sentence;
-  }
-  fmt::print(stderr, "{}: left out, {}\n", text(point), why);
-  return std::nullopt;
 }
 
 // All at once: points share kernels, and nothing compiles while times are taken.
@@ -235,9 +178,13 @@ int Sweep::run() {
   const ResultContext about = result_context(options_);
   std::vector<SweepPoint> points;
   for (const Point& point : points_of(options_)) {
-    if (auto planned = plan_point(point, target_, options_.family)) {
-      points.push_back(*std::move(planned));
+    auto planned = plan_point(point, target_, options_.family);
+    if (const auto* why = std::get_if<plan::WhyNot>(&planned)) {
+      fmt::print(stderr, "{}: left out, {}\n", text(point), why->sentence);
+      continue;
     }
+    points.push_back({std::get<PlannedPoint>(std::move(planned))});
+    add_candidates(points.back(), target_);
   }
   compile(points, *jit_);
   nlohmann::json rows = nlohmann::json::array();

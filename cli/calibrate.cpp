@@ -9,6 +9,7 @@
 #include "backends/cuda/driver/device.h"
 #include "base/printable.h"
 #include "calibrate_device.h"
+#include "calibrate_sweep.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "files.h"
@@ -22,9 +23,12 @@ namespace {
 struct Options {
   double budget_seconds = 60;
   std::string export_file, import_file;
+  std::vector<std::string> sweeps;
+  std::string target;
   bool json = false;
 };
 
+constexpr double kLargeLoss = 0.08;
 constexpr std::size_t kMostProfileBytes = std::size_t{4} << 20;
 
 void say(const std::string& line) { fmt::print(stderr, "{}\n", printable_lines(line)); }
@@ -61,7 +65,64 @@ targets::StoredProfile known_profile() {
   return targets::copy_of(*known);
 }
 
+nlohmann::json spread_json(const ModelError::Spread& spread) {
+  return {{"mean", spread.mean}, {"p95", spread.p95}, {"worst", spread.worst}};
+}
+
+std::string spread_text(const ModelError::Spread& spread) {
+  return fmt::format("{:.1f} % on average, 95 % of them at most {:.1f} %, worst {:.1f} %",
+                     100 * spread.mean, 100 * spread.p95, 100 * spread.worst);
+}
+
+void describe(const char* which, const ModelError& error) {
+  fmt::print("{}\n  expected beside measured  {}\n  choice behind the best    {}\n", which,
+             spread_text(error.expected_spread()), spread_text(error.chosen_spread()));
+  for (const ModelError::Point& each : error.points) {
+    if (each.loss <= kLargeLoss) continue;
+    fmt::print("  over {:.0f} %: {}: {:.1f} %; {}, {:.1f} us for an expected {:.1f}, not {}\n",
+               100 * kLargeLoss, each.text, 100 * each.loss, each.chosen, each.chosen_us,
+               each.chosen_expected_us, each.best);
+  }
+}
+
+const targets::TargetInfo& named_target(const std::string& name) {
+  const targets::TargetInfo* found = targets::find_target(name);
+  if (found != nullptr) return *found;
+  throw ArgumentError(
+      fmt::format("--target: expected {}, got {}", target_names(), printable(name)));
+}
+
+// A profile from rows of a sweep; measures nothing.
+int run_from_sweeps(const Options& options) {
+  if (options.target.empty() || options.export_file.empty() || !options.import_file.empty()) {
+    throw ArgumentError("calibrate: --sweep expects --target and --export, and no --import");
+  }
+  const SweptProfile made =
+      calibrate_from({options.sweeps.begin(), options.sweeps.end()}, named_target(options.target));
+  OutputFile file(options.export_file);
+  file.write(targets::print(made.profile));
+  file.keep();
+  if (options.json) {
+    print_json({{"device", made.profile.device},
+                {"exported", options.export_file},
+                {"points", made.after.points.size()},
+                {"times", made.after.expected.size()},
+                {"expected_before", spread_json(made.before.expected_spread())},
+                {"expected_after", spread_json(made.after.expected_spread())},
+                {"chosen_before", spread_json(made.before.chosen_spread())},
+                {"chosen_after", spread_json(made.after.chosen_spread())}});
+    return kOk;
+  }
+  fmt::print("{}: {} points, {} times\n", printable(made.profile.device), made.after.points.size(),
+             made.after.expected.size());
+  describe("the model as it was", made.before);
+  describe("fitted to half of the points, judged on the other half, both ways", made.after);
+  fmt::print("{}: written, fitted to all points\n", printable(options.export_file));
+  return kOk;
+}
+
 int run(const Options& options) {
+  if (!options.sweeps.empty()) return run_from_sweeps(options);
   if (!options.import_file.empty()) {
     if (!options.export_file.empty()) {
       throw ArgumentError("calibrate: expected --import or --export, got both");
@@ -110,6 +171,13 @@ std::function<int()> define_calibrate(CLI::App& app) {
                  "Write the profile to a file, too; with --budget 0 the one that is in use");
   app.add_option("--import", options->import_file,
                  "Use the profile in such a file; measures nothing");
+  app.add_option(
+         "--sweep", options->sweeps,
+         "Files of `epifuse bench --sweep`: fit the model to them, and judge it on the half "
+         "of the points that a fit did not see; needs no GPU")
+      ->type_name("FILE");
+  app.add_option("--target", options->target,
+                 "Of --sweep: the target of the rows' device, as `epifuse devices` says");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
       "Measures launch costs, the rates of memory, of L2 and of products, the vendor's products\n"
@@ -118,7 +186,8 @@ std::function<int()> define_calibrate(CLI::App& app) {
       "with (docs/adding-a-device.md). Nothing else should run on the GPU meanwhile.\n"
       "Examples:\n"
       "  epifuse calibrate --budget 60s --export h200.profile\n"
-      "  epifuse calibrate --import h200.profile");
+      "  epifuse calibrate --import h200.profile\n"
+      "  epifuse calibrate --sweep rows.json --target TARGET --export card.profile");
   return [options] { return run(*options); };
 }
 

@@ -148,8 +148,9 @@ class Calibrator {
       for (const auto& way : step.ways) {
         if (way.name != tune::kProductAndTail) best = std::min(best.value_or(way.us), way.us);
       }
-      points_.push_back(
-          {std::make_shared<const plan::Plan>(executable.plan()), sizes, std::move(step.ways)});
+      points_.push_back({fmt::format("{}x{}x{}", sizes.m, sizes.n, sizes.k),
+                         std::make_shared<const plan::Plan>(executable.plan()), sizes,
+                         std::move(step.ways)});
     }
     return best;
   }

@@ -107,6 +107,36 @@ class FamilyFit {
   std::vector<std::size_t> fitted_;  // of the constants
 };
 
+// A device with constants of its own in the place of the families'.
+class ConstantsOf {
+ public:
+  ConstantsOf(const targets::DeviceProfile& device, const Constants& constants) {
+    if (device.known != nullptr) measured_ = *device.known->measured;
+    for (const auto& each : constants) list_.push_back({each.family, each.name, each.value});
+    measured_.constants = list_;
+    known_ = {device.known == nullptr ? "" : device.known->name, &measured_};
+    profile_ = {device.limits, device.driver, &known_};
+  }
+  ConstantsOf(const ConstantsOf&) = delete;
+  ConstantsOf& operator=(const ConstantsOf&) = delete;
+  const targets::DeviceProfile& profile() const { return profile_; }
+
+ private:
+  targets::Measurements measured_{};
+  std::vector<targets::ModelConstant> list_;
+  targets::KnownDevice known_{};
+  targets::DeviceProfile profile_;
+};
+
+ModelError::Spread spread(std::vector<double> all) {
+  if (all.empty()) return {};
+  std::ranges::sort(all);
+  double sum = 0;
+  for (const double each : all) sum += each;
+  const auto at = static_cast<std::size_t>(0.95 * static_cast<double>(all.size() - 1));
+  return {sum / static_cast<double>(all.size()), all[at], all.back()};
+}
+
 }  // namespace
 
 FittedModel fit_model(std::span<const TimedPoint> points, const targets::TargetInfo& target,
@@ -118,6 +148,45 @@ FittedModel fit_model(std::span<const TimedPoint> points, const targets::TargetI
     if (!times.empty()) FamilyFit(family, std::move(times), device).run(model);
   }
   return model;
+}
+
+void ModelError::add(const ModelError& other) {
+  expected.insert(expected.end(), other.expected.begin(), other.expected.end());
+  points.insert(points.end(), other.points.begin(), other.points.end());
+}
+
+ModelError::Spread ModelError::expected_spread() const { return spread(expected); }
+
+ModelError::Spread ModelError::chosen_spread() const {
+  std::vector<double> losses;
+  for (const Point& each : points) losses.push_back(each.loss);
+  return spread(std::move(losses));
+}
+
+ModelError judge_model(std::span<const TimedPoint> points, const Constants& constants,
+                       const targets::TargetInfo& target, const targets::DeviceProfile& device) {
+  const ConstantsOf fitted(device, constants);
+  ModelError out;
+  for (const TimedPoint& point : points) {
+    for (const codegen::KernelFamily& family : codegen::all_families()) {
+      const std::vector<TimedConfig> times = times_of(family, {&point, 1}, target);
+      if (times.empty()) continue;
+      const auto best = std::ranges::min_element(times, {}, &TimedConfig::us);
+      ModelError::Point& judged =
+          out.points.emplace_back(ModelError::Point{point.text, "", codegen::print(best->config)});
+      for (const TimedConfig& each : times) {
+        const double us =
+            family.expected_us(point.step(), each.config, point.sizes, fitted.profile());
+        out.expected.push_back(std::abs(us / each.us - 1));
+        if (!judged.chosen.empty() && us >= judged.chosen_expected_us) continue;
+        judged.chosen = codegen::print(each.config);
+        judged.chosen_expected_us = us;
+        judged.chosen_us = each.us;
+      }
+      judged.loss = judged.chosen_us / best->us - 1;
+    }
+  }
+  return out;
 }
 
 }  // namespace epifuse::cli

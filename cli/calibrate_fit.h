@@ -15,6 +15,7 @@ namespace epifuse::cli {
 
 // A plan of one fused product, and what its ways took at one size.
 struct TimedPoint {
+  std::string text;  // for people
   std::shared_ptr<const plan::Plan> plan;
   codegen::GemmSizes sizes;  // as the kernel sees them
   std::vector<backends::MeasuredStep::Way> ways;
@@ -22,9 +23,11 @@ struct TimedPoint {
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan->steps.front()); }
 };
 
+using Constants = std::vector<targets::StoredProfile::Constant>;
+
 struct FittedModel {
-  std::vector<targets::StoredProfile::Constant> constants;  // all of each family that was measured
-  double error_before = 0, error_after = 0;                 // the mean of |expected / measured - 1|
+  Constants constants;                       // all of each family that was measured
+  double error_before = 0, error_after = 0;  // the mean of |expected / measured - 1|
   std::size_t num_times = 0;
 };
 
@@ -32,5 +35,25 @@ struct FittedModel {
 // choice is among them. Names that are no candidates of a family do not count.
 FittedModel fit_model(std::span<const TimedPoint> points, const targets::TargetInfo& target,
                       const targets::DeviceProfile& device);
+
+// How far the model is from times that a fit may not have seen: |expected / measured - 1| of ways
+// at most half as slow again as the best one, and how far the way that it chooses is behind that.
+struct ModelError {
+  struct Spread {
+    double mean = 0, p95 = 0, worst = 0;
+  };
+  struct Point {
+    std::string text, chosen, best;  // configs
+    double loss = 0, chosen_expected_us = 0, chosen_us = 0;
+  };
+  std::vector<double> expected;  // of each way
+  std::vector<Point> points;
+
+  void add(const ModelError& other);
+  Spread expected_spread() const;
+  Spread chosen_spread() const;
+};
+ModelError judge_model(std::span<const TimedPoint> points, const Constants& constants,
+                       const targets::TargetInfo& target, const targets::DeviceProfile& device);
 
 }  // namespace epifuse::cli

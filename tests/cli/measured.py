@@ -101,6 +101,50 @@ def test_a_profile_is_taken_and_choices_go_by_it():
     assert b"Expected times follow the measurements of NVIDIA H200." in run.stdout
 
 
+SWEEP = pathlib.Path(__file__).resolve().parents[2] / "bench/results/sweep_h200.json"
+
+
+def sweep_of(name, where):
+    rows = [row for row in json.loads(SWEEP.read_text()) if where(row)]
+    pathlib.Path(name).write_text(json.dumps(rows))
+    return rows
+
+
+def test_a_model_is_fitted_to_a_sweep_without_a_gpu():
+    rows = sweep_of("sweep.json", lambda row: row["k"] == 4096 and row["m"] >= 512)
+    run = epifuse("calibrate", "--sweep", "sweep.json", "--target", "sm_90a", "--export",
+                  "out.profile", "--json", env={**NO_GPU, **own_cache()})
+    assert run.returncode == OK, run
+    said = json.loads(run.stdout)
+    assert said["device"] == "NVIDIA H200" and said["exported"] == "out.profile"
+    points = {(row["suite"], row["workload"], row["m"], row["n"], row["k"], row["epilogue"])
+              for row in rows if row["contender"] == "candidate"}
+    assert 4 <= said["points"] <= len(points) and said["times"] >= 4 * said["points"]
+    for spread in (said["expected_after"], said["chosen_after"]):
+        assert 0 <= spread["mean"] <= spread["p95"] <= spread["worst"]
+    assert said["expected_after"]["mean"] < 0.15
+    lines = pathlib.Path("out.profile").read_text().splitlines()
+    assert lines[1] == "device NVIDIA H200" and lines[-1] == "end"
+    assert any(line.startswith("constant sm90_dense launch_us ") for line in lines)
+
+
+def test_a_sweep_must_be_rows_of_one_known_device():
+    to = ("--target", "sm_90a", "--export", "p")
+    rows = sweep_of("one.json", lambda row: row["m"] == 8192 and row["k"] == 1024)
+    fails("--sweep expects --target and --export", "calibrate", "--sweep", "one.json", env=NO_GPU)
+    fails("--target: expected", "calibrate", "--sweep", "one.json", "--target", "sm_1", "--export",
+          "p", env=NO_GPU)
+    pathlib.Path("two.json").write_text(json.dumps([{**row, "device": "another"} for row in rows]))
+    fails("expected rows of NVIDIA H200, got one of another", "calibrate", "--sweep", "one.json",
+          "--sweep", "two.json", *to, env=NO_GPU)
+    fails("a device that has a profile, got 'another'", "calibrate", "--sweep", "two.json", *to,
+          env=NO_GPU)
+    pathlib.Path("no.json").write_text('[{"contender": "candidate"}]')
+    fails("no.json: expected rows of `epifuse bench --sweep`", "calibrate", "--sweep", "no.json",
+          *to, env=NO_GPU)
+    assert not pathlib.Path("p").exists()
+
+
 def test_a_file_that_is_no_profile_is_named():
     pathlib.Path("bad.profile").write_text(PROFILE.replace("end\n", ""))
     environment = own_cache()

@@ -72,6 +72,11 @@ double columns_of_busiest(const Config& config, const GemmSizes& sizes, std::int
   return mean + (result_columns(config) - mean) / waves;
 }
 
+// Of two things at once that keep each other waiting less the larger `sharpness` is.
+double overlapped(double one, double other, double sharpness) {
+  return std::pow(std::pow(one, sharpness) + std::pow(other, sharpness), 1 / sharpness);
+}
+
 double main_clocks(const ModelConstants& c, const Config& config, double columns, std::int64_t m,
                    std::int64_t k) {
   const std::int64_t steps =
@@ -79,16 +84,18 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
   const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
   const double rows = 2 * config.tile_m + columns * (1 + config.tile_m / 64.0);
   const double producer = c.feed_clocks * rows;
-  const double busy = std::pow(
-      std::pow(multiply, c.feed_overlap) + std::pow(producer, c.feed_overlap), 1 / c.feed_overlap);
+  const double busy = overlapped(multiply, producer, c.feed_overlap);
   const auto rows_of_a = static_cast<double>(std::min<std::int64_t>(config.tile_m, m));
-  const double move = c.row_clocks * (rows_of_a / config.cluster_n + columns / config.cluster_m);
+  const double rows_moved = rows_of_a / config.cluster_n,
+               columns_moved = columns / config.cluster_m;
+  const double move = c.row_clocks * (rows_moved + columns_moved);
+  const double l2 = c.l2_row_clocks * rows_moved + c.l2_column_clocks * columns_moved;
   const double beside = is_one_consumer(config)
                             ? 0
                             : c.step_clocks + (config.cooperative ? c.cooperative_step_clocks : 0);
   const double gather = config.gathers ? c.gather_clocks * config.tile_m : 0;
-  const double step = std::max(
-      {busy + move + beside + gather, c.latency_clocks / config.stages, c.gather_floor * gather});
+  const double work = overlapped(busy + move + beside + gather, l2, c.l2_overlap);
+  const double step = std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather});
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   const bool is_slowed = config.split_k > 1 && !is_one_consumer(config);
   return static_cast<double>(steps) * step * (is_slowed ? c.split_slows : 1) +
@@ -197,9 +204,8 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
     clocks += waves * std::max(main, (main + epilogue) / 2) + epilogue;
   }
   const double memory = memory_us(c, load, config, sizes);
-  return std::pow(std::pow(clocks / c.clocks_per_us, c.overlap) + std::pow(memory, c.overlap),
-                  1 / c.overlap) +
-         c.launch_us + (load.reductions > 0 ? c.finish_us : 0);
+  return overlapped(clocks / c.clocks_per_us, memory, c.overlap) + c.launch_us +
+         (load.reductions > 0 ? c.finish_us : 0);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -12,26 +12,29 @@ namespace {
 // reduction_clocks, finish_us. Those of few rows: so that at the points of `small` kernels stand to
 // those of wgmma, as the model times them, as they did on an H100 (2026-11-25).
 constexpr ModelConstants kH200{
-    .clocks_per_us = 1600,
+    .clocks_per_us = 1630,
     .multiplies_per_clock = 2048 / 1.013,
     .feed_clocks = 0.67,
     .feed_overlap = 6,
-    .step_clocks = 32,
-    .cooperative_step_clocks = 22,
-    .row_clocks = 0.143,
+    .step_clocks = 29.3,
+    .cooperative_step_clocks = 22.5,
+    .row_clocks = 0.137,
+    .l2_row_clocks = 1.89,
+    .l2_column_clocks = 1.21,
+    .l2_overlap = 3.94,
     .latency_clocks = 1470,
     .gather_clocks = 0.5,
     .gather_floor = 9.2,
-    .chunk_clocks = 532,
-    .operation_clocks = 87,
-    .load_clocks = 581,
+    .chunk_clocks = 391,
+    .operation_clocks = 78.1,
+    .load_clocks = 538,
     .store_clocks = 50,
     .ring_load_clocks = 150,
     .narrow_clocks = 1200,
     .narrow_load_clocks = 576,
-    .cluster_clocks = 2900,
+    .cluster_clocks = 1580,
     .cluster_fill_clocks = 300,
-    .exchange_clocks = 2300,
+    .exchange_clocks = 2860,
     .split_slows = 1.06,
     .single_clocks = 2000,
     .single_share_clocks = 170,
@@ -40,9 +43,9 @@ constexpr ModelConstants kH200{
     .cooperative_gate_slows = 1.03,
     .wide_by_turns_slows = 1.02,
     .short_of_stages_slows = 1.01,
-    .fill_clocks = 300,
-    .launch_us = 4.2,
-    .bytes_per_us = 4.6e6,
+    .fill_clocks = 298,
+    .launch_us = 4.27,
+    .bytes_per_us = 4.25e6,
     .overlap = 5,
     .dirty_bytes = 50e6,
     .read_again = 0.1,
@@ -56,11 +59,33 @@ constexpr ModelConstants kH200{
     .few_rows_slows = 0.96,
 };
 
+// Of an H100, whose L2 holds tiles of few columns up more (2026-11-25, of 80 points of the grids
+// and of random ones).
+constexpr ModelConstants kH100 = [] {
+  ModelConstants out = kH200;
+  out.clocks_per_us = 1810;
+  out.step_clocks = 32.3;
+  out.cooperative_step_clocks = 22;
+  out.row_clocks = 0.144;
+  out.l2_row_clocks = 3.26;
+  out.l2_column_clocks = 1.64;
+  out.l2_overlap = 4.45;
+  out.chunk_clocks = 349;
+  out.operation_clocks = 86.7;
+  out.load_clocks = 422;
+  out.cluster_clocks = 1900;
+  out.exchange_clocks = 2740;
+  out.launch_us = 6.06;
+  out.bytes_per_us = 3.43e6;
+  out.few_rows_launch_us = 5.48;
+  return out;
+}();
+
 struct Row {
   std::string_view device;
   const ModelConstants* constants;
 };
-constexpr Row kRows[] = {{"NVIDIA H200", &kH200}};
+constexpr Row kRows[] = {{"NVIDIA H200", &kH200}, {"NVIDIA H100 80GB HBM3", &kH100}};
 
 // Clocks belong to the architecture's kernels, so the only fit stands for them. Rates are parts of
 // what the driver says, as the fit's are of about 1980 MHz, 4.9 TB/s and an L2 of 60 MB.
@@ -89,6 +114,9 @@ constexpr Field kFields[] = {
     {"step_clocks", &ModelConstants::step_clocks, true},
     {"cooperative_step_clocks", &ModelConstants::cooperative_step_clocks, true},
     {"row_clocks", &ModelConstants::row_clocks, true},
+    {"l2_row_clocks", &ModelConstants::l2_row_clocks, true},
+    {"l2_column_clocks", &ModelConstants::l2_column_clocks, true},
+    {"l2_overlap", &ModelConstants::l2_overlap, true},
     {"latency_clocks", &ModelConstants::latency_clocks, true},
     {"gather_clocks", &ModelConstants::gather_clocks},
     {"gather_floor", &ModelConstants::gather_floor},
@@ -118,7 +146,7 @@ constexpr Field kFields[] = {
     {"read_again", &ModelConstants::read_again},
     {"reduction_clocks", &ModelConstants::reduction_clocks},
     {"finish_us", &ModelConstants::finish_us},
-    {"few_rows_launch_us", &ModelConstants::few_rows_launch_us},
+    {"few_rows_launch_us", &ModelConstants::few_rows_launch_us, true},
     {"few_rows_wave_us", &ModelConstants::few_rows_wave_us},
     {"few_rows_cluster_us", &ModelConstants::few_rows_cluster_us},
     {"few_rows_latency_us", &ModelConstants::few_rows_latency_us},

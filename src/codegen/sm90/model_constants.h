@@ -14,7 +14,9 @@ struct ModelConstants {
   double multiplies_per_clock;
   double feed_clocks, feed_overlap;  // a row of 128 bytes
   double step_clocks, cooperative_step_clocks;
-  double row_clocks;      // of moving a row or column of a step
+  double row_clocks;  // of moving a row or column of a step
+  // Of a row of A and of a column of B where L2 delivers to all SMs, and how sharply that bounds.
+  double l2_row_clocks, l2_column_clocks, l2_overlap;
   double latency_clocks;  // from asking for a stage to having it
   // Of a row that is looked up: beside the products, and where nothing else takes longer.
   double gather_clocks, gather_floor;

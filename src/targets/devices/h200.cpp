@@ -108,6 +108,7 @@ constexpr Measurements h200{
 extern const Measurements h100;
 constexpr Measurements h100 = [] {
   Measurements out = h200;
+  out.device = "NVIDIA H100 80GB HBM3";
   out.bare_ratios = kBareRatiosOfH100;
   return out;
 }();

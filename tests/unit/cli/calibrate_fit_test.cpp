@@ -59,7 +59,7 @@ class CalibrateFit : public ::testing::Test {
     std::vector<TimedPoint> points;
     for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
       for (const codegen::GemmSizes& size : sizes) {
-        TimedPoint& point = points.emplace_back(TimedPoint{plans_[plan], size, {}});
+        TimedPoint& point = points.emplace_back(TimedPoint{"", plans_[plan], size, {}});
         for (const auto& config : family_->configs(step(plan), target_)) {
           point.ways.push_back({std::string(family_->name) + ", " + codegen::print(config),
                                 family_->expected_us(step(plan), config, size, card)});
@@ -116,8 +116,37 @@ TEST_F(CalibrateFit, TheReferenceCardKeepsItsConstants) {
 }
 
 TEST_F(CalibrateFit, WithoutTimesThereAreNoConstants) {
-  const TimedPoint point{plans_.front(), {1, 64, 64, 64}, {{"product and tail", 3.0}}};
+  const TimedPoint point{"", plans_.front(), {1, 64, 64, 64}, {{"product and tail", 3.0}}};
   EXPECT_TRUE(fit_model({&point, 1}, target_, targets::reference_gpu()).constants.empty());
+}
+
+TEST_F(CalibrateFit, AModelIsJudgedByTimesAndByWhatItChooses) {
+  const Card card(*family_, {{"l2_row_clocks", 2}, {"l2_column_clocks", 2}, {"launch_us", 1.5}});
+  const std::vector<TimedPoint> points = timed(card.profile(), kSeen);
+  const FittedModel model = fit_model(points, target_, targets::reference_gpu());
+  const ModelError before = judge_model(points, {}, target_, targets::reference_gpu()),
+                   after = judge_model(points, model.constants, target_, targets::reference_gpu());
+  ASSERT_EQ(before.points.size(), points.size());
+  EXPECT_GT(before.expected_spread().mean, 0.05);
+  EXPECT_GT(before.chosen_spread().worst, 0);
+  EXPECT_LT(after.expected_spread().mean, 0.02);
+  EXPECT_LE(after.chosen_spread().worst, before.chosen_spread().worst);
+  for (const ModelError::Point& each : before.points) {
+    EXPECT_GE(each.loss, 0);
+    EXPECT_EQ(each.loss == 0, each.chosen == each.best) << each.chosen << " " << each.best;
+  }
+}
+
+TEST_F(CalibrateFit, SpreadsAreOfAllPoints) {
+  ModelError error;
+  for (int i = 1; i <= 100; ++i) error.expected.push_back(0.01 * i);
+  ModelError more;
+  more.points = {{"a", "x", "y", 0.5}, {"b", "x", "x", 0}};
+  error.add(more);
+  EXPECT_NEAR(error.expected_spread().mean, 0.505, 1e-12);
+  EXPECT_NEAR(error.expected_spread().p95, 0.95, 1e-12);
+  EXPECT_NEAR(error.expected_spread().worst, 1, 1e-12);
+  EXPECT_NEAR(error.chosen_spread().mean, 0.25, 1e-12);
 }
 
 }  // namespace

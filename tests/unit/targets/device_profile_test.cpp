@@ -70,8 +70,11 @@ TEST(DeviceProfiles, ASentenceSaysWhoseTimesTheyAre) {
   };
   EXPECT_EQ(text("NVIDIA H200"), "Expected times follow the measurements of NVIDIA H200.");
   EXPECT_EQ(text("NVIDIA H100 80GB HBM3"),
-            "Expected times follow the measurements of NVIDIA H200, as NVIDIA H100 80GB HBM3 was "
-            "not measured yet.");
+            "Expected times follow the measurements of NVIDIA H100 80GB HBM3.");
+  const KnownDevice alike{"NVIDIA Like It", reference_gpu().known->measured};
+  EXPECT_EQ(describe({reference_gpu().limits, {}, &alike}, "NVIDIA Like It"),
+            "Expected times follow the measurements of NVIDIA H200, as NVIDIA Like It was not "
+            "measured yet.");
   EXPECT_EQ(text("NVIDIA Unheard Of"),
             "There is no profile of NVIDIA Unheard Of: expected times follow constants of the "
             "kernels and rates that the driver gives, and the vendor's times are not known.");
