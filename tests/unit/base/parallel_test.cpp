@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <thread>
@@ -64,15 +65,23 @@ TEST_P(Parallel, NoTwoBodiesShareAThreadNumberAtOnce) {
 }
 
 TEST_P(Parallel, RethrowsAndStopsEarly) {
-  std::atomic<int> calls = 0;
+  constexpr std::int64_t kFar = 5, kCount = 100'000;
+  std::atomic<std::int64_t> calls = 0;
+  std::atomic<bool> throws = false;
   const auto run = [&] {
-    parallel_for(1000000, [&](std::int64_t i, int) {
+    parallel_for(kCount, [&](std::int64_t i, int) {
       ++calls;
-      if (i == 5) throw std::out_of_range("five");
+      if (i == kFar) {
+        throws = true;
+        throw std::out_of_range("five");
+      }
+      // Who goes on waits for who throws, and then takes so long that all would be half a minute.
+      while (i > kFar && !throws) std::this_thread::yield();
+      if (i > kFar) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
   };
   EXPECT_THROW(run(), std::out_of_range);
-  EXPECT_LT(calls, 1000000);
+  EXPECT_LT(calls, kCount);
   std::atomic<int> again = 0;
   parallel_for(10, [&](std::int64_t, int) { ++again; });
   EXPECT_EQ(again, 10);
