@@ -9,8 +9,8 @@
 #include "codegen/source_text.h"
 #include "epifuse/error.h"
 #include "jit/compile_inputs.h"
-#include "jit/compile_lock.h"
 #include "jit/jit.h"
+#include "jit/key_lock.h"
 
 namespace epifuse::jit {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/parallel.h"
 #include "epifuse/error.h"
-#include "jit/compile_lock.h"
+#include "jit/key_lock.h"
 #include "jit/toolchain.h"
 
 namespace epifuse::jit {
@@ -139,15 +139,15 @@ struct Jit::Impl {
 
   // What another process compiles at this moment is left for later.
   void compile_unless_busy(Job& job) {
-    const CompileLock lock(cache.folder(), job.key);
-    if (lock.state() == CompileLock::State::busy) return;
+    const KeyLock lock(cache.folder(), job.key);
+    if (lock.state() == KeyLock::State::busy) return;
     if (!settle_from_disk(job)) compile(job);
   }
 
   // Who waited in vain once, for a process that hangs, does not wait for other kernels.
   void compile_or_wait(Job& job, std::atomic<bool>& waits) {
-    const CompileLock lock(cache.folder(), job.key, waits ? kMaxWait : kMaxWait.zero());
-    if (lock.state() == CompileLock::State::busy) waits = false;
+    const KeyLock lock(cache.folder(), job.key, waits ? kMaxWait : kMaxWait.zero());
+    if (lock.state() == KeyLock::State::busy) waits = false;
     if (!settle_from_disk(job)) compile(job);
   }
 

@@ -13,8 +13,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // First line of every entry; a new layout gets a new number and thereby new keys.
-constexpr std::string_view kFormat = "epifuse tuned 2\n";
+constexpr std::string_view kFormat = "epifuse tuned 3\n";
 constexpr std::string_view kSuffix = ".tuned";
+constexpr std::chrono::seconds kMostAlone{30};  // another may measure
+constexpr std::chrono::milliseconds kBetweenTries{1};
 
 std::string operand_text(const plan::Operand& operand) {
   return fmt::format("{} {} {} {}", name(operand.dtype), operand.transposed ? "^T" : "-",
@@ -62,6 +64,7 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
   append_field(all, machine.device);
   append_field(all, machine.driver_version);
   append_field(all, machine.toolchain);
+  append_field(all, machine.family);
   append_field(all, name(plan.numerics));
   append_field(all, plan.allow_tf32 ? "tf32" : "");
   append_field(all, nameless_text(step));
@@ -83,6 +86,11 @@ std::optional<Tuned> TuneStore::load(const std::string& key) const {
 void TuneStore::store(const std::string& key, const Tuned& tuned,
                       std::string_view description) const {
   files_.store(key, description, encode(tuned));
+}
+
+jit::KeyLock TuneStore::device_alone(std::string_view place) const {
+  return {files_.folder().parent_path(), sha256_hex(fmt::format("measuring on {}", place)),
+          kMostAlone, kBetweenTries};
 }
 
 Tuned TuneStore::keep(const std::string& key, const Tuned& tuned,

@@ -11,6 +11,7 @@
 #include "base/sealed.h"
 #include "codegen/config.h"
 #include "codegen/gemm_sizes.h"
+#include "jit/key_lock.h"
 #include "plan/plan.h"
 
 namespace epifuse::tune {
@@ -24,11 +25,12 @@ inline constexpr std::string_view kProductAndTail = "product and tail";
 // Rows of A that are looked up are copied in order by a kernel before the product's.
 inline constexpr std::string_view kRowsFirst = "rows copied first";
 
-// What times depend on beside the step.
+// What a choice depends on beside the step.
 struct Machine {
   std::string device;  // "NVIDIA H200"
   int driver_version = 0;
-  std::string toolchain;  // that compiles kernels, jit::Nvrtc::toolchain; empty where not known
+  std::string toolchain;    // that compiles kernels, jit::Nvrtc::toolchain; empty where not known
+  std::string family = {};  // that was named; empty: the usual ones
 };
 
 // Names a choice: everything that can change the fastest way to run a step, of its sizes their
@@ -46,6 +48,11 @@ class TuneStore {
 
   std::optional<Tuned> load(const std::string& key) const;  // corrupt, truncated, absent: empty
   void store(const std::string& key, const Tuned& tuned, std::string_view description) const;
+
+  // Held by who measures on a device, by its place in the machine: work of other measurements would
+  // lengthen the times. Waits for all threads and processes that have the folder; without one for
+  // nobody.
+  jit::KeyLock device_alone(std::string_view place) const;
 
   // Keeps it where nothing is kept under the key yet. What is kept there afterwards: a choice
   // stays, and processes that measure at the same time agree.

@@ -62,12 +62,13 @@ class CudaExecutable : public backends::Executable {
       : target_(target),
         ahead_(device ? profile_of(*device, target) : targets::reference_profile(target)),
         jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
+        family_(options.family),
         tune_(options.tune.value_or(Tune::off)),
         prepared_(
-            prepare_steps(plan, target, *jit_, options.fuse, ahead_, options.family,
+            prepare_steps(plan, target, *jit_, options.fuse, ahead_, family_,
                           device ? num_to_measure(tune_, num_threads(), plan.steps.size()) : 0)),
         problems_(prepared_, target, jit_),
-        late_(target, jit_, options.compile_late, ahead_, options.family) {}
+        late_(target, jit_, options.compile_late, ahead_, family_) {}
 
   const plan::Plan& plan() const override { return prepared_.plan; }
   backends::RunPlan plan_for(const codegen::Bound& bound) const override;
@@ -106,6 +107,7 @@ class CudaExecutable : public backends::Executable {
   const targets::TargetInfo& target_;
   const targets::DeviceProfile ahead_;  // what kernels are chosen by ahead of all tensors
   std::shared_ptr<jit::Jit> jit_;
+  const std::string family_;  // that was named
   const Tune tune_;
   const Prepared prepared_;
   const PointerArrayRunner problems_;
@@ -215,7 +217,7 @@ std::shared_ptr<Context> CudaExecutable::context() const {
     if (context->device().context() == device->context()) return context;
   }
   auto fresh = std::make_shared<Context>(device, target_, tune::TuneStore(jit_->cache().folder()),
-                                         toolchain_of(*jit_));
+                                         toolchain_of(*jit_), family_);
   for (const StepKernels& step : prepared_.steps) {
     if (step.kind != StepKind::family) continue;
     const Kernel& kernel = step.kernels.front();

@@ -261,6 +261,18 @@ TEST_F(StepChoices, AMeasuredChoiceHoldsForItsSizesAndInLaterProcesses) {
   EXPECT_NE(chosen(64, {.tuned = &other_device}), kRest);
 }
 
+TEST_F(StepChoices, AMeasuredChoiceHoldsForTheFamilyThatWasNamed) {
+  const tune::TuneStore store(folder_.path());
+  TunedChoices usual({"NVIDIA H200", 13000, ""}, store);
+  TunedChoices named({"NVIDIA H200", 13000, "", "made_up"}, store);
+  const std::string rest = candidate_name(prepared_.steps.front(), config(kRest));
+  prepared_.is_named = true;
+  named.add(prepared_.plan, gemm(), {1, 64, 4096, 4096}, {}, {rest, "4.0 us measured"}, "what");
+  EXPECT_EQ(chosen(64, {.tuned = &named}), kRest);
+  prepared_.is_named = false;
+  EXPECT_NE(chosen(64, {.tuned = &usual}), kRest);
+}
+
 TEST_F(StepChoices, ProblemsRunOneByOneWhereTheFamilyHasNoKernelsForThem) {
   const PointerArrayRunner problems(prepared_, sm90(), jit_);
   ASSERT_TRUE(problems.why_not());

@@ -67,6 +67,11 @@ TEST_F(StepWays, WhereTheModelSplitsTheStepThatIsTheUsualWay) {
   EXPECT_EQ(ways(16, 2)->names, (Names{kSplit, name(kFewRows), name(kManyRows)}));
 }
 
+TEST_F(StepWays, WhereAFamilyWasNamedItsKernelsAlone) {
+  prepared_.is_named = true;
+  EXPECT_EQ(ways(16)->names, (Names{name(kFewRows), name(kManyRows), name(kRest)}));
+}
+
 TEST_F(StepWays, ThereAreNoneWhereNothingIsToBeChosen) {
   EXPECT_FALSE(ways(0));
   EXPECT_FALSE(ways(7)) << "these tensors cannot be addressed";

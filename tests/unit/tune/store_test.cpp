@@ -6,9 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "base/file.h"
 #include "ir/text.h"
@@ -209,6 +212,25 @@ constexpr const char* kGraph =
     "graph g(x: bf16[M, 512], w: bf16[768, 512], b: bf16[768]) {\n"
     "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  return y\n}\n";
 
+TEST(TuneStore, OneMeasuresOnADeviceAtATime) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  std::atomic<int> inside = 0, most = 0;
+  const auto measure = [&] {
+    const jit::KeyLock alone = store.device_alone("0000:1b:00");
+    EXPECT_EQ(alone.state(), jit::KeyLock::State::held);
+    most = std::max(most.load(), ++inside);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    --inside;
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(measure);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most, 1);
+  const jit::KeyLock one = store.device_alone("0000:1b:00");
+  EXPECT_EQ(store.device_alone("0000:2c:00").state(), jit::KeyLock::State::held);
+}
+
 TEST(TuneKey, NamesOfValuesDoNotCount) {
   const plan::Plan renamed = plan_of(
       "graph other(in: bf16[N, 512], weight: bf16[768, 512], bias: bf16[768]) {\n"
@@ -247,8 +269,10 @@ TEST(TuneKey, EverythingElseDoes) {
       key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H100", 13000, ""}),
       key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 12080, ""}),
       key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 13000, "nvrtc 13.0"}),
+      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 13000, "", "a family"}),
+      key_of(plan, {1, 64, 768, 512}, {}, {"NVIDIA H200", 13000, "", "another family"}),
   };
-  EXPECT_EQ(keys.size(), 13u);
+  EXPECT_EQ(keys.size(), 15u);
   EXPECT_EQ(key_of(plan, {1, 64, 768, 512}, variant(0)), key_of(plan));
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -44,12 +43,6 @@ class OwnStream {
   jit::CuStream stream_ = nullptr;
 };
 
-// Work of other measurements on the device would lengthen the times.
-std::unique_lock<std::mutex> device_alone() {
-  static std::mutex mutex;
-  return std::unique_lock(mutex);
-}
-
 class QuickTuner {
  public:
   QuickTuner(const Prepared& prepared, LateKernels& late, Context& context,
@@ -60,7 +53,7 @@ class QuickTuner {
     const auto tensor_bytes = scratch_bytes(prepared_.plan, form_);
     if (tensor_bytes) find_all_ways();
     if (steps_.empty()) return {};
-    const auto alone = device_alone();
+    const auto alone = context_.tuned().device_alone(device().info().place);
     workspace_bytes_ = most_workspace(prepared_, late_, context_.rules(), form_.bound, steps_);
     const std::size_t bytes = *tensor_bytes + workspace_bytes_ + flush_bytes();
     if (has_memory_for(bytes)) return measure_all();

@@ -145,11 +145,11 @@ void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
 // A choice that was forced or measured.
 std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::FusedGemm& gemm,
                                         std::size_t step, const StepChoice& choice,
-                                        const ChoiceRules& rules, bool is_named) {
+                                        const ChoiceRules& rules) {
   if (rules.forced != nullptr && rules.forced->step == step) {
     return tune::Tuned{rules.forced->choice, "being measured"};
   }
-  if (rules.tuned == nullptr || is_named) return std::nullopt;
+  if (rules.tuned == nullptr) return std::nullopt;
   return rules.tuned->find(plan, gemm, choice.sizes, choice.kernels->variant);
 }
 
@@ -216,8 +216,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     choice.why_split = no_kernel(*choice.kernels);
     return choice;
   }
-  if (const auto tuned =
-          known_choice(prepared.plan, gemm, step, choice, rules, prepared.is_named)) {
+  if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
     if (follow(*tuned, prepared, step, late, choice)) return choice;
   }
   if (is_bare) {

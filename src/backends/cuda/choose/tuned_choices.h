@@ -17,6 +17,9 @@ class TunedChoices {
   TunedChoices(tune::Machine machine, tune::TuneStore store)
       : machine_(std::move(machine)), store_(std::move(store)), none_(store_.empty()) {}
 
+  // Held by who measures: TuneStore::device_alone.
+  jit::KeyLock device_alone(std::string_view place) const { return store_.device_alone(place); }
+
   std::optional<tune::Tuned> find(const plan::Plan& plan, const plan::FusedGemm& step,
                                   const codegen::GemmSizes& sizes,
                                   const codegen::GemmVariant& variant);

@@ -24,6 +24,12 @@ constexpr int kRounds = 12, kBlocks = 3;
 constexpr double kMostSeconds = 4.0, kBlockSeconds = 0.15;
 constexpr std::size_t kFinalists = 8;  // that run back to back too
 
+std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - names.begin());
+}
+
 class Tuner {
  public:
   Tuner(const Prepared& prepared, LateKernels& late, Context& context, const Bound& bound)
@@ -73,27 +79,29 @@ class Tuner {
       });
     }
     const auto all = time_interleaved(runs, kRounds, kMostSeconds);
-    const auto split = static_cast<std::size_t>(
-        std::ranges::find(ways.names, tune::kProductAndTail) - ways.names.begin());
-    const auto finalists = tune::finalists(all, kFinalists, split);
+    const std::size_t always = place(ways.names, tune::kProductAndTail).value_or(0);
+    const auto finalists = tune::finalists(all, kFinalists, always);
     std::vector<double> interleaved;
+    std::vector<std::string> names;
     std::vector<std::function<void()>> final_runs;
     for (const std::size_t i : finalists) {
       interleaved.push_back(all[i]);
+      names.push_back(ways.names[i]);
       final_runs.push_back(runs[i]);
     }
     const auto sustained = time_sustained(final_runs, kBlockSeconds, kBlocks);
     const std::size_t best = tune::best_of_worse_ranks(interleaved, sustained);
-    const auto at =
-        static_cast<std::size_t>(std::ranges::find(finalists, split) - finalists.begin());
-    const std::string measured = fmt::format(
-        "{:.1f} us measured and {:.1f} us sustained, product and tail {:.1f} and {:.1f}, the best "
-        "of {} ways",
-        interleaved[best], sustained[best], interleaved[at], sustained[at], ways.names.size());
+    std::string measured = fmt::format("{:.1f} us measured and {:.1f} us sustained",
+                                       interleaved[best], sustained[best]);
+    if (const auto split = place(names, tune::kProductAndTail)) {
+      measured += fmt::format(", product and tail {:.1f} and {:.1f}", interleaved[*split],
+                              sustained[*split]);
+    }
+    measured += fmt::format(", the best of {} ways", ways.names.size());
     return {ways.step,
             ways.usual.sizes,
             ways.usual.kernels->variant,
-            {ways.names[finalists[best]], measured},
+            {names[best], std::move(measured)},
             describe(prepared_, ways)};
   }
 

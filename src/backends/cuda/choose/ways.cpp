@@ -54,7 +54,7 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const StepKernels& kernels = *ways.usual.kernels;
   add(ways.names, name_of(ways.usual));
-  if (compiles || late.is_split_compiled(prepared.plan, step)) {
+  if (!prepared.is_named && (compiles || late.is_split_compiled(prepared.plan, step))) {
     add(ways.names, std::string(tune::kProductAndTail));
   }
   std::vector<codegen::GemmConfig> candidates = best_candidates(gemm, ways.usual, device, most);

@@ -33,10 +33,11 @@ void check_target(const DeviceInfo& device, const targets::TargetInfo& target) {
 }  // namespace
 
 Context::Context(std::shared_ptr<const Device> device, const targets::TargetInfo& target,
-                 tune::TuneStore store, std::string toolchain)
+                 tune::TuneStore store, std::string toolchain, std::string family)
     : device_(std::move(device)),
       smem_per_block_bytes_(target.smem_per_block_bytes),
-      tuned_({device_->info().name, device_->info().driver_version, std::move(toolchain)},
+      tuned_({device_->info().name, device_->info().driver_version, std::move(toolchain),
+              std::move(family)},
              std::move(store)),
       modules_(device_) {
   check_target(device_->info(), target);

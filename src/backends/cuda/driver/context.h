@@ -39,9 +39,10 @@ class Workspace {
 class Context {
  public:
   // Throws UnavailableError when the device cannot run code of `target`.
-  // Choices follow what `store` holds for this device and toolchain.
+  // Choices follow what `store` holds for this device, toolchain and family that was named.
   Context(std::shared_ptr<const Device> device, const targets::TargetInfo& target,
-          tune::TuneStore store = tune::TuneStore({}), std::string toolchain = "");
+          tune::TuneStore store = tune::TuneStore({}), std::string toolchain = "",
+          std::string family = "");
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

@@ -26,6 +26,10 @@ DeviceInfo describe(const jit::Driver& driver, CuDevice device) {
   char name[256] = {};
   driver.check(api.device_get_name(name, sizeof(name) - 1, device), "cuDeviceGetName");
   info.name = name;
+  info.place =
+      fmt::format("{:04x}:{:02x}:{:02x}", optional_attribute(CuDeviceAttribute::pci_domain_id),
+                  optional_attribute(CuDeviceAttribute::pci_bus_id),
+                  optional_attribute(CuDeviceAttribute::pci_device_id));
   info.ordinal = device;
   info.major = attribute(CuDeviceAttribute::compute_capability_major);
   info.minor = attribute(CuDeviceAttribute::compute_capability_minor);

@@ -13,7 +13,8 @@
 namespace epifuse::cuda {
 
 struct DeviceInfo {
-  std::string name;  // "NVIDIA H200"
+  std::string name;   // "NVIDIA H200"
+  std::string place;  // in the machine, the same in all processes: "0000:1b:00"
   int ordinal = 0;
   int major = 0, minor = 0;  // compute capability
   int num_sms = 0;

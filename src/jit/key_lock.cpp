@@ -1,5 +1,5 @@
-// One compilation of a kernel among all processes that share a cache folder.
-#include "jit/compile_lock.h"
+// One at a time among all threads and processes that share a cache folder.
+#include "jit/key_lock.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 // One file for all keys: a key's lock is on one byte of it, so that no file is left per kernel.
 constexpr std::string_view kFileName = "epifuse.lock";
 constexpr std::string_view kContent = "epifuse lock 1\n";  // by which `cache clear` knows it
-constexpr std::chrono::milliseconds kBetweenTries{20};
 
 Descriptor open_lock_file(const fs::path& folder) {
   if (folder.empty()) return Descriptor(-1);
@@ -48,8 +47,8 @@ off_t byte_of(const std::string& key) {
   return number;
 }
 
-CompileLock::State ask(const Descriptor& file, const std::string& key) {
-  if (file.get() < 0) return CompileLock::State::unavailable;
+KeyLock::State ask(const Descriptor& file, const std::string& key) {
+  if (file.get() < 0) return KeyLock::State::unavailable;
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
@@ -58,23 +57,22 @@ CompileLock::State ask(const Descriptor& file, const std::string& key) {
   // OFD: a lock of this opening of the file, so that threads of one process exclude each other.
   while (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
     if (errno == EINTR) continue;
-    return errno == EAGAIN || errno == EACCES ? CompileLock::State::busy
-                                              : CompileLock::State::unavailable;
+    return errno == EAGAIN || errno == EACCES ? KeyLock::State::busy : KeyLock::State::unavailable;
   }
-  return CompileLock::State::held;
+  return KeyLock::State::held;
 }
 
 }  // namespace
 
-CompileLock::CompileLock(const fs::path& folder, const std::string& key)
+KeyLock::KeyLock(const fs::path& folder, const std::string& key)
     : file_(open_lock_file(folder)), state_(ask(file_, key)) {}
 
-CompileLock::CompileLock(const fs::path& folder, const std::string& key,
-                         std::chrono::milliseconds wait)
-    : CompileLock(folder, key) {
+KeyLock::KeyLock(const fs::path& folder, const std::string& key, std::chrono::milliseconds wait,
+                 std::chrono::milliseconds between)
+    : KeyLock(folder, key) {
   const auto end = std::chrono::steady_clock::now() + wait;
   while (state_ == State::busy && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(kBetweenTries);
+    std::this_thread::sleep_for(between);
     state_ = ask(file_, key);
   }
 }

@@ -1,5 +1,6 @@
-// Locks under which processes compile: who gets them, when they are free again, what they save.
-#include "jit/compile_lock.h"
+// Locks under which processes compile and measure: who gets them, when they are free again, what
+// they save.
+#include "jit/key_lock.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,36 +12,36 @@
 namespace epifuse::jit {
 namespace {
 
-using State = CompileLock::State;
+using State = KeyLock::State;
 
 const std::string kKey(64, 'a');
 
-TEST(CompileLock, HasOneHolderForEachKey) {
+TEST(KeyLock, HasOneHolderForEachKey) {
   const TemporaryFolder folder;
   {
-    const CompileLock first(folder.path(), kKey);
+    const KeyLock first(folder.path(), kKey);
     EXPECT_EQ(first.state(), State::held);
-    EXPECT_EQ(CompileLock(folder.path(), kKey).state(), State::busy);
-    EXPECT_EQ(CompileLock(folder.path(), std::string(64, 'b')).state(), State::held);
+    EXPECT_EQ(KeyLock(folder.path(), kKey).state(), State::busy);
+    EXPECT_EQ(KeyLock(folder.path(), std::string(64, 'b')).state(), State::held);
   }
-  EXPECT_EQ(CompileLock(folder.path(), kKey).state(), State::held);
+  EXPECT_EQ(KeyLock(folder.path(), kKey).state(), State::held);
 }
 
-TEST(CompileLock, WaitsNoLongerThanItIsTold) {
+TEST(KeyLock, WaitsNoLongerThanItIsTold) {
   const TemporaryFolder folder;
-  const CompileLock holder(folder.path(), kKey);
+  const KeyLock holder(folder.path(), kKey);
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(CompileLock(folder.path(), kKey, std::chrono::milliseconds(60)).state(), State::busy);
+  EXPECT_EQ(KeyLock(folder.path(), kKey, std::chrono::milliseconds(60)).state(), State::busy);
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(60));
 }
 
-TEST(CompileLock, IsFreeWhenItsHolderIsKilled) {
+TEST(KeyLock, IsFreeWhenItsHolderIsKilled) {
   const TemporaryFolder folder;
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const CompileLock lock(folder.path(), kKey);
+    const KeyLock lock(folder.path(), kKey);
     const char held = lock.state() == State::held ? 'y' : 'n';
     (void)!write(ready[1], &held, 1);
     while (true) pause();
@@ -48,23 +49,23 @@ TEST(CompileLock, IsFreeWhenItsHolderIsKilled) {
   char held = 0;
   ASSERT_EQ(read(ready[0], &held, 1), 1);
   EXPECT_EQ(held, 'y');
-  EXPECT_EQ(CompileLock(folder.path(), kKey).state(), State::busy);
+  EXPECT_EQ(KeyLock(folder.path(), kKey).state(), State::busy);
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  EXPECT_EQ(CompileLock(folder.path(), kKey).state(), State::held);
+  EXPECT_EQ(KeyLock(folder.path(), kKey).state(), State::held);
   close(ready[0]);
   close(ready[1]);
 }
 
-TEST(CompileLock, IsUnavailableWhereNothingCanBeWritten) {
+TEST(KeyLock, IsUnavailableWhereNothingCanBeWritten) {
   for (const char* folder : {"", "/proc/no/such/folder"}) {
-    EXPECT_EQ(CompileLock(folder, kKey).state(), State::unavailable) << folder;
+    EXPECT_EQ(KeyLock(folder, kKey).state(), State::unavailable) << folder;
   }
 }
 
-TEST(CompileLock, ClearRemovesItsFile) {
+TEST(KeyLock, ClearRemovesItsFile) {
   const TemporaryFolder folder;
-  const CompileLock lock(folder.path(), kKey);
+  const KeyLock lock(folder.path(), kKey);
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
   KernelCache(folder.path()).clear();
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
@@ -80,7 +81,7 @@ pid_t start_compiler(const std::filesystem::path& folder) {
   _exit(good ? static_cast<int>(jit.num_compiled()) : 100);
 }
 
-TEST(CompileLock, SixteenProcessesCompileAKernelOnce) {
+TEST(KeyLock, SixteenProcessesCompileAKernelOnce) {
   const TemporaryFolder folder;
   std::vector<pid_t> children;
   for (int i = 0; i < 16; ++i) children.push_back(start_compiler(folder.path()));
