@@ -100,10 +100,11 @@ def gated_expression(epilogue, layout):
     return run
 
 
-def interleaved(runs, rounds=30):
+def interleaved(runs, rounds=30, flushes=1):
     """Median microseconds of each, launches alternated in rotating order, L2 flushed.
 
-    As `epifuse bench` does it: under load for a while first, as the clock falls with the load.
+    As `epifuse bench` does it: under load for a while first, as the clock falls with the load. The
+    host queues a call while the flushes run; more of them cover a longer call.
     """
     flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
     names = list(runs)
@@ -117,7 +118,8 @@ def interleaved(runs, rounds=30):
         for j in range(len(names)):
             name = names[(i + j) % len(names)]
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            flush.zero_()
+            for _ in range(flushes):
+                flush.zero_()
             start.record()
             runs[name]()
             end.record()

@@ -64,6 +64,16 @@ int measure(const BenchOptions& options) {
   return all_right ? kOk : kCheckFailed;
 }
 
+int list(const BenchOptions& options) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Point& point : points_of(options)) {
+    all.push_back(to_json(point));
+    if (!options.json) fmt::print("{} {}\n", text(point), name(point.dtype));
+  }
+  if (options.json) print_json(all);
+  return kOk;
+}
+
 int report(const BenchOptions& options) {
   const std::string rows = options.results.empty() ? "bench/results/h200.json" : options.results;
   write_report(rows, options.report);
@@ -73,6 +83,7 @@ int report(const BenchOptions& options) {
 
 int run(const BenchOptions& options) {
   if (!options.report.empty()) return report(options);
+  if (options.list) return list(options);
   return options.sweep ? sweep(options) : measure(options);
 }
 
@@ -128,6 +139,7 @@ std::function<int()> define_bench(CLI::App& app) {
   app.add_option("--count", options->count, "How many points suite random has")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
+  app.add_flag("--list", options->list, "Measure nothing: name the points of the suite");
   app.add_option("--family", options->family, "The kernel family that is measured");
   app.add_option("--numerics", options->numerics, "Levels to measure: fast, exact, approx")
       ->capture_default_str()

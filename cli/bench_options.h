@@ -20,6 +20,7 @@ struct BenchOptions {
   std::optional<int> rounds, blocks;        // empty: what the mode takes
   std::optional<double> sustained_seconds;  // of one block; 0: none
   bool sweep = false, tune = false, json = false;
+  bool list = false;       // names the points, and measures nothing
   std::uint64_t seed = 1;  // of suite random, and how many points it has
   int count = 200;
 };

@@ -188,6 +188,18 @@ Graph graph_of(const Point& point) {
   return graph;
 }
 
+nlohmann::json to_json(const Point& point) {
+  return {{"suite", point.suite},
+          {"workload", point.workload},
+          {"m", point.m},
+          {"n", point.n},
+          {"k", point.k},
+          {"groups", point.batch},
+          {"dtype", name(point.dtype)},
+          {"epilogue", point.epilogue},
+          {"layout", point.layout}};
+}
+
 ResultRow row_of(const Point& point, std::string contender, std::string numerics) {
   ResultRow row{point.suite, point.workload, point.m, point.n, point.k, point.batch};
   row.dtype = name(point.dtype);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ constexpr double kAlpha = 0.125;  // the constant of the word `alpha`
 // y[M, n], and z with preact, of x[M, k], w[n, k] and the operands that the epilogue names. With a
 // gate w is [2 n, k], or there are w and v. All but rows have the batch in front.
 Graph graph_of(const Point& point);
+// {"suite": "random", "workload": .., "m": .., "n": .., "k": .., "groups": its batch, "dtype": ..,
+// "epilogue": .., "layout": ..}: the fields of its rows, and how its operands lie.
+nlohmann::json to_json(const Point& point);
 // A row with the point's fields, divided by `cublas`.
 ResultRow row_of(const Point& point, std::string contender, std::string numerics);
 
