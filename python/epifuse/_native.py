@@ -82,7 +82,7 @@ def _open(path: pathlib.Path) -> ctypes.CDLL:
     loaded.epifuse_free_call_site.argtypes = [ctypes.c_void_p]
     loaded.epifuse_free_call_site.restype = None
     loaded.epifuse_run_at.argtypes = [ctypes.c_void_p, ctypes.c_char_p, size, ctypes.c_void_p]
-    loaded.epifuse_prepare.argtypes = [ctypes.c_void_p] * 2
+    loaded.epifuse_choice.argtypes = [ctypes.c_void_p, ctypes.c_void_p, answer]
     loaded.epifuse_counts.restype = Counts
     loaded.epifuse_stats.argtypes = [answer]
     return loaded
@@ -120,9 +120,9 @@ def check(status: int) -> None:
         raise _ERRORS.get(status, BugError)(message)
 
 
-def _ask(function: str, *arguments: str) -> Any:
+def _ask(function: str, *arguments: Any) -> Any:
     answer = ctypes.c_void_p()
-    encoded = [argument.encode() for argument in arguments]
+    encoded = [each.encode() if isinstance(each, str) else each for each in arguments]
     check(getattr(library(), function)(*encoded, ctypes.byref(answer)))
     try:
         return json.loads(ctypes.string_at(answer.value))
@@ -180,6 +180,6 @@ def run(text: str, options: str, inputs: Sequence[Tensor], outputs: Sequence[Ten
     check(library().epifuse_run(kernel(text, options), _array(inputs), _array(outputs), stream))
 
 
-def prepare(text: str, options: str, inputs: Sequence[Tensor]) -> None:
-    """Compiles what a run on such inputs needs: see epifuse_prepare in epifuse/c.h."""
-    check(library().epifuse_prepare(kernel(text, options), _array(inputs)))
+def choice(text: str, options: str, inputs: Sequence[Tensor]) -> dict[str, Any]:
+    """Compiles what a run on such inputs needs: see epifuse_choice in epifuse/c.h."""
+    return _ask("epifuse_choice", kernel(text, options), _array(inputs))

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ struct RunPlan {
   std::vector<std::string> how;
   // Why it is that one: "35.2 us expected, 61.0 us as product and tail"; empty without a choice.
   std::vector<std::string> grounds;
+  // Why a framework that runs the rest of a program is faster without these kernels, as measured.
+  std::optional<plan::WhyNot> why_left;
   // Whose measurements the expected times follow, or that the device was not measured: a sentence.
   // Empty where there is no choice.
   std::string profile;
@@ -49,7 +52,8 @@ struct MeasuredStep {
     std::string name;  // as `choice`
     double us = 0;     // the median, in some cases of one round
   };
-  std::vector<Way> ways;  // those that were measured
+  std::vector<Way> ways;            // those that were measured
+  double us = 0, framework_us = 0;  // of the best kernel, and of a framework without it; 0: unknown
 };
 
 // Ready for all calls of one form. Thread-safe; the executable outlives it.

@@ -338,6 +338,16 @@ EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* 
   });
 }
 
+EpifuseStatus epifuse_choice(const EpifuseKernel* kernel, const EpifuseTensor* inputs,
+                             char** json) {
+  return guarded([&] {
+    require(kernel, "a kernel");
+    require(json, "a place for the answer");
+    *json = handed_out(choice_json(
+        kernel->programs.prepare(all_of(inputs, kernel->programs.num_inputs(), "inputs"))));
+  });
+}
+
 EpifuseCounts epifuse_counts(void) { return kernel_table().counts(); }
 
 EpifuseStatus epifuse_stats(char** json) {

@@ -201,6 +201,13 @@ std::string fusions_json(const Fusions& fusions) {
   return Json{{"kernels", kernels}, {"left_out", left_out}}.dump();
 }
 
+std::string choice_json(const std::optional<backends::RunPlan>& run) {
+  const backends::RunPlan known = run.value_or(backends::RunPlan{});
+  Json left;
+  if (known.why_left) left = {{"code", known.why_left->code}, {"why", known.why_left->sentence}};
+  return Json{{"how", known.how}, {"grounds", known.grounds}, {"left", left}}.dump();
+}
+
 std::string stats_json(std::span<const KernelUse> kernels) {
   Json all = Json::array();
   for (const KernelUse& kernel : kernels) {

@@ -35,6 +35,8 @@ struct KernelUse {
   std::int64_t calls = 0;
   ProgramStats programs;
 };
+// Of what runs; of nothing where nothing does.
+std::string choice_json(const std::optional<backends::RunPlan>& run);
 std::string stats_json(std::span<const KernelUse> kernels);
 
 }  // namespace epifuse

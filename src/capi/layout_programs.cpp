@@ -312,7 +312,8 @@ std::shared_ptr<const LayoutPrograms::Form> LayoutPrograms::bind(
   return form;
 }
 
-void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
+std::optional<backends::RunPlan> LayoutPrograms::prepare(
+    std::span<const EpifuseTensor> inputs) const {
   check_forms(inputs_, inputs, Needs::strides);
   check_bounds(inputs_, inputs);
   std::vector<TensorForm> forms;
@@ -327,10 +328,17 @@ void LayoutPrograms::prepare(std::span<const EpifuseTensor> inputs) const {
     outputs.push_back({nullptr, static_cast<std::int32_t>(forms[i].dtype), forms[i].rank,
                        forms[i].sizes.data(), strides[i].data()});
   }
-  if (std::ranges::all_of(outputs, is_empty)) return;
+  if (std::ranges::all_of(outputs, is_empty)) return std::nullopt;
   Call call = call_on(inputs, outputs);
   for (Binding& tensor : call.tensors) tensor.view.data = backends::stand_in_address();
-  with_copies(call, [&](const Program& program) { program.prepare(call.tensors); });
+  backends::RunPlan run;
+  with_copies(call, [&](const Program& program) {
+    const backends::Executable& executable = *program.state().executable;
+    const codegen::Bound bound = backends::bind(executable.plan(), call.tensors, target_.kind);
+    executable.prepare_for(bound);
+    run = executable.plan_for(bound);
+  });
+  return run;
 }
 
 const Program* LayoutPrograms::find(std::span<const Layout> layouts) const {

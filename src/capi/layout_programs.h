@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backends/backend.h"
 #include "base/recent_table.h"
 #include "capi/c_tensors.h"
 #include "compile/program_call.h"
@@ -64,8 +66,9 @@ class LayoutPrograms {
   // remembers the form of its last call.
   void run(CallNumbers numbers, Stream stream, CallSite* site = nullptr) const;
 
-  // Compiles what a run on such inputs needs. Their data is not read, and taken to be aligned.
-  void prepare(std::span<const EpifuseTensor> inputs) const;
+  // Compiles what a run on such inputs needs, and says what it goes by. Their data is not read, and
+  // taken to be aligned. Empty where nothing runs.
+  std::optional<backends::RunPlan> prepare(std::span<const EpifuseTensor> inputs) const;
 
   ProgramStats stats() const;
 

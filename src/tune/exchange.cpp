@@ -30,6 +30,15 @@ std::string text_of(const Json& choice, const char* field, std::size_t number) {
                                   found == choice.end() ? "none" : printable(found->dump())));
 }
 
+// A time, which texts of before did not have.
+double time_of(const Json& choice, const char* field, std::size_t number) {
+  const auto found = choice.find(field);
+  if (found == choice.end()) return 0;
+  if (found->is_number() && found->get<double>() >= 0) return found->get<double>();
+  throw ArgumentError(fmt::format("choice {}: expected microseconds as '{}', got {}", number, field,
+                                  printable(found->dump())));
+}
+
 TuneStore::Entry entry_of(const Json& choice, std::size_t number) {
   if (!choice.is_object()) {
     throw ArgumentError(
@@ -37,7 +46,8 @@ TuneStore::Entry entry_of(const Json& choice, std::size_t number) {
   }
   TuneStore::Entry entry{text_of(choice, "key", number),
                          text_of(choice, "for", number),
-                         {text_of(choice, "choice", number), text_of(choice, "measured", number)},
+                         {text_of(choice, "choice", number), text_of(choice, "measured", number),
+                          time_of(choice, "us", number), time_of(choice, "framework_us", number)},
                          0,
                          true};
   if (!is_key(entry.key)) {
@@ -73,10 +83,14 @@ std::string export_choices(const TuneStore& store) {
   std::string text = fmt::format("{{\"format\": \"{}\", \"choices\": [", kExchangeFormat);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const TuneStore::Entry& entry = entries[i];
-    const Json choice{{"key", entry.key},
-                      {"for", entry.description},
-                      {"choice", entry.tuned.choice},
-                      {"measured", entry.tuned.measured}};
+    Json choice{{"key", entry.key},
+                {"for", entry.description},
+                {"choice", entry.tuned.choice},
+                {"measured", entry.tuned.measured}};
+    if (entry.tuned.framework_us > 0) {
+      choice["us"] = entry.tuned.us;
+      choice["framework_us"] = entry.tuned.framework_us;
+    }
     text += fmt::format("{}\n{}", i == 0 ? "" : ",",
                         choice.dump(-1, ' ', false, Json::error_handler_t::replace));
   }

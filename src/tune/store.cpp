@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/hash.h"
+#include "base/text.h"
 #include "jit/compile_inputs.h"
 #include "tune/shape_class.h"
 
@@ -36,10 +39,18 @@ std::string nameless_text(const plan::FusedGemm& step) {
                      operand_text(step.gemm.b), name(step.gemm.result), plan::print(epilogue));
 }
 
+// A time; none but a finite one that is not negative.
+std::optional<double> us_of(std::string_view text) {
+  const std::optional<double> us = parse_number(text);
+  return us && std::isfinite(*us) && *us >= 0 ? us : std::nullopt;
+}
+
 std::string encode(const Tuned& tuned) {
   std::string fields;
   append_field(fields, tuned.choice);
   append_field(fields, tuned.measured);
+  append_field(fields, number_text(tuned.us));
+  append_field(fields, number_text(tuned.framework_us));
   return fields;
 }
 
@@ -48,11 +59,21 @@ std::optional<Tuned> decode(std::string_view text) {
   Tuned tuned;
   tuned.choice = fields.string();
   tuned.measured = fields.string();
+  const auto us = us_of(fields.string()), framework_us = us_of(fields.string());
+  if (!us || !framework_us) return std::nullopt;
+  tuned.us = *us;
+  tuned.framework_us = *framework_us;
   if (!fields.ok() || !fields.at_end()) return std::nullopt;
   return tuned;
 }
 
 }  // namespace
+
+bool is_left_to_framework(const Tuned& tuned) {
+  constexpr double kRatio = 1.03, kUs = 2;
+  return tuned.framework_us > 0 && tuned.us > kRatio * tuned.framework_us &&
+         tuned.us > tuned.framework_us + kUs;
+}
 
 std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
                      const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,

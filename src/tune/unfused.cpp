@@ -68,11 +68,12 @@ std::optional<double> bare_ratio(const plan::GemmDesc& gemm, const codegen::Gemm
 
 bool beats_vendor(std::optional<double> bare_ratio) { return bare_ratio.value_or(1.0) < kGain; }
 
-double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
-               const targets::DeviceRates& rates) {
-  if (plan::is_bare(step)) return 0;
+namespace {
+
+// What the tail of a step moves; 0 when the product is all there is to do.
+double tail_bytes(const plan::FusedGemm& step, const codegen::GemmSizes& sizes, DType product) {
   const double elements = static_cast<double>(sizes.batch) * static_cast<double>(sizes.m * sizes.n);
-  double bytes = elements * static_cast<double>(size_bytes(step.gemm.result)) *
+  double bytes = elements * static_cast<double>(size_bytes(product)) *
                  static_cast<double>(step.epilogue.num_accumulators);
   bool stores_anything = false;
   for (const plan::Load& load : step.epilogue.loads) {
@@ -86,7 +87,23 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
     const bool is_full = store.kind == plan::StoreKind::tile;
     if (is_full) bytes += elements * static_cast<double>(size_bytes(store.dtype));
   }
-  return stores_anything ? bytes / rates.bytes_per_us + rates.launch_us : 0;
+  return stores_anything ? bytes : 0;
+}
+
+}  // namespace
+
+double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
+               const targets::DeviceRates& rates) {
+  if (plan::is_bare(step)) return 0;
+  const double bytes = tail_bytes(step, sizes, step.gemm.result);
+  return bytes > 0 ? bytes / rates.bytes_per_us + rates.launch_us : 0;
+}
+
+double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  constexpr std::string_view kOneRow = "bias";  // of a product without a batch: addmm
+  if (sizes.batch == 1 && plan::label(step.epilogue) == kOneRow) return 0;
+  const double ours = tail_bytes(step, sizes, step.gemm.result);
+  return ours > 0 ? tail_bytes(step, sizes, step.gemm.a.dtype) / ours : 0;
 }
 
 std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,

@@ -22,6 +22,10 @@ std::optional<double> vendor_gemm_us(const plan::GemmDesc& gemm, const codegen::
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
                const targets::DeviceRates& rates);
 
+// What a framework's pass behind its own product takes of such a tail's time: its product has the
+// dtype of the operands, and to add a row to it is the library's work.
+double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
+
 // Our time over the vendor's where nothing is fused into the product and operands are aligned,
 // interpolated between measurements; empty where they say nothing.
 std::optional<double> bare_ratio(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes,

@@ -153,16 +153,17 @@ def test_the_code_of_a_kernel_waits_for_what_was_started_ahead(monkeypatch):
     options = '{"target":"cpu"}'
     seen = []
 
-    def prepare(text, *_):
+    def choice(text, *_):
         time.sleep(0.2)
         seen.append(text)
+        return {"how": ["ping-pong"]}
 
-    monkeypatch.setattr(ahead._native, "prepare", prepare)
+    monkeypatch.setattr(ahead._native, "choice", choice)
     with FakeTensorMode(allow_non_fake_inputs=True):
         x = torch.empty(4, 8, device="cuda")
-    ahead.compile_ahead(graph, options, [x])
-    ahead.compile_ahead(graph, options, [x])  # a layer that is alike
+    started = ahead.compile_ahead(graph, options, [x])
+    assert ahead.compile_ahead(graph, options, [x]) is started  # a layer that is alike
     assert not seen
     launch.launcher("waits", graph, options)
-    assert seen == [graph]
+    assert seen == [graph] and started.result() == {"how": ["ping-pong"]}
     assert (graph, options) not in ahead._started

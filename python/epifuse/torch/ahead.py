@@ -36,34 +36,40 @@ def _on(device: torch.device) -> Any:
     return torch.cuda.device(device)
 
 
-def _prepare(graph: str, options: str, device: torch.device, forms: tuple[Any, ...]) -> None:
+Choice = dict[str, Any]  # what _native.choice says; empty where nothing is known
+
+
+def _prepare(graph: str, options: str, device: torch.device, forms: tuple[Any, ...]) -> Choice:
     try:
         with _on(device):
-            _native.prepare(graph, options, [_native.Tensor.of(0, *form) for form in forms])
+            return _native.choice(graph, options, [_native.Tensor.of(0, *form) for form in forms])
     except _native.Error as error:  # the first run says it again, to who can hear it
         log.warning("not compiled ahead: %s", error)
+        return {}
 
 
-_started: dict[tuple[str, str], list[Future[None]]] = {}  # by kernel, those that may not be done
+_started: dict[tuple[str, str], list[Future[Choice]]] = {}  # by kernel, those that may not be done
 
 
 @functools.lru_cache(maxsize=4096)
-def _start(graph: str, options: str, device: torch.device, forms: tuple[Any, ...]) -> None:
+def _start(graph: str, options: str, device: torch.device,
+           forms: tuple[Any, ...]) -> Future[Choice]:  # fmt: skip
     """Once for all layers that are alike: threads that wait in turn for Python slow it down."""
     started = _threads().submit(_prepare, graph, options, device, forms)
     _started.setdefault((graph, options), []).append(started)
+    return started
 
 
-def compile_ahead(graph: str, options: str, inputs: list[torch.Tensor]) -> None:
+def compile_ahead(graph: str, options: str, inputs: list[torch.Tensor]) -> Future[Choice] | None:
     """Starts to compile a GPU kernel for inputs of these sizes and strides; returns at once.
 
-    Where the options say so, the ways to run it at these sizes are measured too.
+    Where the options say so, the ways to run it at these sizes are measured too. The result is what
+    a run will go by; None where a size is not known, and on CPUs.
     """
     if inputs[0].device.type != "cuda":
-        return
+        return None
     forms = tuple(_form(tensor) for tensor in inputs)
-    if None not in forms:
-        _start(graph, options, inputs[0].device, forms)
+    return None if None in forms else _start(graph, options, inputs[0].device, forms)
 
 
 def wait(graph: str, options: str) -> None:

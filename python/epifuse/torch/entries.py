@@ -27,6 +27,7 @@ class Kernel:
     outputs: tuple[str, ...]  # FX nodes whose values it stores
     graph: str  # its `.epi` text
     products: tuple[Product, ...] = ()  # of `nodes`: two where halves of a gate are two
+    how: str = ""  # on GPUs by which way it runs, and why, where that was measured while compiling
 
 
 @dataclass(frozen=True)

@@ -145,9 +145,10 @@ def enable(**options: Any) -> None:
 
     Options: numerics ("fast", "exact", "approx": docs/numerics.md), tf32 (whether GPUs may
     multiply float32 matrices as TF32; None: as torch.get_float32_matmul_precision says),
-    only_faster (whether what Inductor is known to run faster on CPUs is left to it: True) and tune
-    (when GPU kernels are measured: "off", "compile", "first-use" or "full"; None: as EPIFUSE_TUNE
-    says, else "compile"). A pass that the user installed in the same place stays and runs first.
+    only_faster (whether what Inductor runs faster is left to it: on CPUs by measurements that come
+    with this package, on GPUs by those made while compiling: True) and tune (when GPU kernels are
+    measured: "off", "compile", "first-use" or "full"; None: as EPIFUSE_TUNE says, else
+    "compile"). A pass that the user installed in the same place stays and runs first.
     """
     from torch._inductor import config
 

@@ -78,11 +78,21 @@ def _input_shape(tensor: dict[str, Any]) -> list[int] | None:
     return sizes
 
 
+class _Left(Exception):
+    """A kernel that the framework is faster without: a code and one sentence."""
+
+
+def _how(choice: dict[str, Any]) -> str:
+    steps = zip(choice.get("how", ()), choice.get("grounds", ()))
+    return "; ".join(": ".join(filter(None, step)) for step in steps)
+
+
 class _Rewriter:
-    def __init__(self, graph: Graph, imported: Imported, options: str) -> None:
+    def __init__(self, graph: Graph, imported: Imported, options: str, waits: bool) -> None:
         self.graph = graph
         self.imported = imported
         self.options = options
+        self.waits = waits  # for what is measured of a kernel, which may be to leave it out
         self.sizes = _symbolic_sizes(graph)
         self.node_of = dict(imported.names)
         for names in imported.whole:
@@ -121,8 +131,29 @@ class _Rewriter:
             return node
         return self.call(torch.ops.aten.reshape.default, (node, shape))
 
+    def start(self, kernel: dict[str, Any]) -> None:
+        """Starts to compile and measure a kernel, before others are waited for."""
+        values = [self.imported.names[tensor["value"]].meta["val"] for tensor in kernel["inputs"]]
+        if not self.waits or any(tensor["shape"] is not None for tensor in kernel["inputs"]):
+            return
+        compile_ahead(kernel["graph"], self.options, values)
+
+    def choice(self, kernel: dict[str, Any], inputs: list[Node]) -> dict[str, Any]:
+        """What runs go by, as far as it is known. Raises _Left."""
+        values = [node.meta["val"] for node in inputs]
+        started = compile_ahead(kernel["graph"], self.options, values)
+        if started is None or not self.waits:
+            return {}
+        choice = started.result()
+        if choice.get("left"):
+            raise _Left(choice["left"]["code"], choice["left"]["why"])
+        return choice
+
     def insert(self, kernel: dict[str, Any]) -> Kernel:
-        """Puts a kernel behind its inputs and makes everyone read its results."""
+        """Puts a kernel behind its inputs and makes everyone read its results.
+
+        Raises _NoSize and _Left, and leaves the graph as it was.
+        """
         outputs = [self.imported.names[tensor["value"]] for tensor in kernel["outputs"]]
         shapes = [self.shape_argument(tuple(node.meta["val"].shape)) for node in outputs]
         input_shapes = [_input_shape(tensor) for tensor in kernel["inputs"]]
@@ -138,9 +169,16 @@ class _Rewriter:
             place = self.graph.call_function(operator.pos, (last,))
         with self.graph.inserting_before(place):
             inputs = list(map(self.input, kernel["inputs"], input_shapes))
+            try:
+                description = replace(description, how=_how(self.choice(kernel, inputs)))
+            except _Left:
+                self.graph.erase_node(place)
+                for node in reversed(dict.fromkeys(inputs)):
+                    if node not in names:
+                        self.graph.erase_node(node)
+                raise
             call = self.call(fused, (inputs, kernel["graph"], self.options),
                              f"epifuse_{kernel['name']}")
-            compile_ahead(kernel["graph"], self.options, [node.meta["val"] for node in inputs])
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
                 result = self.call(operator.getitem, (call, index))
                 if result.meta["val"].shape != node.meta["val"].shape:
@@ -199,7 +237,8 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     """Fuses what pays in a functional aten graph, in place.
 
     `options`: "numerics", "tf32" and "tune", and `only_faster`, as in epifuse_fusions
-    (epifuse/c.h). What cannot be fused stays as it is, and the report says why. `asks_hopper`:
+    (epifuse/c.h). On GPUs `only_faster` leaves out what is measured to be faster without a kernel;
+    it is waited for. What cannot be fused stays as it is, and the report says why. `asks_hopper`:
     whether the report of a graph for the CPU says what a Hopper GPU would make of it.
     """
     unpadded = without_padding(graph)
@@ -256,8 +295,11 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
         report.left_out += _products_left_out(imported, code, str(error))
         return report
     read = [refused.node for refused in imported.refused if refused.node.users]
-    rewriter = _Rewriter(graph, imported, json.dumps(options, separators=(",", ":")))
+    waits = only_faster and options.get("tune", "off") != "off"
+    rewriter = _Rewriter(graph, imported, json.dumps(options, separators=(",", ":")), waits)
     left_out = [(entry["value"], entry["code"], entry["why"]) for entry in found["left_out"]]
+    for kernel in found["kernels"]:
+        rewriter.start(kernel)
     for kernel in found["kernels"]:
         values = [tensor["value"] for tensor in kernel["outputs"]]
         if not _on_one_device(kernel, imported):
@@ -266,6 +308,9 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
             continue
         try:
             report.kernels.append(rewriter.insert(kernel))
+        except _Left as left:
+            left_out += [(value, *left.args) for value in kernel["values"]
+                         if origin.is_product(rewriter.node_of[value])]
         except _NoSize:
             left_out += [(value, "symbolic_shape", "No node of the graph has a size that the "
                           "result needs.") for value in values]

@@ -349,13 +349,12 @@ std::vector<backends::MeasuredStep> CudaExecutable::measure(const codegen::Bound
   std::vector<backends::MeasuredStep> steps;
   for (TunedStep& each :
        measure_steps(prepared_, late_, *here, backends::form_of(prepared_.plan, bound), rules)) {
-    backends::MeasuredStep& step =
-        steps.emplace_back(backends::MeasuredStep{each.step,
-                                                  std::move(each.description),
-                                                  std::move(each.tuned.choice),
-                                                  std::move(each.tuned.measured),
-                                                  std::move(each.dropped),
-                                                  {}});
+    tune::Tuned& best = each.tuned;
+    backends::MeasuredStep& step = steps.emplace_back(
+        backends::MeasuredStep{each.step, std::move(each.description), std::move(best.choice),
+                               std::move(best.measured), std::move(each.dropped)});
+    step.us = best.us;
+    step.framework_us = best.framework_us;
     for (auto& [name, us] : each.ways) step.ways.push_back({std::move(name), us});
   }
   return steps;
@@ -370,7 +369,7 @@ void CudaExecutable::keep(const codegen::Bound& bound,
     if (usual.kernels == nullptr) continue;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]);
     here->tuned().add(prepared_.plan, gemm, usual.sizes, usual.kernels->variant,
-                      {each.choice, each.measured}, each.what);
+                      {each.choice, each.measured, each.us, each.framework_us}, each.what);
   }
   ++generation_;
 }

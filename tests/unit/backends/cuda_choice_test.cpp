@@ -261,6 +261,25 @@ TEST_F(StepChoices, AMeasuredChoiceHoldsForItsSizesAndInLaterProcesses) {
   EXPECT_NE(chosen(64, {.tuned = &other_device}), kRest);
 }
 
+TEST_F(StepChoices, WhatAFrameworkRunsFasterIsSaidAndRunsAllTheSame) {
+  TunedChoices choices({"NVIDIA H200", 13000, ""}, tune::TuneStore(folder_.path()));
+  const std::string rest = candidate_name(prepared_.steps.front(), config(kRest));
+  choices.add(prepared_.plan, gemm(), {1, 64, 4096, 4096}, {}, {rest, "25.0 us measured", 25, 16.3},
+              "what");
+  choices.add(prepared_.plan, gemm(), {1, 32, 4096, 4096}, {}, {rest, "25.0 us measured", 25, 24},
+              "what");
+  const ChoiceRules rules{.tuned = &choices};
+  EXPECT_EQ(chosen(64, rules), kRest);
+  const auto why = choose(64, rules).why_left;
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, "framework_is_faster");
+  EXPECT_EQ(
+      why->sentence,
+      "Here the best kernel was measured to take 25.0 us, the vendor's product and a pass for "
+      "the rest 16.3 us.");
+  EXPECT_FALSE(choose(32, rules).why_left);
+}
+
 TEST_F(StepChoices, AMeasuredChoiceHoldsForTheFamilyThatWasNamed) {
   const tune::TuneStore store(folder_.path());
   TunedChoices usual({"NVIDIA H200", 13000, ""}, store);

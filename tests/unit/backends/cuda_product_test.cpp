@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "backends/cuda/run/product.h"
 
@@ -115,6 +116,52 @@ TEST(Leading, NamesTheStepAcrossTheContiguousDim) {
   EXPECT_EQ(of(0, 1, 3, 5), std::nullopt);   // the same row thrice
   EXPECT_EQ(of(4, 1, 3, 5), std::nullopt);   // rows that overlap
   EXPECT_EQ(of(16, 2, 3, 5), std::nullopt);  // no dim is contiguous
+}
+
+// [2, 5, 13] * [2, 13, 7], all of their rows off 16-byte boundaries.
+Product off_boundaries(bool a_row_major, bool b_row_major) {
+  Product p{5,
+            7,
+            13,
+            {nullptr, DType::bf16, 13, 1},
+            {nullptr, DType::bf16, 7, 1},
+            {nullptr, DType::bf16, 7, 1}};
+  if (!a_row_major) p.a = {nullptr, DType::bf16, 1, 5};
+  if (!b_row_major) p.b = {nullptr, DType::bf16, 1, 13};
+  p.batch = {{2, 65, 91, 35}};
+  return p;
+}
+
+TEST(Padded, RowsBeginAtSixteenBytes) {
+  for (const bool a_row_major : {false, true}) {
+    for (const bool b_row_major : {false, true}) {
+      const Product p = padded(off_boundaries(a_row_major, b_row_major));
+      EXPECT_EQ(p.m, a_row_major ? 5 : 8);
+      EXPECT_EQ(p.n, 8);
+      EXPECT_EQ(p.k, a_row_major || !b_row_major ? 16 : 13) << "no row has the length of K";
+      for (const auto& [matrix, rows, cols] :
+           {std::tuple(p.a, p.m, p.k), std::tuple(p.b, p.k, p.n), std::tuple(p.d, p.m, p.n)}) {
+        const auto found = leading(matrix, rows, cols);
+        ASSERT_TRUE(found);
+        EXPECT_EQ(found->stride % 8, 0);
+        EXPECT_EQ(found->stride, found->row_major ? cols : rows) << "dense";
+      }
+      EXPECT_EQ(p.batch, (std::vector<BatchDim>{{2, p.m * p.k, p.k * p.n, p.m * p.n}}));
+      EXPECT_EQ(num_elements(p, p.m, p.k, &BatchDim::a_stride), 2 * p.m * p.k);
+    }
+  }
+}
+
+TEST(Padded, WhatIsAlignedAndWhatRepeatsStaySo) {
+  Product p{8,
+            16,
+            24,
+            {nullptr, DType::bf16, 24, 1},
+            {nullptr, DType::bf16, 16, 1},
+            {nullptr, DType::bf16, 16, 1}};
+  p.batch = {{3, 0, 384, 128}};
+  EXPECT_EQ(padded(p), p);
+  EXPECT_EQ(num_elements(p, 8, 24, &BatchDim::a_stride), 8 * 24);
 }
 
 TEST(Product, ResultsThatTheVendorWritesItself) {

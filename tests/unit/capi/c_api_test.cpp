@@ -97,6 +97,11 @@ TEST(CApi, PreparedAheadNothingIsLeftToCompile) {
   EXPECT_EQ(epifuse_prepare(kernel_of(text), forms.data()), EPIFUSE_OK) << epifuse_last_error();
   EXPECT_EQ(epifuse_counts().programs, before + 1);
   EXPECT_EQ(check(text, inputs), 0);
+  char* json = nullptr;
+  ASSERT_EQ(epifuse_choice(kernel_of(text), forms.data(), &json), EPIFUSE_OK);
+  EXPECT_EQ(std::string(json), R"({"how":[],"grounds":[],"left":null})") << "no choice on CPUs";
+  epifuse_free(json);
+  EXPECT_EQ(epifuse_choice(kernel_of(text), forms.data(), nullptr), EPIFUSE_BAD_INPUT);
   forms[1].rank = 1;
   EXPECT_EQ(epifuse_prepare(kernel_of(text), forms.data()), EPIFUSE_BAD_INPUT);
 }

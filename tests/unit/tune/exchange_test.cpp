@@ -43,6 +43,17 @@ TEST(Exchange, WhatGoesOutComesIn) {
   EXPECT_EQ(export_choices(target), text);
 }
 
+TEST(Exchange, TimesComeInWhereTheyAreKnown) {
+  const jit::TemporaryFolder from, to;
+  const TuneStore source(from.path()), target(to.path());
+  const Tuned timed{"a kernel", "25.1 us measured", 25.1, 16.3};
+  source.store(kOne, timed, "a");
+  source.store(kTwo, kFused, "b");
+  import_choices(export_choices(source), target);
+  EXPECT_EQ(target.load(kOne), timed);
+  EXPECT_EQ(target.load(kTwo), kFused);
+}
+
 TEST(Exchange, AChoiceThatIsKnownStays) {
   const jit::TemporaryFolder from, to;
   const TuneStore source(from.path()), target(to.path());

@@ -212,6 +212,26 @@ constexpr const char* kGraph =
     "graph g(x: bf16[M, 512], w: bf16[768, 512], b: bf16[768]) {\n"
     "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  return y\n}\n";
 
+TEST(TuneStore, TimesStayWhatTheyWere) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  const Tuned tuned{"a kernel", "25.1 us measured", 25.1, 16.300000000000001};
+  store.store(kKey, tuned, "what");
+  EXPECT_EQ(store.load(kKey), tuned);
+}
+
+TEST(Tuned, IsLeftToAFrameworkThatIsFasterByThreePercentAndTwoMicroseconds) {
+  const auto is_left = [](double us, double framework_us) {
+    return is_left_to_framework({"a kernel", "", us, framework_us});
+  };
+  EXPECT_TRUE(is_left(25, 16.3));
+  EXPECT_TRUE(is_left(104, 100));
+  EXPECT_FALSE(is_left(102.9, 100));
+  EXPECT_FALSE(is_left(11.9, 10)) << "less than 2 us";
+  EXPECT_FALSE(is_left(9, 10));
+  EXPECT_FALSE(is_left(9, 0)) << "not measured";
+}
+
 TEST(TuneStore, OneMeasuresOnADeviceAtATime) {
   const jit::TemporaryFolder folder;
   const TuneStore store(folder.path());

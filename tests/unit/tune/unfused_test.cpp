@@ -53,6 +53,23 @@ TEST(VendorGemm, MeasuredSizesKeepTheirTimes) {
   }
 }
 
+TEST(FrameworkPart, OfATailIsWhatAFrameworkReadsAndWritesBehindItsOwnProduct) {
+  const GemmSizes sizes{1, 512, 512, 512};
+  plan::FusedGemm step = step_of();
+  EXPECT_EQ(framework_part_of_tail(step, sizes), 1.0);
+  step.gemm.result = DType::f32;  // 4 bytes read and 2 written, where a framework reads 2
+  EXPECT_NEAR(framework_part_of_tail(step, sizes), 4.0 / 6.0, 1e-12);
+}
+
+TEST(FrameworkPart, ToAddARowIsTheLibrarysWork) {
+  plan::FusedGemm step = step_of();
+  step.epilogue.loads.push_back({"b", 4, DType::bf16, plan::Access::row});
+  step.epilogue.computes = {{ir::Op::add, {0, 1, -1}}};
+  step.epilogue.stores.front().source = 2;
+  EXPECT_EQ(framework_part_of_tail(step, {1, 512, 512, 512}), 0.0);
+  EXPECT_EQ(framework_part_of_tail(step, {2, 512, 512, 512}), 1.0) << "not of a batch";
+}
+
 TEST(VendorGemm, BetweenMeasuredSizesTimesLieBetween) {
   const double low = vendor_us({1, 4096, 4096, 4096}), high = vendor_us({1, 4096, 4096, 14336});
   const double between = vendor_us({1, 4096, 4096, 8192});

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "backends/cuda/choose/framework_products.h"
 #include "backends/cuda/choose/scratch_tensors.h"
 #include "backends/cuda/choose/ways.h"
 #include "backends/cuda/driver/timing.h"
@@ -16,13 +17,54 @@
 #include "base/measure.h"
 #include "epifuse/error.h"
 #include "tune/race.h"
+#include "tune/unfused.h"
 
 namespace epifuse::cuda {
 namespace {
 
 constexpr double kLeast = 0.4;                             // of the budget, for the race itself
 constexpr double kSettling = 0.1, kMostSettlingUs = 20e3;  // of the budget, under load
+constexpr double kOfRace = 0.75;  // of the budget; the rest is for what a framework would run
+constexpr int kFewestRounds = 2, kMostRounds = 6;  // of those, one of them unmeasured
+constexpr double kFlushUs = 100;
 constexpr std::size_t kFewestFlushBytes = std::size_t{64} << 20;
+
+std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+// The fastest of those that were measured, but for the vendor's product with a tail.
+std::optional<std::size_t> best_kernel(const Ways& ways, const tune::RaceResult& result) {
+  std::optional<std::size_t> best;
+  for (std::size_t way = 0; way < ways.names.size(); ++way) {
+    if (result.us[way] == 0 || ways.names[way] == tune::kProductAndTail) continue;
+    if (!best || result.us[way] < result.us[*best]) best = way;
+  }
+  return best;
+}
+
+// After one round in which the library loads its kernels.
+std::vector<double> medians(RoundTimer& timer, std::span<const std::function<void()>> runs,
+                            int rounds) {
+  timer.run(runs);
+  std::vector<std::vector<double>> samples(runs.size());
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<double> us = timer.run(runs);
+    for (std::size_t i = 0; i < us.size(); ++i) samples[i].push_back(us[i]);
+  }
+  std::vector<double> out;
+  for (const std::vector<double>& each : samples) out.push_back(median(each));
+  return out;
+}
+
+// The first actions of a step as product and tail: all up to the last product.
+std::size_t num_product_actions(std::span<const Action> actions) {
+  std::size_t count = actions.size();
+  while (count > 0 && !std::holds_alternative<VendorAction>(actions[count - 1])) --count;
+  return count;
+}
 
 // A stream that waits for no other.
 class OwnStream {
@@ -55,7 +97,7 @@ class QuickTuner {
     if (steps_.empty()) return {};
     const auto alone = context_.tuned().device_alone(device().info().place);
     workspace_bytes_ = most_workspace(prepared_, late_, context_.rules(), form_.bound, steps_);
-    const std::size_t bytes = *tensor_bytes + workspace_bytes_ + flush_bytes();
+    const std::size_t bytes = *tensor_bytes + workspace_bytes_ + flush_bytes() + most_products();
     if (has_memory_for(bytes)) return measure_all();
     if (!rules_.again) return {};
     throw DeviceError(fmt::format(
@@ -95,7 +137,7 @@ class QuickTuner {
     return tuned;
   }
 
-  void run(const std::vector<Action>& actions) const {
+  void run(std::span<const Action> actions) const {
     for (const Action& action : actions) cuda::run(device(), action, memory_.stream);
   }
 
@@ -111,6 +153,15 @@ class QuickTuner {
   // Twice the L2 cache is enough to replace what it holds.
   std::size_t flush_bytes() const {
     return std::max(kFewestFlushBytes, 2 * device().info().l2_bytes);
+  }
+
+  // Of what a framework would multiply, for the step that needs most.
+  std::size_t most_products() const {
+    std::size_t bytes = 0;
+    for (const Ways& ways : steps_) {
+      bytes = std::max(bytes, framework_bytes(prepared_, ways.step, form_.bound));
+    }
+    return bytes;
   }
 
   bool has_memory_for(std::size_t bytes) const {
@@ -167,18 +218,51 @@ class QuickTuner {
     // is loaded once a process must not leave its first kernel without a measurement.
     const double set_up_us = rules_.is_strict ? 1e6 * seconds_since(start) : 0;
     const tune::RaceRules rules{
-        .budget_us = std::max(budget_us - set_up_us, kLeast * rules_.budget_us),
+        .budget_us = std::max(kOfRace * budget_us - set_up_us, kLeast * rules_.budget_us),
         .settling_us = std::min(kSettling * budget_us, kMostSettlingUs),
         .is_strict = rules_.is_strict};
     const tune::RaceResult result =
         tune::race(ways.names.size(), rules, {time, [&] { return 1e6 * seconds_since(start); }});
     if (result.num_measured < 2) return std::nullopt;
     TunedStep step = tuned_step(ways, result);
+    const double left_us = rules_.is_strict ? budget_us - 1e6 * seconds_since(start)
+                                            : std::numeric_limits<double>::max();
+    try {
+      weigh_framework(ways, result, actions, timer, left_us, step.tuned);
+    } catch (const DeviceError&) {  // no algorithm, or no memory: nothing is said of a framework
+    }
     for (std::size_t i = 0; i < ways.names.size(); ++i) {
       if (result.us[i] > 0) step.ways.emplace_back(ways.names[i], result.us[i]);
     }
     step.dropped = std::move(dropped);
     return step;
+  }
+
+  // What a framework takes without the step's kernel. Its pass for the rest is the tail of ours,
+  // less what it would not read: a framework's product has the operands' dtype.
+  void weigh_framework(const Ways& ways, const tune::RaceResult& result,
+                       const std::vector<std::vector<Action>>& actions, RoundTimer& timer,
+                       double left_us, tune::Tuned& tuned) {
+    const auto split = place(ways.names, tune::kProductAndTail);
+    const auto best = best_kernel(ways, result);
+    if (!best || !split || result.us[*split] == 0) return;
+    const double round_us = result.us[*best] + 4 * (result.us[*split] + kFlushUs);
+    const int rounds = static_cast<int>(std::min<double>(left_us / round_us, kMostRounds)) - 1;
+    if (rounds < kFewestRounds) return;
+    const FrameworkProducts products(prepared_, ways.step, context_, memory_.tensors->bound(),
+                                     memory_.workspace, memory_.stream);
+    if (products.runs().empty()) return;
+    const std::span<const Action> of_split = actions[*split];
+    const auto of_product = of_split.first(num_product_actions(of_split));
+    std::vector<std::function<void()>> runs{[&] { run(actions[*best]); }, [&] { run(of_split); },
+                                            [&] { run(of_product); }};
+    runs.insert(runs.end(), products.runs().begin(), products.runs().end());
+    const std::vector<double> us = medians(timer, runs, rounds);
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
+    tuned.us = us[0];
+    tuned.framework_us =
+        *std::min_element(us.begin() + 3, us.end()) +
+        std::max(us[1] - us[2], 0.0) * tune::framework_part_of_tail(gemm, ways.usual.sizes);
   }
 
   TunedStep tuned_step(const Ways& ways, const tune::RaceResult& result) const {

@@ -165,6 +165,14 @@ InOrder* product_in_order(const Prepared& prepared, std::size_t step, LateKernel
   }
 }
 
+plan::WhyNot why_left(const tune::Tuned& tuned) {
+  return {
+      "framework_is_faster",
+      fmt::format("Here the best kernel was measured to take {:.1f} us, the vendor's product and "
+                  "a pass for the rest {:.1f} us.",
+                  tuned.us, tuned.framework_us)};
+}
+
 // False when the kernel of that name is no candidate any more, or does not compile well.
 bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step, LateKernels& late,
             StepChoice& choice) {
@@ -178,6 +186,7 @@ bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step
     if (choice.kernel == nullptr) return false;
   }
   choice.measured = tuned.measured;
+  if (tune::is_left_to_framework(tuned)) choice.why_left = why_left(tuned);
   return true;
 }
 

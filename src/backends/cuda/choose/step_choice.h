@@ -18,6 +18,7 @@ struct StepChoice {
   std::optional<double> unfused_us;      // as product and tail, where measurements tell
   std::string measured;                  // what was measured, where that decided
   std::optional<plan::WhyNot> why_split;
+  std::optional<plan::WhyNot> why_left;  // to a framework, as RunPlan has it
   // Where looked-up rows of A are copied in order first: the product of what was copied.
   InOrder* in_order = nullptr;
 };

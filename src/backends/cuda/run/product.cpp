@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 
 namespace epifuse::cuda {
@@ -113,6 +114,46 @@ std::optional<Leading> leading(const StridedMatrix& matrix, std::int64_t rows, s
     return Leading{false, cols == 1 ? std::max<std::int64_t>(rows, 1) : matrix.col_stride};
   }
   return std::nullopt;
+}
+
+std::int64_t num_elements(const Product& product, std::int64_t rows, std::int64_t cols,
+                          std::int64_t BatchDim::*stride) {
+  std::int64_t count = rows * cols;
+  for (const BatchDim& dim : product.batch) count *= dim.*stride == 0 ? 1 : dim.size;
+  return count;
+}
+
+Product padded(Product p) {
+  constexpr std::int64_t kBoundaryBytes = 16;
+  const auto up = [&](std::int64_t size) {
+    const auto unit = kBoundaryBytes / static_cast<std::int64_t>(size_bytes(p.a.dtype));
+    return ceil_div(size, unit) * unit;
+  };
+  const auto a = leading(p.a, p.m, p.k), b = leading(p.b, p.k, p.n);
+  EPIFUSE_CHECK(a && b, "what is padded can be addressed");
+  if (a->row_major || !b->row_major) p.k = up(p.k);
+  if (!a->row_major) p.m = up(p.m);
+  p.n = up(p.n);
+  const auto lie_dense = [](StridedMatrix& matrix, bool row_major, std::int64_t rows,
+                            std::int64_t cols) {
+    matrix.row_stride = row_major ? cols : 1;
+    matrix.col_stride = row_major ? 1 : rows;
+  };
+  lie_dense(p.a, a->row_major, p.m, p.k);
+  lie_dense(p.b, b->row_major, p.k, p.n);
+  lie_dense(p.d, true, p.m, p.n);
+  std::int64_t of_a = p.m * p.k, of_b = p.k * p.n, of_d = p.m * p.n;
+  for (auto dim = p.batch.rbegin(); dim != p.batch.rend(); ++dim) {
+    const auto step = [&](std::int64_t& stride, std::int64_t& inner) {
+      if (stride == 0) return;
+      stride = inner;
+      inner *= dim->size;
+    };
+    step(dim->a_stride, of_a);
+    step(dim->b_stride, of_b);
+    step(dim->d_stride, of_d);
+  }
+  return p;
 }
 
 bool has_direct_result(DType operand, DType result) {

@@ -52,6 +52,14 @@ struct Leading {
 // Empty when neither dim is contiguous, or the matrix overlaps itself (a stride-0 view).
 std::optional<Leading> leading(const StridedMatrix& matrix, std::int64_t rows, std::int64_t cols);
 
+// What a framework multiplies that pads operands whose rows begin off 16-byte boundaries: a product
+// of dense matrices, of which those sizes are rounded up that rows have the length of. Its data is
+// that of the addressable `product`. The same sizes where nothing is to be padded.
+Product padded(Product product);
+// Elements of a matrix of such a product with all its batches, which it has along `stride`.
+std::int64_t num_elements(const Product& product, std::int64_t rows, std::int64_t cols,
+                          std::int64_t BatchDim::*stride);
+
 // Whether a vendor GEMM can write `result` from such operands.
 bool has_direct_result(DType operand, DType result);
 

@@ -92,6 +92,7 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
   StepChoice choice;
   if (kernels.kind == StepKind::family) {
     choice = choose_step(prepared, index, late_, bound_, rules_);
+    if (choice.why_left) plan_.why_left = choice.why_left;
     if (choice.why_split) {
       const bool is_bare = plan::is_bare(std::get<plan::FusedGemm>(step));
       if (!is_bare) plan_.splits.push_back(*std::move(choice.why_split));

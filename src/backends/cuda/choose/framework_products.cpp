@@ -1,0 +1,122 @@
+// The product of a step as a framework asks the vendor for it.
+#include "backends/cuda/choose/framework_products.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "backends/backend.h"
+#include "backends/cuda/run/run_parts.h"
+
+namespace epifuse::cuda {
+namespace {
+
+// Without memory for its result. Empty where no vendor takes it as it is.
+std::optional<Product> product_as_asked(const Prepared& prepared, std::size_t index,
+                                        codegen::Bound bound) {
+  const plan::Plan& plan = prepared.plan;
+  const auto& step = std::get<plan::FusedGemm>(plan.steps[index]);
+  const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.is_grouped();
+  if (!is_one || size_bytes(step.gemm.a.dtype) != 2) return std::nullopt;
+  plan::FusedGemm bare = plan::split(plan, step).gemms.front();
+  plan::Store& store = bare.epilogue.stores.front();
+  store.dtype = step.gemm.a.dtype;
+  for (const ir::ValueId id : bare.gemm.operands()) backends::resolve_view(plan.graph, id, bound);
+  bound.tensors[static_cast<std::size_t>(store.value)] =
+      dense(nullptr, ir::eval(plan.graph[store.value].type.shape, bound.sizes));
+  Product product = simplify(product_of(bare, bound));
+  product.rounds_partial_sums = true;
+  const bool is_empty = product.m * product.n * product.k == 0;
+  if (is_empty || product.batch.size() > 1 || !leading(product.a, product.m, product.k) ||
+      !leading(product.b, product.k, product.n)) {
+    return std::nullopt;
+  }
+  return product;
+}
+
+std::size_t bytes_of(const Product& p, std::int64_t rows, std::int64_t cols,
+                     std::int64_t BatchDim::*stride) {
+  return static_cast<std::size_t>(num_elements(p, rows, cols, stride)) * size_bytes(p.a.dtype);
+}
+std::size_t bytes_of_a(const Product& p) { return bytes_of(p, p.m, p.k, &BatchDim::a_stride); }
+std::size_t bytes_of_b(const Product& p) { return bytes_of(p, p.k, p.n, &BatchDim::b_stride); }
+std::size_t bytes_of_d(const Product& p) { return bytes_of(p, p.m, p.n, &BatchDim::d_stride); }
+
+bool is_same_size(const Product& a, const Product& b) {
+  return a.m == b.m && a.n == b.n && a.k == b.k;
+}
+
+}  // namespace
+
+std::size_t framework_bytes(const Prepared& prepared, std::size_t step,
+                            const codegen::Bound& bound) {
+  const auto product = product_as_asked(prepared, step, bound);
+  if (!product) return 0;
+  const Product other = padded(*product);
+  return bytes_of_d(other) +
+         (is_same_size(other, *product) ? 0 : bytes_of_a(other) + bytes_of_b(other));
+}
+
+FrameworkProducts::FrameworkProducts(const Prepared& prepared, std::size_t step, Context& context,
+                                     const codegen::Bound& bound, void* workspace,
+                                     jit::CuStream stream)
+    : context_(context), workspace_(workspace), stream_(stream) {
+  auto product = product_as_asked(prepared, step, bound);
+  if (!product) return;
+  Product other = padded(*product);
+  buffers_.emplace_back(context.shared_device(), bytes_of_d(other));
+  product->d.data = other.d.data = buffers_.back().data();
+  add(*product, {});
+  if (is_same_size(other, *product)) return;
+  std::vector<Copy> copies;
+  if (other.m != product->m || other.k != product->k) {
+    copies.push_back(copy_to_pad(other.a, bytes_of_a(other), bytes_of_a(*product)));
+  } else {
+    other.a = product->a;
+    for (std::size_t i = 0; i < other.batch.size(); ++i) {
+      other.batch[i].a_stride = product->batch[i].a_stride;
+    }
+  }
+  if (other.k != product->k || other.n != product->n) {
+    copies.push_back(copy_to_pad(other.b, bytes_of_b(other), bytes_of_b(*product)));
+  } else {
+    other.b = product->b;
+    for (std::size_t i = 0; i < other.batch.size(); ++i) {
+      other.batch[i].b_stride = product->batch[i].b_stride;
+    }
+  }
+  add(other, std::move(copies));
+}
+
+// What it holds beside the copy does not matter, but that it is numbers like those that are there:
+// of zeros a product takes less time.
+FrameworkProducts::Copy FrameworkProducts::copy_to_pad(StridedMatrix& matrix, std::size_t bytes,
+                                                       std::size_t readable) {
+  const auto from = reinterpret_cast<jit::CuDevicePtr>(matrix.data);
+  const DeviceBuffer& buffer = buffers_.emplace_back(context_.shared_device(), bytes);
+  matrix.data = buffer.data();
+  const Device& device = context_.device();
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t next = std::min(bytes - done, readable);
+    device.check(
+        device.api().memcpy_device_to_device_async(buffer.pointer() + done, from, next, stream_),
+        "cuMemcpyDtoDAsync");
+    done += next;
+  }
+  return {buffer.pointer(), from, std::min(bytes, readable)};
+}
+
+void FrameworkProducts::add(const Product& product, std::vector<Copy> copies) {
+  VendorGemm& gemm = context_.vendor();
+  runs_.emplace_back([this, &gemm, calls = gemm.calls(product), copies = std::move(copies)] {
+    const Device& device = context_.device();
+    for (const Copy& copy : copies) {
+      device.check(
+          device.api().memcpy_device_to_device_async(copy.to, copy.from, copy.bytes, stream_),
+          "cuMemcpyDtoDAsync");
+    }
+    for (const VendorCall& call : calls) gemm.run(call, workspace_, stream_);
+  });
+}
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,94 @@
+"""Products that the framework was measured to run faster: left out by the pass, with the reason."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fx_capture import capture
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from epifuse.torch import ahead
+from epifuse.torch.call import fused
+from epifuse.torch.rewrite import fuse
+
+OPTIONS = {"numerics": "fast", "tf32": False, "tune": "compile"}
+LEFT = {"code": "framework_is_faster", "why": "Here the best kernel took 25.0 us, the rest 16.3."}
+
+
+def two_products(x, w, v, b):
+    """The second one reads a view of the first one's result, which makes a reshape of its own."""
+    y = F.gelu(x @ w + b)
+    return F.silu(y.reshape(-1, v.shape[0]) @ v)
+
+
+@pytest.fixture(name="graph")
+def captured():
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        tensors = [torch.empty(*shape, device="cuda", dtype=torch.bfloat16)
+                   for shape in ((2, 8, 16), (16, 24), (24, 40), (24,))]  # fmt: skip
+    return capture(two_products, *tensors, inductor=True).graph
+
+
+@pytest.fixture(name="choices")
+def measured(monkeypatch):
+    """What is said of kernels by their epilogue, and what was asked for."""
+    said, asked = {}, []
+
+    def choice(text, _options, _inputs):
+        asked.append(text)
+        name = "gelu" if "erf" in text else "silu"
+        return said.get(name, {"how": ["ping-pong"], "grounds": ["9.0 us measured"], "left": None})
+
+    monkeypatch.setattr(ahead._native, "choice", choice)
+    ahead._start.cache_clear()
+    yield said, asked
+    ahead._start.cache_clear()
+
+
+def targets(graph):
+    return [str(node.target) for node in graph.nodes if node.op == "call_function"]
+
+
+def products_of(graph):
+    return [name for name in targets(graph) if name in ("aten.mm.default", "aten.addmm.default")]
+
+
+def num_kernels(graph):
+    return sum(node.target is fused for node in graph.nodes)
+
+
+def test_a_kernel_says_how_it_runs(graph, choices):
+    report = fuse(graph, OPTIONS, only_faster=True)
+    assert [kernel.how for kernel in report.kernels] == ["ping-pong: 9.0 us measured"] * 2
+    assert num_kernels(graph) == 2 and not products_of(graph)
+    assert len(choices[1]) == 2, "each is asked for once"
+
+
+@pytest.mark.parametrize("left", [["gelu"], ["silu"], ["gelu", "silu"]])
+def test_what_the_framework_runs_faster_stays_as_it_was(graph, choices, left):
+    choices[0].update({name: {"how": [], "grounds": [], "left": LEFT} for name in left})
+    report = fuse(graph, OPTIONS, only_faster=True)
+    graph.lint()
+    assert len(report.kernels) == num_kernels(graph) == 2 - len(left)
+    assert len(products_of(graph)) == len(left)
+    assert report.reasons() == {"framework_is_faster": len(left)}
+    assert {each.why for each in report.products_left} == {LEFT["why"]}
+    assert sum(name == "aten.erf.default" for name in targets(graph)) == ("gelu" in left)
+
+
+@pytest.mark.parametrize("options, only_faster",
+                         [({**OPTIONS, "tune": "off"}, True), (OPTIONS, False)])  # fmt: skip
+def test_nothing_is_waited_for_where_all_is_to_be_fused(graph, choices, options, only_faster):
+    choices[0].update(gelu={"how": [], "grounds": [], "left": LEFT})
+    report = fuse(graph, options, only_faster)
+    assert len(report.kernels) == 2 and [kernel.how for kernel in report.kernels] == ["", ""]
+
+
+def test_what_could_not_be_measured_is_fused(graph, monkeypatch):
+    def choice(*_):
+        raise ahead._native.UnavailableError("no GPU")
+
+    monkeypatch.setattr(ahead._native, "choice", choice)
+    ahead._start.cache_clear()
+    report = fuse(graph, OPTIONS, only_faster=True)
+    ahead._start.cache_clear()
+    assert num_kernels(graph) == len(report.kernels) == 2
