@@ -1,8 +1,4 @@
-// What was measured on an NVIDIA H200, with cuBLASLt 13; and what on an H100, which has the rest of
-// its measurements from it.
-#include <algorithm>
-#include <array>
-
+// What was measured on an NVIDIA H200, with cuBLASLt 13.
 #include "targets/device_profile.h"
 
 namespace epifuse::targets::devices {
@@ -57,25 +53,6 @@ constexpr MeasuredProduct kBareRatios[] = {
     {16384, 4096, 1024, 0.914}, {16384, 4096, 4096, 0.985}, {16384, 4096, 14336, 0.954},
 };
 
-// The same of few rows on an H100 80GB HBM3, launches interleaved with the L2 flushed, as weights
-// come from memory in each step of a model (2026-11-25, `epifuse bench --grid small --sweep
-// --sustained 0`). 6144 and 5120 columns are bare; ours has a residual beside the others.
-constexpr MeasuredProduct kFewRowsOfH100[] = {
-    {1, 2048, 768, 0.955},   {1, 2048, 4096, 0.86},  {1, 4096, 4096, 0.879},
-    {1, 4096, 14336, 0.913}, {1, 5120, 2048, 0.979}, {1, 6144, 4096, 0.857},
-    {2, 2048, 768, 0.962},   {2, 2048, 4096, 0.884}, {2, 4096, 4096, 0.844},
-    {2, 4096, 14336, 0.901}, {2, 5120, 2048, 0.967}, {2, 6144, 4096, 0.882},
-    {4, 2048, 768, 0.983},   {4, 2048, 4096, 0.921}, {4, 4096, 4096, 0.872},
-    {4, 4096, 14336, 0.901}, {4, 5120, 2048, 0.97},  {4, 6144, 4096, 0.899},
-    {8, 2048, 768, 0.986},   {8, 2048, 4096, 0.909}, {8, 4096, 4096, 0.899},
-    {8, 4096, 14336, 0.892}, {8, 5120, 2048, 0.96},  {8, 6144, 4096, 0.886},
-};
-constexpr auto kBareRatiosOfH100 = [] {
-  std::array<MeasuredProduct, std::size(kBareRatios) + std::size(kFewRowsOfH100)> all{};
-  std::ranges::copy(kFewRowsOfH100, std::ranges::copy(kBareRatios, all.begin()).out);
-  return all;
-}();
-
 // 4096 x 4096 x 4095, 4096, 4098 and 4100 bf16 (2026-11-21, `epifuse run` of bias and silu; the
 // tail's 22 us taken off). Pairs that are not here were not measured.
 constexpr MisalignedProducts kMisaligned[] = {
@@ -104,13 +81,5 @@ constexpr Measurements h200{
     // Of 8 groups of 1024 rows, 4096x2048 (docs/gotchas-groups.md).
     .rows_first = RowsFirst{.gather_slows = 0.15, .fewest_rows = 128},
 };
-
-extern const Measurements h100;
-constexpr Measurements h100 = [] {
-  Measurements out = h200;
-  out.device = "NVIDIA H100 80GB HBM3";
-  out.bare_ratios = kBareRatiosOfH100;
-  return out;
-}();
 
 }  // namespace epifuse::targets::devices
