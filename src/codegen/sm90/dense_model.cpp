@@ -7,7 +7,9 @@
 //   producer       what a step moves in and out of shared memory, in its rows of 128 bytes:
 //              rows + columns written; for each block of 64 rows, 64 + columns read
 //   step       (multiply^6 + producer^6)^(1/6), plus what each step costs beside that, plus what it
-//              moves from L2 (rows / cluster + columns / cluster); at least latency / stages
+//              moves from L2 (rows / cluster + columns / cluster); at least latency / stages. L2
+//              delivers to all SMs meanwhile: its clocks a row and a column, times the lines of
+//              L2 that 128 bytes of one touch, up to two where rows lie off their boundaries
 //   main       K / 64 steps
 //   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
 //              cost little where they come through the stages)
@@ -22,6 +24,7 @@
 // memory^p)^(1/p). The constants are the device's (model_constants.h).
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/ceil_div.h"
 #include "codegen/sm90/dense.h"
@@ -77,8 +80,28 @@ double overlapped(double one, double other, double sharpness) {
   return std::pow(std::pow(one, sharpness) + std::pow(other, sharpness), 1 / sharpness);
 }
 
-double main_clocks(const ModelConstants& c, const Config& config, double columns, std::int64_t m,
-                   std::int64_t k) {
+// Lines of L2 that 128 bytes of a row touch on average. Rows off 16 bytes do not come by TMA.
+double lines_of_row(std::int64_t row_bytes) {
+  constexpr std::int64_t kLine = 128, kBoundary = 16;
+  const std::int64_t step = std::gcd(row_bytes, kLine);
+  return step < kBoundary ? 1 : 2 - static_cast<double>(step) / kLine;
+}
+
+struct Lines {
+  double a, b;
+};
+
+// Of dense operands.
+Lines lines_of(const plan::GemmDesc& gemm, const GemmSizes& sizes) {
+  const auto lines = [&](const plan::Operand& operand, std::int64_t along_mn) {
+    const std::int64_t length = operand.major == plan::Major::k ? sizes.k : along_mn;
+    return lines_of_row(length * static_cast<std::int64_t>(size_bytes(operand.dtype)));
+  };
+  return {lines(gemm.a, sizes.m), lines(gemm.b, sizes.n)};
+}
+
+double main_clocks(const ModelConstants& c, const Config& config, double columns,
+                   const Lines& lines, std::int64_t m, std::int64_t k) {
   const std::int64_t steps =
       ceil_div(ceil_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
@@ -89,7 +112,8 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
   const double rows_moved = rows_of_a / config.cluster_n,
                columns_moved = columns / config.cluster_m;
   const double move = c.row_clocks * (rows_moved + columns_moved);
-  const double l2 = c.l2_row_clocks * rows_moved + c.l2_column_clocks * columns_moved;
+  const double l2 =
+      c.l2_row_clocks * lines.a * rows_moved + c.l2_column_clocks * lines.b * columns_moved;
   const double beside = is_one_consumer(config)
                             ? 0
                             : c.step_clocks + (config.cooperative ? c.cooperative_step_clocks : 0);
@@ -187,7 +211,8 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const auto waves = static_cast<double>(ceil_div(tiling.tiles, at_once));
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
   const Pressure load = pressure(step.epilogue);
-  const double main = main_clocks(c, config, columns * config.products, sizes.m, sizes.k) *
+  const Lines lines = lines_of(step.gemm, given);
+  const double main = main_clocks(c, config, columns * config.products, lines, sizes.m, sizes.k) *
                       gate_slows(c, step.gemm, config);
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, columns);

@@ -28,6 +28,14 @@ jit::CuTensorMapDataType map_type(DType dtype) {
   return jit::CuTensorMapDataType::uint8;
 }
 
+// L2 fetches 256 bytes at once where rows begin at its lines. Where they do not, a box's row
+// touches two lines, and more would be fetched than is read (docs/gotchas-hopper.md).
+jit::CuTensorMapL2Promotion l2_promotion(std::int64_t row_bytes) {
+  constexpr std::int64_t kLine = 128;
+  return row_bytes % kLine == 0 ? jit::CuTensorMapL2Promotion::bytes_256
+                                : jit::CuTensorMapL2Promotion::none;
+}
+
 jit::CuTensorMap encode(const Device& device, const codegen::TensorMapRequest& request) {
   jit::CuTensorMap map;
   const auto bytes = static_cast<std::int64_t>(size_bytes(request.dtype));
@@ -46,7 +54,7 @@ jit::CuTensorMap encode(const Device& device, const codegen::TensorMapRequest& r
       rank, const_cast<void*>(request.data), sizes, strides_bytes, box, element_strides,
       jit::CuTensorMapInterleave::none,
       request.swizzled ? jit::CuTensorMapSwizzle::bytes_128 : jit::CuTensorMapSwizzle::none,
-      jit::CuTensorMapL2Promotion::bytes_256, jit::CuTensorMapFill::zeros);
+      l2_promotion(request.row_stride * bytes), jit::CuTensorMapFill::zeros);
   if (result != jit::kCudaSuccess) {
     device.check(result, fmt::format("cuTensorMapEncodeTiled of {} x {} {} elements, rows {} "
                                      "apart, in boxes of {} x {},",
