@@ -25,8 +25,8 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
   const std::string& name = plan.graph[operand.value].name;
   if (!is_multiplied(operand.dtype) || operand.dtype != other.dtype) {
     return WhyNot{"operand_dtype",
-                  fmt::format("{} is {}; this family multiplies bf16 by bf16 and f16 by f16.", name,
-                              epifuse::name(operand.dtype))};
+                  fmt::format("{} is {}; this family multiplies bf16, f16 or f32 by the same.",
+                              name, epifuse::name(operand.dtype))};
   }
   return why_not_multiplied(plan, operand, side);
 }

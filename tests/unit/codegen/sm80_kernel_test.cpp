@@ -173,6 +173,36 @@ TEST(Sm80Kernel, MultipliesF32InEveryLayout) {
   test_everything<Layout<F32, false, false, 128, 16>>(52, 52, 37, 4);
 }
 
+// Tensor cores would cut off what is behind 10 mantissa bits.
+template <class Config>
+void test_rounding() {
+  constexpr int kM = 20, kN = 12, kK = 24;
+  constexpr float kUnit = 0x1p-10f;
+  Operand<F32> a(kM, kK, Config::kAIsKMajor, 0, 0), b(kN, kK, Config::kBIsKMajor, 0, 1);
+  Operand<F32> y(kM, kN, true, 0, 2);
+  for (int k = 0; k < kK; ++k) {
+    for (int r = 0; r < kM; ++r) a.data[a.index(r, k)] = -1 - kUnit * static_cast<float>(r) / 8;
+    for (int c = 0; c < kN; ++c) b.data[b.index(c, k)] = 1 + kUnit * static_cast<float>(c) / 4;
+  }
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kK);
+  p.gemm.non_tma_stores[0] = y.params();
+  run<Config, Bare<F32>>(p, 1);
+  const auto nearest = [](int parts, int of) {
+    return 1 + kUnit * std::floor(static_cast<float>(parts) / static_cast<float>(of) + 0.5f);
+  };
+  for (int r = 0; r < kM; ++r) {
+    for (int c = 0; c < kN; ++c) {
+      float want = 0;
+      for (int k = 0; k < kK; ++k) want -= nearest(r, 8) * nearest(c, 4);
+      ASSERT_EQ(y.at(r, c), want) << r << ", " << c;
+    }
+  }
+}
+TEST(Sm80Kernel, RoundsF32ToTheNearestTf32) {
+  test_rounding<Layout<F32, true, true, 64, 16>>();
+  test_rounding<Layout<F32, false, false, 64, 16>>();
+}
+
 TEST(Sm80Kernel, CopiesRowsOffTheBoundariesOf16Bytes) {
   test_everything<Layout<Bf16, true, true, 64, 8>>(50, 50, 40, 4, 4);
   test_everything<Layout<Bf16, true, false, 64, 4>>(50, 49, 39, 1, 2);

@@ -105,9 +105,18 @@ inline void load_matrices_transposed(std::uint32_t shared, std::uint32_t (&words
   }
 }
 
+// cvt.rna.tf32.f32: to the nearest of 10 mantissa bits, halves away from zero.
 template <class Element>
 std::uint32_t multiplied(std::uint32_t word) {
-  return word;
+  constexpr std::uint32_t kExponent = 0x7f800000, kLost = (1u << 13) - 1;
+  if (sizeof(typename Element::Storage) < 4 || (word & kExponent) == kExponent) return word;
+  return (word + kLost / 2 + 1) & ~kLost;
+}
+
+// Of words of f32 tensor cores see 10 mantissa bits.
+template <class Element>
+std::uint32_t seen(std::uint32_t word) {
+  return sizeof(typename Element::Storage) == 4 ? word & ~((1u << 13) - 1) : word;
 }
 
 // The k-th element of a row of 8 x 32 bytes in two words of each of 4 lanes.
@@ -115,7 +124,8 @@ template <class Element>
 float element_at(const device_on_host::Words* of, unsigned row, unsigned k, unsigned first,
                  unsigned second) {
   constexpr unsigned kEach = 4 / sizeof(typename Element::Storage), kHalf = 4 * kEach;
-  const std::uint32_t word = of[row * 4 + k % kHalf / kEach][k < kHalf ? first : second];
+  const std::uint32_t word =
+      seen<Element>(of[row * 4 + k % kHalf / kEach][k < kHalf ? first : second]);
   typename Element::Storage x;
   std::memcpy(&x, reinterpret_cast<const char*>(&word) + k % kEach * sizeof x, sizeof x);
   return Element::load(x);
