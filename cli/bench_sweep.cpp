@@ -11,6 +11,7 @@
 
 #include "backends/cuda/backend.h"
 #include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/timing.h"
 #include "backends/cuda/prepare/late_kernels.h"
 #include "backends/cuda/prepare/prepare.h"
@@ -89,6 +90,8 @@ class Sweep {
   PointTimes measure(const SweepPoint& point);
   std::function<void()> launch(const SweepPoint& point, const Candidate& candidate,
                                const codegen::Bound& bound);
+  codegen::Scratch scratch(const SweepPoint& point, const Candidate& candidate,
+                           const codegen::Bound& bound) const;
   CandidateTimes check(const SweepPoint& point, const Candidate& candidate,
                        const std::function<void()>& run, SweepCheck& check) const;
   void time(const std::vector<std::function<void()>>& runs, const std::vector<RunTimes*>& times,
@@ -108,7 +111,19 @@ std::function<void()> Sweep::launch(const SweepPoint& point, const Candidate& ca
       context_.modules().get(candidate.binary, candidate.source.entry, launch.smem_bytes);
   const auto call = std::make_shared<cuda::KernelCall>(
       cuda::prepare_call(context_.device(), function, std::move(launch)));
-  return [this, call] { cuda::run(context_.device(), *call, nullptr); };
+  const std::size_t zeros = scratch(point, candidate, bound).zeros;
+  const cuda::ClearAction clear{reinterpret_cast<jit::CuDevicePtr>(bound.scratch), zeros, zeros, 1};
+  return [this, call, clear] {
+    if (clear.width_bytes > 0) cuda::run(context_.device(), cuda::Action(clear), nullptr);
+    cuda::run(context_.device(), *call, nullptr);
+  };
+}
+
+codegen::Scratch Sweep::scratch(const SweepPoint& point, const Candidate& candidate,
+                                const codegen::Bound& bound) const {
+  if (point.family->scratch == nullptr) return {};
+  return point.family->scratch(point.step(), candidate.config, point.variant, bound.sizes,
+                               context_.limits());
 }
 
 // Runs a candidate for the first time: whether it is right, and what the model expects of it.
@@ -153,7 +168,13 @@ void Sweep::time(const std::vector<std::function<void()>>& runs,
 PointTimes Sweep::measure(const SweepPoint& point) {
   PointTensors tensors(point.point, point.graph);
   const std::vector<Binding>& bindings = tensors.target().bindings();
-  const codegen::Bound bound = backends::bind(point.plan, bindings, DeviceKind::cuda);
+  codegen::Bound bound = backends::bind(point.plan, bindings, DeviceKind::cuda);
+  std::size_t most = 0;
+  for (const Candidate& candidate : point.candidates) {
+    most = std::max(most, scratch(point, candidate, bound).bytes);
+  }
+  const cuda::DeviceBuffer of_all(cuda::Device::require(), most);  // they run one after another
+  bound.scratch = of_all.data();
   const auto split = split_run(point.plan, bindings);
   SweepCheck check(point.plan, tensors);
   PointTimes out{point.point};

@@ -92,9 +92,16 @@ struct GemmParams {
 constexpr int kSecondB = 2, kFirstTile = 3,
               kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched
 
+// Where the CTAs that share a tile's K leave their sums, and how many of each tile have done so.
+struct SplitSums {
+  void* data;
+  int* arrivals;  // zeros before the launch
+};
+
 // Of kernels that copy operands by cp.async: these, beside what they use of `gemm`.
 struct CopiedGemmParams {
   Matrix a, b, second_b;  // a[m, k], b[n, k]
+  SplitSums split;
   GemmParams gemm;
 };
 

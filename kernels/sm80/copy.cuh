@@ -192,11 +192,11 @@ class OperandCopy {
     }
   }
 
-  // On to the next step.
-  __device__ __forceinline__ void advance() {
+  // On to the next step, or over several.
+  __device__ __forceinline__ void advance(int steps = 1) {
 #pragma unroll
-    for (int base = 0; base < kBases; ++base) from_[base] += step_bytes_;
-    (Stage::kIsKMajor ? elements_ : lines_) -= Stage::kStepK;
+    for (int base = 0; base < kBases; ++base) from_[base] += steps * step_bytes_;
+    (Stage::kIsKMajor ? elements_ : lines_) -= steps * Stage::kStepK;
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "kernels/common/overlap.cuh"
 #include "kernels/sm80/copy.cuh"
 #include "kernels/sm80/epilogue.cuh"
+#include "kernels/sm80/split.cuh"
 
 namespace epifuse::sm80 {
 
@@ -162,8 +163,9 @@ __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
   constexpr int kElementBytes = sizeof(typename Config::Element::Storage);
   static_assert(kThreads<Config> / 32 * Out::kStagedBytes <= Config::kSharedBytes);
   await_previous_kernel();
+  const Share share = share_of_cta<Config>();
   Tile tile;
-  if (!find_tile<Config>(p.gemm, tile)) return;
+  if (!find_tile<Config>(p.gemm, share.tile, tile)) return;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const int warp_m = warp % kWarpsM, warp_n = warp / kWarpsM;
   Out out(p.gemm, tile, warp_m, warp_n, shared_memory() + warp * Out::kStagedBytes, lane);
@@ -172,13 +174,26 @@ __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
   typename Loop::Sums sums = {};
   const auto rows_a = rows_of_a<Config>(p, tile);
   const auto rows_b = rows_of_b<Config>(p, tile);
+  int k = p.gemm.k, steps = (k + Loop::kStepK - 1) / Loop::kStepK, first = 0;
+  if constexpr (Config::kSplitK > 1) {  // to the end of the CTA's part
+    first = first_step<Config>(steps, share.part);
+    steps = first_step<Config>(steps, share.part + 1);
+    k = min(k, steps * Loop::kStepK);
+  }
   typename Loop::template CopyA<decltype(rows_of_a<Config>(p, tile))> a(
-      rows_a, p.a.col_stride * kElementBytes, p.gemm.k, thread);
+      rows_a, p.a.col_stride * kElementBytes, k, thread);
   typename Loop::template CopyB<decltype(rows_of_b<Config>(p, tile))> b(
-      rows_b, p.b.col_stride * kElementBytes, p.gemm.k, thread);
-  Loop(warp_m, warp_n, lane).run(a, b, (p.gemm.k + Loop::kStepK - 1) / Loop::kStepK, sums);
+      rows_b, p.b.col_stride * kElementBytes, k, thread);
+  if constexpr (Config::kSplitK > 1) {
+    a.advance(first);
+    b.advance(first);
+  }
+  Loop(warp_m, warp_n, lane).run(a, b, steps - first, sums);
   wait_for_copies<0>();
   __syncthreads();  // the epilogue's staging takes the place of the stages
+  if constexpr (Config::kSplitK > 1) {
+    if (!SplitTile<Config>::combine(p.split, sums, thread)) return;
+  }
   out.run(sums);
 }
 

@@ -125,6 +125,25 @@ struct Multiply<F32> {
   }
 };
 
+// One more has come: how many came before it. What they wrote is seen from then on.
+__device__ __forceinline__ int arrive(int* arrivals) {
+  int before;
+  asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(arrivals)
+               : "memory");
+  return before;
+}
+// What another CTA wrote: from L2, as L1 might still have what was there before.
+__device__ __forceinline__ float4 load_of_others(const float4* from) {
+  float4 x;
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "l"(from)
+               : "memory");
+  return x;
+}
+
 // Brings the line of memory around an address to L2.
 __device__ __forceinline__ void prefetch(const void* data) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(data));

@@ -12,6 +12,7 @@ struct UsualConfig {
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
   static constexpr int kAlignmentA = 16, kAlignmentB = 16;  // bytes, of all that is copied
   static constexpr bool kIsLean = false;                    // of registers, in copying
+  static constexpr int kSplitK = 1;  // CTAs that share the K of a tile (kernels/sm80/split.cuh)
   static constexpr bool kBatched = false;
   static constexpr bool kGated = false;          // two products: warps have columns of both,
   static constexpr bool kAdjacentGates = false;  // or every other column is of the second
@@ -62,11 +63,10 @@ __device__ __forceinline__ void place_in_band(const abi::GemmParams& p, int i, i
   tile.n = at / rows_of_band * kResultColumns<Config>;
 }
 
-// The CTA's tile; false where it has none.
+// Tile number `i`; false where there is none.
 template <class Config>
-__device__ __forceinline__ bool find_tile(const abi::GemmParams& p, Tile& tile) {
+__device__ __forceinline__ bool find_tile(const abi::GemmParams& p, int i, Tile& tile) {
   const int columns = (p.n + kResultColumns<Config> - 1) / kResultColumns<Config>;
-  int i = static_cast<int>(blockIdx.x);
   if constexpr (Config::kGrouped) {
     for (int group = 0; group < p.groups.num_rows; ++group) {
       const GroupRows at = rows_of_group<Config>(p, group);

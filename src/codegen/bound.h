@@ -20,6 +20,7 @@ struct Bound {
   Sizes sizes;
   std::vector<BoundTensor> tensors;
   std::vector<double> scalars;
+  void* scratch = nullptr;  // of the kernel that is launched, where it takes any
 
   const BoundTensor& operator[](ir::ValueId id) const {
     return tensors[static_cast<std::size_t>(id)];

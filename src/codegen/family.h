@@ -34,6 +34,12 @@ struct OperandRoles {
   bool are_misaligned() const { return is_misaligned_a || is_misaligned_b; }
 };
 
+// Memory that one run of a kernel takes beside its tensors (Bound::scratch).
+struct Scratch {
+  std::size_t bytes = 0;
+  std::size_t zeros = 0;  // so many bytes from its start on are to be zeros
+};
+
 struct PointerArrayFunctions;  // codegen/pointer_arrays.h
 
 // A constant of a family's model of time, and whether a fit to few measurements may change it.
@@ -76,6 +82,9 @@ struct KernelFamily {
   // Of a step that reduces: the same for each of its reductions.
   Partials (*partials)(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&, const Sizes&,
                        const targets::DeviceLimits&);
+  // Null: no kernel of the family takes any.
+  Scratch (*scratch)(const plan::FusedGemm&, const GemmConfig&, const GemmVariant&, const Sizes&,
+                     const targets::DeviceLimits&) = nullptr;
   // Here values that are reductions are bound to their partial results.
   Launch (*launch)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&, const GemmVariant&,
                    const Bound&, const targets::DeviceLimits&);

@@ -26,7 +26,7 @@ std::vector<T> configs_as(std::span<const GemmConfig> configs) {
 }
 
 // `F` names the types Config and Variant, and has the functions of KernelFamily as static members
-// that take these; `suits` may be missing.
+// that take these; `suits` and `scratch` may be missing.
 template <class F>
 KernelFamily family_row(std::string_view name, std::string_view summary) {
   using Config = typename F::Config;
@@ -64,6 +64,12 @@ KernelFamily family_row(std::string_view name, std::string_view summary) {
                     const Sizes& sizes, const DeviceLimits& limits) {
     return F::partials(step, config.as<Config>(), variant_as<Variant>(variant), sizes, limits);
   };
+  if constexpr (requires { F::scratch; }) {
+    out.scratch = [](const FusedGemm& step, const GemmConfig& config, const GemmVariant& variant,
+                     const Sizes& sizes, const DeviceLimits& limits) {
+      return F::scratch(step, config.as<Config>(), variant_as<Variant>(variant), sizes, limits);
+    };
+  }
   out.launch = [](const Plan& plan, const FusedGemm& step, const GemmConfig& config,
                   const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits) {
     return F::launch(plan, step, config.as<Config>(), variant_as<Variant>(variant), bound, limits);

@@ -55,22 +55,25 @@ const KnownDevice* find_device(std::string_view name) {
 DeviceProfile make_profile(const TargetInfo& target, std::string_view name, int num_sms,
                            const DriverRates& driver) {
   const KnownDevice* known = find_device(name);
+  const double macs = target.macs_per_clock;
   const KnownDevice* like = known != nullptr ? known : reference_of(target);
-  if (like == nullptr) return {unmeasured(num_sms), driver, nullptr};
-  return {scaled(like->measured->limits, num_sms), driver, known};
+  if (like == nullptr) return {unmeasured(num_sms), driver, nullptr, macs};
+  return {scaled(like->measured->limits, num_sms), driver, known, macs};
 }
 
 DeviceProfile reference_profile(const TargetInfo& target) {
   const KnownDevice* known = reference_of(target);
-  if (known == nullptr) return {unmeasured(target.num_sms), {}, nullptr};
-  return {known->measured->limits, {}, known};
+  const double macs = target.macs_per_clock;
+  if (known == nullptr) return {unmeasured(target.num_sms), {}, nullptr, macs};
+  return {known->measured->limits, {}, known, macs};
 }
 
 std::string describe(const DeviceProfile& profile, std::string_view name) {
   if (profile.known == nullptr) {
     return fmt::format(
-        "There is no profile of {}: expected times follow constants of the kernels and rates that "
-        "the driver gives, and the vendor's times are not known.",
+        "There is no profile of {}: expected times follow constants that were measured on another "
+        "device and are scaled by the rates that the driver gives, and the vendor's times are not "
+        "known.",
         name);
   }
   if (!profile.known->measured->origin.empty()) {

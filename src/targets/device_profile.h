@@ -84,6 +84,7 @@ struct DeviceProfile {
   DeviceLimits limits;
   DriverRates driver;
   const KnownDevice* known = nullptr;
+  double macs_per_clock = 0;  // of the target that the device runs; 0: not known
   auto operator<=>(const DeviceProfile&) const = default;
 };
 

@@ -17,6 +17,7 @@ struct TargetInfo {
   int major, minor;          // compute capability
   int smem_per_block_bytes;  // opt-in limit
   int num_sms;               // of a usual device
+  int macs_per_clock;        // of an SM's tensor cores, by instructions of one warp
   bool has_wgmma, has_tma;
   StepLimits limits;  // of its steps
   // A row of devices.def: what it stands for without a device. Empty where none was measured.

@@ -9,8 +9,11 @@ namespace epifuse::codegen::sm80 {
 
 std::string print(const Config& config) {
   constexpr int kBytes = 2;  // of an element as depth is counted
-  return fmt::format("{}x{} by {}x{}, {} deep, {} stages", config.tile_m, config.tile_n,
-                     config.warp_m, config.warp_n, config.step_bytes / kBytes, config.stages);
+  std::string text =
+      fmt::format("{}x{} by {}x{}, {} deep, {} stages", config.tile_m, config.tile_n, config.warp_m,
+                  config.warp_n, config.step_bytes / kBytes, config.stages);
+  if (config.split_k > 1) text += fmt::format(", split-K {}", config.split_k);
+  return text;
 }
 
 std::optional<Config> leaner(Config config) {

@@ -13,6 +13,7 @@ struct Config {
   int step_bytes = 0;          // of K, that a stage has of each operand: 64 or 128
   int stages = 0;
   int ctas = 1;          // that run on an SM at once
+  int split_k = 1;       // CTAs that share the K of a tile
   bool lean = false;     // takes fewer registers to copy
   int products = 1;      // whose columns are side by side in tile_n: 2 where gated
   bool grouped = false;  // rows belong to groups

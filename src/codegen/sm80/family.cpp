@@ -1,6 +1,7 @@
 // The cp.async + mma.sync GEMM as a row of the table of families.
 #include "codegen/family_row.h"
 #include "codegen/sm80/gemm.h"
+#include "codegen/sm80/model_constants.h"
 
 namespace epifuse::codegen::sm80 {
 namespace {
@@ -18,6 +19,7 @@ struct Functions {
   static constexpr auto variant = sm80::variant;
   static constexpr auto roles = sm80::roles;
   static constexpr auto partials = sm80::partials;
+  static constexpr auto scratch = sm80::scratch;
   static constexpr auto launch = sm80::launch;
 };
 
@@ -25,7 +27,9 @@ struct Functions {
 
 // Of the row in families.def.
 KernelFamily family(std::string_view name, std::string_view summary) {
-  return family_row<Functions>(name, summary);
+  KernelFamily out = family_row<Functions>(name, summary);
+  out.constants = named_constants;
+  return out;
 }
 
 }  // namespace epifuse::codegen::sm80

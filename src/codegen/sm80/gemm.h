@@ -25,6 +25,8 @@ Variant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound
 OperandRoles roles(const Variant& variant);
 Partials partials(const plan::FusedGemm& step, const Config& config, const Variant& variant,
                   const Sizes& sizes, const targets::DeviceLimits& limits);
+Scratch scratch(const plan::FusedGemm& step, const Config& config, const Variant& variant,
+                const Sizes& sizes, const targets::DeviceLimits& limits);
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
               const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits);
 
@@ -42,7 +44,7 @@ inline int warp_columns(const Config& config) { return config.warp_n / config.pr
 // Bytes of a kernel's parameter block: up to the last entry that it uses.
 std::size_t params_bytes(const EpilogueLayout& layout, const Config& config);
 
-// CTAs of a problem, of results of these sizes, and the rows of tiles that go side by side.
+// Tiles of a problem, of results of these sizes, and the rows of tiles that go side by side.
 struct Tiling {
   std::int64_t tiles = 0;
   int raster = 1;

@@ -77,6 +77,12 @@ unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   return bits;
 }
 
+// Of scratch: a counter for each tile, then the sums.
+std::size_t arrival_bytes(std::int64_t tiles) {
+  constexpr std::int64_t kUnit = 256;
+  return static_cast<std::size_t>(ceil_div(tiles * std::int64_t{sizeof(int)}, kUnit) * kUnit);
+}
+
 // Fills the parameter block.
 class Binder {
  public:
@@ -88,6 +94,7 @@ class Binder {
     bind_operands();
     bind_epilogue(bound);
     bind_integers(plan, step, layout_, bound, params_);
+    scratch_ = static_cast<char*>(bound.scratch);
   }
 
   Launch launch(int num_sms) {
@@ -96,8 +103,11 @@ class Binder {
                           views_.a.cols, groups};
     const Tiling tiling = tile(config_, sizes, num_sms);
     params_.raster = tiling.raster;
+    if (config_.split_k > 1) {
+      block_.split = {scratch_ + arrival_bytes(tiling.tiles), reinterpret_cast<int*>(scratch_)};
+    }
     Launch out;
-    out.grid = static_cast<unsigned>(tiling.tiles);
+    out.grid = static_cast<unsigned>(tiling.tiles * config_.split_k);
     out.block = static_cast<unsigned>(num_threads(config_));
     out.smem_bytes = static_cast<unsigned>(smem_bytes(config_));
     out.overlaps_previous = true;
@@ -157,6 +167,7 @@ class Binder {
   const Config& config_;
   const Variant& variant_;
   GemmViews views_;
+  char* scratch_ = nullptr;
   abi::CopiedGemmParams block_{};
   abi::GemmParams& params_ = block_.gemm;
 };
@@ -263,6 +274,18 @@ Partials partials(const FusedGemm& step, const Config& config, const Variant& va
       space.along_rows ? ceil_div(space.n, warp_columns(config)) : ceil_div(space.m, config.warp_m);
   return lay_out_partials(std::move(space.batch), parts, parts,
                           space.along_rows ? space.m : space.n);
+}
+
+Scratch scratch(const FusedGemm& step, const Config& config, const Variant& variant,
+                const Sizes& sizes, const targets::DeviceLimits& limits) {
+  if (config.split_k == 1) return {};
+  const ReducedSpace space = reduced_space(step, sizes, variant.swapped);
+  GemmSizes results{1, space.m, space.n, 0};
+  for (const std::int64_t each : space.batch) results.batch *= each;
+  const std::int64_t tiles = tile(config, results, limits.num_sms).tiles;
+  const std::size_t zeros = arrival_bytes(tiles);
+  const std::int64_t sums = tiles * config.split_k * config.tile_m * config.tile_n;
+  return {zeros + static_cast<std::size_t>(sums) * sizeof(float), zeros};
 }
 
 Launch launch(const plan::Plan& plan, const FusedGemm& given, const Config& config,

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "codegen/model_fields.h"
+
 namespace epifuse::codegen::sm90 {
 namespace {
 
@@ -106,12 +108,7 @@ ModelConstants generic(const targets::DriverRates& driver) {
 
 constexpr std::string_view kFamily = "sm90_dense";  // of the row in families.def
 
-// By name, in profiles. Fitted are those that a few points tell apart.
-struct Field {
-  std::string_view name;
-  double ModelConstants::*member;
-  bool is_fitted = false;
-};
+using Field = ModelField<ModelConstants>;
 constexpr Field kFields[] = {
     {"clocks_per_us", &ModelConstants::clocks_per_us, true},
     {"multiplies_per_clock", &ModelConstants::multiplies_per_clock},
@@ -161,20 +158,6 @@ constexpr Field kFields[] = {
 };
 static_assert(std::size(kFields) * sizeof(double) == sizeof(ModelConstants));
 
-// A profile has them in the order of the fields, as it was printed: each is found at once.
-void replace(ModelConstants& constants, std::span<const targets::ModelConstant> by) {
-  const Field* next = std::begin(kFields);
-  for (const targets::ModelConstant& each : by) {
-    if (each.family != kFamily) continue;
-    const Field* found = std::find_if(next, std::end(kFields),
-                                      [&](const Field& field) { return field.name == each.name; });
-    if (found == std::end(kFields)) found = std::ranges::find(kFields, each.name, &Field::name);
-    if (found == std::end(kFields)) continue;  // of another version
-    constants.*found->member = each.value;
-    next = found + 1;
-  }
-}
-
 ModelConstants usual_constants(const targets::DeviceProfile& device) {
   if (device.known != nullptr) {
     const auto* const row = std::ranges::find(kRows, device.known->measured->device, &Row::device);
@@ -187,17 +170,14 @@ ModelConstants usual_constants(const targets::DeviceProfile& device) {
 
 ModelConstants constants_of(const targets::DeviceProfile& device) {
   ModelConstants constants = usual_constants(device);
-  if (device.known != nullptr) replace(constants, device.known->measured->constants);
+  if (device.known != nullptr) {
+    replace<ModelConstants>(constants, kFields, kFamily, device.known->measured->constants);
+  }
   return constants;
 }
 
 std::vector<NamedConstant> named_constants(const targets::DeviceProfile& device) {
-  const ModelConstants constants = constants_of(device);
-  std::vector<NamedConstant> out;
-  for (const Field& field : kFields) {
-    out.push_back({field.name, constants.*field.member, field.is_fitted});
-  }
-  return out;
+  return named<ModelConstants>(constants_of(device), kFields);
 }
 
 }  // namespace epifuse::codegen::sm90

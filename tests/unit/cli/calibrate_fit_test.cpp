@@ -35,7 +35,8 @@ class Card {
   targets::KnownDevice known_{};
 };
 
-class CalibrateFit : public ::testing::Test {
+// Of a family that has constants.
+class CalibrateFit : public ::testing::TestWithParam<const codegen::KernelFamily*> {
  protected:
   CalibrateFit() : target_(targets::usual_target(DeviceKind::cuda)) {
     for (const char* tail : {"add h, b", "gelu_erf h"}) {
@@ -44,10 +45,6 @@ class CalibrateFit : public ::testing::Test {
                                     "  h = matmul x, w^T\n  y = " +
                                     std::string(tail) + "\n  return y\n}\n"),
                           {})));
-    }
-    for (const auto& each : codegen::all_families()) {
-      if (each.constants == nullptr) continue;
-      if (!each.why_not(*plans_.front(), step(0), target_)) family_ = &each;
     }
   }
   const plan::FusedGemm& step(std::size_t plan) const {
@@ -72,7 +69,7 @@ class CalibrateFit : public ::testing::Test {
 
   const targets::TargetInfo& target_;
   std::vector<std::shared_ptr<const plan::Plan>> plans_;
-  const codegen::KernelFamily* family_ = nullptr;
+  const codegen::KernelFamily* const family_ = GetParam();
 };
 
 const std::vector<codegen::GemmSizes> kSeen{{1, 64, 4096, 4096},
@@ -83,7 +80,7 @@ const std::vector<codegen::GemmSizes> kSeen{{1, 64, 4096, 4096},
 const std::vector<codegen::GemmSizes> kUnseen{
     {1, 1320, 4944, 2048}, {1, 128, 3072, 768}, {1, 6304, 1024, 1024}};
 
-TEST_F(CalibrateFit, ACardIsPredictedAtSizesThatTheFitHasNotSeen) {
+TEST_P(CalibrateFit, ACardIsPredictedAtSizesThatTheFitHasNotSeen) {
   const Card card(*family_, {{"clocks_per_us", 0.82}, {"bytes_per_us", 0.7}, {"launch_us", 1.3}});
   const FittedModel model =
       fit_model(timed(card.profile(), kSeen), target_, targets::reference_gpu());
@@ -99,13 +96,18 @@ TEST_F(CalibrateFit, ACardIsPredictedAtSizesThatTheFitHasNotSeen) {
   const Card fitted(*family_, factors);
   const auto want = timed(card.profile(), kUnseen), got = timed(fitted.profile(), kUnseen);
   for (std::size_t i = 0; i < want.size(); ++i) {
+    double best = want[i].ways.front().us;
     for (std::size_t way = 0; way + 1 < want[i].ways.size(); ++way) {
+      best = std::min(best, want[i].ways[way].us);
+    }
+    for (std::size_t way = 0; way + 1 < want[i].ways.size(); ++way) {
+      if (want[i].ways[way].us > 1.6 * best) continue;  // the fit leaves these out, too
       EXPECT_NEAR(got[i].ways[way].us / want[i].ways[way].us, 1, 0.06) << got[i].ways[way].name;
     }
   }
 }
 
-TEST_F(CalibrateFit, TheReferenceCardKeepsItsConstants) {
+TEST_P(CalibrateFit, TheReferenceCardKeepsItsConstants) {
   const FittedModel model =
       fit_model(timed(targets::reference_gpu(), kSeen), target_, targets::reference_gpu());
   EXPECT_EQ(model.error_before, 0);
@@ -115,20 +117,19 @@ TEST_F(CalibrateFit, TheReferenceCardKeepsItsConstants) {
   }
 }
 
-TEST_F(CalibrateFit, WithoutTimesThereAreNoConstants) {
+TEST_P(CalibrateFit, WithoutTimesThereAreNoConstants) {
   const TimedPoint point{"", plans_.front(), {1, 64, 64, 64}, {{"product and tail", 3.0}}};
   EXPECT_TRUE(fit_model({&point, 1}, target_, targets::reference_gpu()).constants.empty());
 }
 
-TEST_F(CalibrateFit, AModelIsJudgedByTimesAndByWhatItChooses) {
-  const Card card(*family_, {{"l2_row_clocks", 2}, {"l2_column_clocks", 2}, {"launch_us", 1.5}});
+TEST_P(CalibrateFit, AModelIsJudgedByTimesAndByWhatItChooses) {
+  const Card card(*family_, {{"clocks_per_us", 0.7}, {"bytes_per_us", 0.6}, {"launch_us", 1.5}});
   const std::vector<TimedPoint> points = timed(card.profile(), kSeen);
   const FittedModel model = fit_model(points, target_, targets::reference_gpu());
   const ModelError before = judge_model(points, {}, target_, targets::reference_gpu()),
                    after = judge_model(points, model.constants, target_, targets::reference_gpu());
   ASSERT_EQ(before.points.size(), points.size());
   EXPECT_GT(before.expected_spread().mean, 0.05);
-  EXPECT_GT(before.chosen_spread().worst, 0);
   EXPECT_LT(after.expected_spread().mean, 0.02);
   EXPECT_LE(after.chosen_spread().worst, before.chosen_spread().worst);
   for (const ModelError::Point& each : before.points) {
@@ -137,7 +138,7 @@ TEST_F(CalibrateFit, AModelIsJudgedByTimesAndByWhatItChooses) {
   }
 }
 
-TEST_F(CalibrateFit, SpreadsAreOfAllPoints) {
+TEST_P(CalibrateFit, SpreadsAreOfAllPoints) {
   ModelError error;
   for (int i = 1; i <= 100; ++i) error.expected.push_back(0.01 * i);
   ModelError more;
@@ -148,6 +149,16 @@ TEST_F(CalibrateFit, SpreadsAreOfAllPoints) {
   EXPECT_NEAR(error.expected_spread().worst, 1, 1e-12);
   EXPECT_NEAR(error.chosen_spread().mean, 0.25, 1e-12);
 }
+
+std::vector<const codegen::KernelFamily*> with_constants() {
+  std::vector<const codegen::KernelFamily*> out;
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (family.constants != nullptr) out.push_back(&family);
+  }
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Families, CalibrateFit, ::testing::ValuesIn(with_constants()),
+                         [](const auto& each) { return std::string(each.param->name); });
 
 }  // namespace
 }  // namespace epifuse::cli

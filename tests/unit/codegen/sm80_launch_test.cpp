@@ -149,6 +149,79 @@ TEST_F(Sm80Launch, ExpectsLeastOfWhatWasFastest) {
   }
 }
 
+TEST_F(Sm80Launch, LeavesSumsInScratchWhereKIsSplit) {
+  bind(kResidual, {{"M", 130}, {"N", 72}, {"K", 400}});
+  sm80::Config config = small_;
+  EXPECT_EQ(sm80::scratch(step(), config, {}, bound_.sizes, {}).bytes, 0u);
+  config.split_k = 4;
+  EXPECT_EQ(print(config), "64x64 by 32x32, 32 deep, 3 stages, split-K 4");
+  const Scratch scratch = sm80::scratch(step(), config, {}, bound_.sizes, {});
+  EXPECT_EQ(scratch.zeros, 256u);  // counters of six tiles
+  EXPECT_EQ(scratch.bytes, 256u + 6u * 4u * 64u * 64u * 4u);
+  bound_.scratch = reinterpret_cast<void*>(std::uintptr_t{1} << 30);
+  const Launch launch = this->launch(config);
+  EXPECT_EQ(launch.grid, 6u * 4u);
+  const abi::CopiedGemmParams p = params(launch);
+  EXPECT_EQ(p.split.arrivals, bound_.scratch);
+  EXPECT_EQ(p.split.data, static_cast<char*>(bound_.scratch) + 256);
+  EXPECT_NE(sm80::source(plan_, step(), config, {}, *targets::find_target("sm_80"))
+                .text.find("kSplitK = 4"),
+            std::string::npos);
+}
+
+sm80::Config chosen(const plan::FusedGemm& step, const targets::TargetInfo& target,
+                    const GemmSizes& sizes) {
+  const KernelFamily& family = *families_for(target, "sm80").front();
+  const auto configs = family.configs(step, target);
+  const targets::DeviceProfile device = targets::reference_profile(target);
+  return configs[choose(family, step, configs, sizes, device)].as<sm80::Config>();
+}
+
+// Where tiles are too few for all SMs and K is long.
+TEST_F(Sm80Launch, SplitsKOfFewTilesOnEveryTarget) {
+  bind(kResidual, {{"M", 128}, {"N", 4096}, {"K", 16384}});
+  for (const targets::TargetInfo& target : targets::all_targets()) {
+    if (target.kind != DeviceKind::cuda) continue;
+    SCOPED_TRACE(target.name);
+    EXPECT_EQ(chosen(step(), target, {1, 4096, 4096, 4096}).split_k, 1);
+    EXPECT_EQ(chosen(step(), target, {1, 256, 8192, 128}).split_k, 1);
+    if (targets::reference_profile(target).limits.num_sms < 64) continue;
+    EXPECT_GT(chosen(step(), target, {1, 128, 4096, 16384}).split_k, 1);
+    EXPECT_GT(chosen(step(), target, {1, 256, 256, 8192}).split_k, 1);
+  }
+}
+
+// Those of an H100 are rows of its own, whatever its driver says.
+TEST_F(Sm80Launch, ScalesTheTimeOfUnknownDevicesByTheirRates) {
+  const targets::TargetInfo& ampere = *targets::find_target("sm_80");
+  bind(kResidual, {{"M", 4096}, {"N", 4096}, {"K", 4096}});
+  const sm80::Config config = sm80::configs(step(), ampere).front();
+  const auto us = [&](const targets::DeviceProfile& device, const GemmSizes& sizes) {
+    return sm80::expected_us(step(), config, sizes, device);
+  };
+  const auto device = [](const char* arch, const char* name, int sms, double mhz, double bytes) {
+    return targets::make_profile(*targets::find_target(arch), name, sms, {mhz, bytes, 4e7});
+  };
+  const GemmSizes large{1, 8192, 8192, 8192}, thin{1, 64, 8192, 8192};
+  const auto a100 = device("sm_80", "NVIDIA A100-SXM4-40GB", 108, 1410, 1.555e6);
+  EXPECT_NEAR(us(device("sm_80", "Slower", 108, 705, 1.555e6), large) / us(a100, large), 2, 0.1);
+  EXPECT_NEAR(us(device("sm_80", "Half", 54, 1410, 1.555e6), large) / us(a100, large), 2, 0.2);
+  // Of 312 TFLOP/s of the data sheet between a half and all.
+  const double flops = 2.0 * 8192 * 8192 * 8192 / us(a100, large) * 1e6;
+  EXPECT_GT(flops, 150e12);
+  EXPECT_LT(flops, 312e12);
+  const auto l4 = device("sm_89", "NVIDIA L4", 58, 2040, 0.3e6);  // 121 TFLOP/s
+  const double flops_of_l4 = 2.0 * 8192 * 8192 * 8192 / us(l4, large) * 1e6;
+  EXPECT_GT(flops_of_l4, 50e12);
+  EXPECT_LT(flops_of_l4, 121e12);
+  EXPECT_GT(us(l4, thin), 64.0 * 8192 * 2 / 0.3 / 1e6 + 8192.0 * 8192 * 2 / 0.3e6)
+      << "what its memory takes for B alone";
+  const auto h100 = [&](double mhz) {
+    return device("sm_90a", "NVIDIA H100 80GB HBM3", 132, mhz, 3.35e6);
+  };
+  EXPECT_EQ(us(h100(1980), large), us(h100(990), large));
+}
+
 // Of 132 SMs with two CTAs each: 16 rows of tiles by 16.5 columns.
 TEST_F(Sm80Launch, RunsASquareOfResultsAtOnce) {
   const GemmSizes sizes{1, 8192, 8192, 8192};

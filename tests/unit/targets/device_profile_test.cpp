@@ -76,8 +76,9 @@ TEST(DeviceProfiles, ASentenceSaysWhoseTimesTheyAre) {
             "Expected times follow the measurements of NVIDIA H200, as NVIDIA Like It was not "
             "measured yet.");
   EXPECT_EQ(text("NVIDIA Unheard Of"),
-            "There is no profile of NVIDIA Unheard Of: expected times follow constants of the "
-            "kernels and rates that the driver gives, and the vendor's times are not known.");
+            "There is no profile of NVIDIA Unheard Of: expected times follow constants that were "
+            "measured on another device and are scaled by the rates that the driver gives, and the "
+            "vendor's times are not known.");
 }
 
 }  // namespace

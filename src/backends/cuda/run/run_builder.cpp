@@ -139,6 +139,7 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
         kernels.family->partials(step, config, kernels.variant, bound_.sizes, rules_.device.limits);
   }
   std::vector<BoundTensor> placed = place_partials(step, partials);
+  place_scratch(step, kernels, config);
   swap_reductions(step, placed);  // with their results, which `placed` then holds
   if (context_ != nullptr) {
     add_launch(*choice.kernel, kernels.family->launch(prepared.plan, step, config, kernels.variant,
@@ -147,6 +148,18 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
   swap_reductions(step, placed);
   if (context_ == nullptr || placed.empty()) return;
   add_finalize(step, *prepared.steps[index].finalize, partials, placed);
+}
+
+// What a kernel takes beside its tensors, and the zeros that it starts from.
+void RunBuilder::place_scratch(const plan::FusedGemm& step, const StepKernels& kernels,
+                               const codegen::GemmConfig& config) {
+  if (kernels.family->scratch == nullptr) return;
+  const codegen::Scratch scratch =
+      kernels.family->scratch(step, config, kernels.variant, bound_.sizes, rules_.device.limits);
+  bound_.scratch = scratch.bytes > 0 ? take(scratch.bytes) : nullptr;
+  if (scratch.zeros == 0 || context_ == nullptr) return;
+  const auto data = reinterpret_cast<jit::CuDevicePtr>(bound_.scratch);
+  actions_.emplace_back(ClearAction{data, scratch.zeros, scratch.zeros, 1});
 }
 
 std::vector<BoundTensor> RunBuilder::place_partials(const plan::FusedGemm& step,

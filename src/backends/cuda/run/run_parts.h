@@ -66,6 +66,8 @@ class RunBuilder {
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
   bool add_in_order(const plan::Plan& plan, std::size_t index, InOrder& product);
   void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const codegen::BoundTensor& to);
+  void place_scratch(const plan::FusedGemm& step, const StepKernels& kernels,
+                     const codegen::GemmConfig& config);
   std::vector<codegen::BoundTensor> place_partials(const plan::FusedGemm& step,
                                                    const codegen::Partials& partials);
   void swap_reductions(const plan::FusedGemm& step, std::vector<codegen::BoundTensor>& tensors);
