@@ -368,7 +368,7 @@ void CudaExecutable::keep(const codegen::Bound& bound,
     const StepChoice usual = choose_step(prepared_, each.step, late_, bound, {here->profile()});
     if (usual.kernels == nullptr) continue;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]);
-    here->tuned().add(prepared_.plan, gemm, usual.sizes, usual.kernels->variant,
+    here->tuned().add(prepared_.plan, gemm, usual.sizes, usual.variant,
                       {each.choice, each.measured, each.us, each.framework_us}, each.what);
   }
   ++generation_;

@@ -145,9 +145,7 @@ class QuickTuner {
     const StepChoice choice = choose_step(prepared_, step, late_, form_.bound, context_.rules());
     if (choice.expected_us == 0 && choice.measured.empty()) return true;  // nothing to choose
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
-    return context_.tuned()
-        .find(prepared_.plan, gemm, choice.sizes, choice.kernels->variant)
-        .has_value();
+    return context_.tuned().find(prepared_.plan, gemm, choice.sizes, choice.variant).has_value();
   }
 
   // Twice the L2 cache is enough to replace what it holds.
@@ -276,7 +274,7 @@ class QuickTuner {
         fmt::format(", the best of {} ways in {} rounds", result.num_measured, result.rounds);
     return {ways.step,
             ways.usual.sizes,
-            ways.usual.kernels->variant,
+            ways.usual.variant,
             {ways.names[result.winner], std::move(measured)},
             describe(prepared_, ways)};
   }

@@ -150,7 +150,7 @@ std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::Fuse
     return tune::Tuned{rules.forced->choice, "being measured"};
   }
   if (rules.tuned == nullptr) return std::nullopt;
-  return rules.tuned->find(plan, gemm, choice.sizes, choice.kernels->variant);
+  return rules.tuned->find(plan, gemm, choice.sizes, choice.variant);
 }
 
 // The product on rows that were copied in order, where it is one kernel; null where it is not, or
@@ -173,17 +173,31 @@ plan::WhyNot why_left(const tune::Tuned& tuned) {
                   tuned.us, tuned.framework_us)};
 }
 
+// Names of candidates begin with their family's.
+bool is_of_another(const std::string& name, const StepChoice& choice) {
+  return !name.starts_with(fmt::format("{}, ", choice.kernels->family->name));
+}
+
 // False when the kernel of that name is no candidate any more, or does not compile well.
 bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step, LateKernels& late,
-            StepChoice& choice) {
+            const codegen::Bound& bound, StepChoice& choice) {
+  const StepKernels* const own = choice.kernels;
   if (tuned.choice == tune::kProductAndTail) {
     choice.why_split = plan::WhyNot{"measured_slower", tuned.measured + "."};
   } else if (tuned.choice == tune::kRowsFirst) {
     choice.in_order = product_in_order(prepared, step, late);
     if (choice.in_order == nullptr) return false;
   } else {
+    if (is_of_another(tuned.choice, choice)) {
+      const StepKernels* const others = others_kernels(prepared, step, late, bound, choice);
+      if (others == nullptr) return false;
+      choice.kernels = others;
+    }
     choice.kernel = late.candidate(prepared, step, *choice.kernels, tuned.choice);
-    if (choice.kernel == nullptr) return false;
+    if (choice.kernel == nullptr) {
+      choice.kernels = own;
+      return false;
+    }
   }
   choice.measured = tuned.measured;
   if (tune::is_left_to_framework(tuned)) choice.why_left = why_left(tuned);
@@ -191,6 +205,14 @@ bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step
 }
 
 }  // namespace
+
+const StepKernels* others_kernels(const Prepared& prepared, std::size_t step, LateKernels& late,
+                                  const codegen::Bound& bound, const StepChoice& choice) {
+  const codegen::OperandRoles roles = prepared.steps[step].family->roles(choice.variant);
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]).gemm;
+  if (prepared.is_named || (!roles.are_misaligned() && gemm.a.lookup < 0)) return nullptr;
+  return late.another(prepared, step, bound, roles, choice.sizes);
+}
 
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
                        const codegen::Bound& bound, const ChoiceRules& rules) {
@@ -209,7 +231,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     choice.kernel = &usual.kernels.front();
     return choice;
   }
-  const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
+  const codegen::GemmVariant variant = choice.variant = family.variant(prepared.plan, gemm, bound);
   const codegen::OperandRoles roles = family.roles(variant);
   const codegen::GemmSizes vendor_sizes = sizes;
   if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes, device);
@@ -226,7 +248,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
-    if (follow(*tuned, prepared, step, late, choice)) return choice;
+    if (follow(*tuned, prepared, step, late, bound, choice)) return choice;
   }
   if (is_bare) {
     choose_bare(prepared, step, late, device, choice);

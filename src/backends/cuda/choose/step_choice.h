@@ -13,6 +13,7 @@ namespace epifuse::cuda {
 struct StepChoice {
   codegen::GemmSizes sizes;              // as the kernel sees them
   const StepKernels* kernels = nullptr;  // of the variant that the tensors ask for
+  codegen::GemmVariant variant;          // that of the step's own family: measured choices go by it
   const Kernel* kernel = nullptr;        // one of them, or compiled late; null: the step is split
   double expected_us = 0;                // by the family's model; 0 where nothing is to be done
   std::optional<double> unfused_us;      // as product and tail, where measurements tell
@@ -22,6 +23,12 @@ struct StepChoice {
   // Where looked-up rows of A are copied in order first: the product of what was copied.
   InOrder* in_order = nullptr;
 };
+
+// Kernels of another family, on tensors that are no best case of the step's own: rows off the
+// boundaries that it copies by, or rows that are looked up. Which is faster there is measured.
+// Null without any; may compile.
+const StepKernels* others_kernels(const Prepared& prepared, std::size_t step, LateKernels& late,
+                                  const codegen::Bound& bound, const StepChoice& choice);
 
 // Step `step` of `prepared` must be a family's. Compiles only when tensors come that ask for a
 // variant never seen, for a config that was found by measuring, or for one that is expected to take

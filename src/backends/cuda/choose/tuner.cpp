@@ -100,7 +100,7 @@ class Tuner {
     measured += fmt::format(", the best of {} ways", ways.names.size());
     return {ways.step,
             ways.usual.sizes,
-            ways.usual.kernels->variant,
+            ways.usual.variant,
             {names[best], std::move(measured)},
             describe(prepared_, ways)};
   }

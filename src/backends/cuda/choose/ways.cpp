@@ -22,13 +22,13 @@ constexpr double kHopeless = 5;  // times the best's expected time: no model is 
 
 // Those of least expected time, in its order.
 std::vector<codegen::GemmConfig> best_candidates(const plan::FusedGemm& gemm,
-                                                 const StepChoice& choice,
+                                                 const StepKernels& kernels,
+                                                 const codegen::GemmSizes& sizes,
                                                  const targets::DeviceProfile& device,
                                                  std::size_t most) {
   std::vector<std::pair<double, codegen::GemmConfig>> by_time;
-  for (const codegen::GemmConfig& config : choice.kernels->candidates) {
-    by_time.emplace_back(choice.kernels->family->expected_us(gemm, config, choice.sizes, device),
-                         config);
+  for (const codegen::GemmConfig& config : kernels.candidates) {
+    by_time.emplace_back(kernels.family->expected_us(gemm, config, sizes, device), config);
   }
   std::ranges::stable_sort(by_time, {}, [](const auto& each) { return each.first; });
   std::vector<codegen::GemmConfig> best;
@@ -38,6 +38,8 @@ std::vector<codegen::GemmConfig> best_candidates(const plan::FusedGemm& gemm,
   }
   return best;
 }
+
+constexpr std::size_t kMostOfAnother = 4;  // family, whose model is about other cases
 
 void add(std::vector<std::string>& names, std::string name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
@@ -57,17 +59,24 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   if (!prepared.is_named && (compiles || late.is_split_compiled(prepared.plan, step))) {
     add(ways.names, std::string(tune::kProductAndTail));
   }
-  std::vector<codegen::GemmConfig> candidates = best_candidates(gemm, ways.usual, device, most);
-  if (!compiles) {
-    std::erase_if(candidates, [&](const codegen::GemmConfig& config) {
-      return !late.is_compiled(prepared, step, kernels, config);
-    });
-  }
-  late.compile(prepared, step, kernels, candidates);
-  for (const codegen::GemmConfig& config : candidates) {
-    std::string name = candidate_name(kernels, config);
-    if (late.candidate(prepared, step, kernels, name) != nullptr) add(ways.names, std::move(name));
-  }
+  const auto add_candidates = [&](const StepKernels& of, std::size_t at_most) {
+    std::vector<codegen::GemmConfig> candidates =
+        best_candidates(gemm, of, ways.usual.sizes, device, at_most);
+    if (!compiles) {
+      std::erase_if(candidates, [&](const codegen::GemmConfig& config) {
+        return !late.is_compiled(prepared, step, of, config);
+      });
+    }
+    late.compile(prepared, step, of, candidates);
+    for (const codegen::GemmConfig& config : candidates) {
+      std::string name = candidate_name(of, config);
+      if (late.candidate(prepared, step, of, name) != nullptr) add(ways.names, std::move(name));
+    }
+  };
+  add_candidates(kernels, most);
+  const StepKernels* const others =
+      compiles ? others_kernels(prepared, step, late, bound, ways.usual) : nullptr;
+  if (others != nullptr) add_candidates(*others, std::min(most, kMostOfAnother));
   if (compiles && gemm.gemm.a.lookup >= 0) add(ways.names, std::string(tune::kRowsFirst));
   return ways;
 }

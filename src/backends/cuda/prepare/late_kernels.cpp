@@ -59,14 +59,42 @@ const StepKernels& LateKernels::variant(const Prepared& prepared, std::size_t st
                                         const codegen::GemmVariant& variant,
                                         const codegen::GemmSizes& sizes) {
   const std::scoped_lock lock(mutex_);
-  auto& variants = variants_[step];
+  return variant_of(variants_[step], prepared, step, prepared.steps[step], variant, sizes);
+}
+
+const StepKernels& LateKernels::variant_of(Variants& variants, const Prepared& prepared,
+                                           std::size_t step, const StepKernels& usual,
+                                           const codegen::GemmVariant& variant,
+                                           const codegen::GemmSizes& sizes) {
   for (const auto& kernels : variants) {
     if (kernels->variant == variant) return *kernels;
   }
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  variants.push_back(std::make_unique<const StepKernels>(prepare_variant(
-      prepared.plan, gemm, prepared.steps[step], variant, sizes, target_, *jit_, device_)));
+  variants.push_back(std::make_unique<const StepKernels>(
+      prepare_variant(prepared.plan, gemm, usual, variant, sizes, target_, *jit_, device_)));
   return *variants.back();
+}
+
+const StepKernels* LateKernels::another(const Prepared& prepared, std::size_t step,
+                                        const codegen::Bound& bound,
+                                        const codegen::OperandRoles& roles,
+                                        const codegen::GemmSizes& sizes) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (family.name == prepared.steps[step].family->name) continue;
+    if (family.why_not(prepared.plan, gemm, target_)) continue;
+    if (family.why_not_bound(prepared.plan, gemm, bound)) continue;
+    const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
+    if (family.roles(variant).are_exchanged != roles.are_exchanged) continue;
+    StepKernels usual;
+    usual.family = &family;
+    usual.candidates = family.configs(gemm, target_);
+    usual.sizes = prepared.steps[step].sizes;
+    const std::scoped_lock lock(mutex_);
+    const StepKernels& kernels = variant_of(others_[step], prepared, step, usual, variant, sizes);
+    return kernels.kernels.empty() ? nullptr : &kernels;
+  }
+  return nullptr;
 }
 
 codegen::KernelSource LateKernels::source(const Prepared& prepared, std::size_t step,

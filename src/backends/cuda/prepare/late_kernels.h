@@ -48,6 +48,11 @@ class LateKernels {
   // Compiled for tensors of `sizes`; later tensors of other sizes choose among what is there.
   const StepKernels& variant(const Prepared& prepared, std::size_t step,
                              const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes);
+  // Those of the first other family that takes the step on these tensors, with a and b in the roles
+  // that the step's own family gives them; null without one.
+  const StepKernels* another(const Prepared& prepared, std::size_t step,
+                             const codegen::Bound& bound, const codegen::OperandRoles& roles,
+                             const codegen::GemmSizes& sizes);
   // The candidate of `kernels` (those of the step in some variant) with that name; null when there
   // is none, or it does not compile well.
   const Kernel* candidate(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
@@ -61,6 +66,10 @@ class LateKernels {
   bool is_split_compiled(const plan::Plan& plan, std::size_t step);
 
  private:
+  using Variants = std::vector<std::unique_ptr<const StepKernels>>;
+  const StepKernels& variant_of(Variants& variants, const Prepared& prepared, std::size_t step,
+                                const StepKernels& usual, const codegen::GemmVariant& variant,
+                                const codegen::GemmSizes& sizes);
   codegen::KernelSource source(const Prepared& prepared, std::size_t step,
                                const StepKernels& kernels, const codegen::GemmConfig& config) const;
   const targets::TargetInfo& target_;
@@ -76,7 +85,7 @@ class LateKernels {
   std::map<std::size_t, bool> is_one_in_order_;  // of the steps that were asked for
   std::map<std::pair<DType, DType>, Prepared> row_copies_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
-  std::map<std::size_t, std::vector<std::unique_ptr<const StepKernels>>> variants_;
+  std::map<std::size_t, Variants> variants_, others_;  // of the step's family, of another one
   std::map<std::pair<const StepKernels*, std::string>, std::vector<Kernel>>
       candidates_;  // one or none
 };

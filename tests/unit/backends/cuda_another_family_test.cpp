@@ -1,0 +1,73 @@
+// When kernels of another family than the step's own are offered and run: real ones, on a target
+// that several families have kernels for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backends/cuda/choose/ways.h"
+#include "backends/cuda/run/run_builder.h"
+#include "backends/pointer_arrays.h"
+#include "ir/text.h"
+#include "tests/unit/jit/environment.h"
+
+namespace epifuse::cuda {
+namespace {
+
+class AnotherFamily : public ::testing::Test {
+ protected:
+  codegen::Bound bound(std::int64_t k) const {
+    return backends::bind_stand_ins(prepared_.plan, {{"M", 512}, {"K", k}}, DeviceKind::cuda);
+  }
+  bool is_own(const std::string& way) const {
+    return way.starts_with(prepared_.steps.front().family->name);
+  }
+  // Of the ways to run the step, those by another family.
+  std::vector<std::string> others(std::int64_t k, bool compiles = true) {
+    std::vector<std::string> names =
+        find_ways(prepared_, 0, late_, bound(k), device_, 2, compiles)->names;
+    std::erase_if(names, [&](const std::string& name) {
+      return is_own(name) || name == tune::kProductAndTail;
+    });
+    return names;
+  }
+
+  const targets::TargetInfo& target_ = *targets::find_target("sm_90a");
+  const targets::DeviceProfile device_ = targets::reference_profile(target_);
+  jit::TemporaryFolder folder_;
+  std::shared_ptr<jit::Jit> jit_ = std::make_shared<jit::Jit>(jit::KernelCache(folder_.path()));
+  const Prepared prepared_ = prepare_steps(
+      plan::make_plan(ir::parse("graph g(x: bf16[M, K], w: bf16[512, K], b: bf16[512]) {\n"
+                                "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"),
+                      {}),
+      target_, *jit_);
+  LateKernels late_{target_, jit_};
+};
+
+TEST_F(AnotherFamily, IsMeasuredOnRowsOffTheBoundariesOfTheStepsOwn) {
+  EXPECT_EQ(others(512), std::vector<std::string>());
+  EXPECT_EQ(others(514, false), std::vector<std::string>()) << "nothing may be compiled";
+  EXPECT_EQ(others(514).size(), 2u);
+}
+
+TEST_F(AnotherFamily, RunsWhereItWasMeasuredToBeFaster) {
+  const std::string name = others(514).front();
+  const ForcedChoice forced{0, name};
+  const auto how = [&](std::int64_t k, const ChoiceRules& rules) {
+    return plan_of_run(prepared_, late_, rules, bound(k)).how.front();
+  };
+  EXPECT_TRUE(how(514, {.device = device_, .forced = &forced}).starts_with(name + "; "));
+  EXPECT_TRUE(is_own(how(512, {.device = device_, .forced = &forced}))) << "its own best case";
+  // Kept under the variant of the step's own family, which a later process asks for.
+  const StepChoice usual = choose_step(prepared_, 0, late_, bound(514), {device_});
+  TunedChoices tuned({"a device", 13000, ""}, tune::TuneStore(folder_.path()));
+  tuned.add(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps.front()), usual.sizes,
+            usual.variant, {name, "4.0 us measured"}, "what");
+  const StepChoice choice =
+      choose_step(prepared_, 0, late_, bound(514), {.device = device_, .tuned = &tuned});
+  EXPECT_TRUE(print(choice).starts_with(name));
+  EXPECT_EQ(grounds(choice), "4.0 us measured");
+  EXPECT_EQ(choice.variant, usual.variant);
+}
+
+}  // namespace
+}  // namespace epifuse::cuda
