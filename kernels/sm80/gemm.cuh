@@ -40,7 +40,8 @@ class Mainloop {
   // Of so many steps of K, which `a` and `b` copy. Each part of a step is multiplied while the next
   // one is read, the last one behind the barrier at the next step's start: there all warps read at
   // once, and the tensor cores would have nothing to do. Reads come before copies, which the
-  // compiler does not reorder. The first step multiplies zeros instead.
+  // compiler does not reorder. What ends a step comes before its last products, so that these are
+  // under way up to the barrier. The first step multiplies zeros instead.
   template <class CopyA, class CopyB>
   __device__ __forceinline__ void run(CopyA& a, CopyB& b, int steps, Sums& sums) {
     if (steps == 0) return;
@@ -59,9 +60,9 @@ class Mainloop {
       for (int part = 0; part < kParts; ++part) {
         read(stage, part, fragments[part & 1]);
         copy_part(a, b, free_stage, part, kParts);
+        if (part == kParts - 1) end_step(a, b, free_stage);
         multiply(fragments[(part + 1) & 1], sums);
       }
-      end_step(a, b, free_stage);
       free_stage = stage;
       stage = stage + 1 == kStages ? 0 : stage + 1;
     }
