@@ -24,6 +24,10 @@ __device__ __forceinline__ uint32_t shared_address() {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory()));
 }
 
+// A value that the compiler cannot see through: it stays in its register, where it would else be
+// computed again in each step, and what follows from another such value is not taken for the same.
+__device__ __forceinline__ void keep(uint32_t& x) { asm volatile("" : "+r"(x)); }
+
 // kBytes from global to shared memory; of the first so many, the rest become zeros.
 template <int kBytes>
 __device__ __forceinline__ void copy_async(uint32_t shared, const unsigned char* global,

@@ -62,6 +62,7 @@ class FragmentReader {
     } else {
       place_ = Stage::place(later * 8 + (lane & 7), first / Stage::kUnitElements + upper);
     }
+    keep(place_);
   }
 
   // Of the i-th 16 rows, and of the part-th 32 bytes of K of the stage at that address.
