@@ -169,8 +169,9 @@ __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
   if (!find_tile<Config>(p.gemm, share.tile, tile)) return;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const int warp_m = warp % kWarpsM, warp_n = warp / kWarpsM;
-  Out out(p.gemm, tile, warp_m, warp_n, shared_memory() + warp * Out::kStagedBytes, lane);
-  out.prefetch_tiles();
+  unsigned char* const staged = shared_memory() + warp * Out::kStagedBytes;
+  Out out(p.gemm, tile, warp_m, warp_n, staged, lane);
+  if constexpr (Config::kSplitK == 1) out.prefetch_tiles();
 
   typename Loop::Sums sums = {};
   const auto rows_a = rows_of_a<Config>(p, tile);
@@ -194,8 +195,12 @@ __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
   __syncthreads();  // the epilogue's staging takes the place of the stages
   if constexpr (Config::kSplitK > 1) {
     if (!SplitTile<Config>::combine(p.split, sums, thread)) return;
+    Tile again;  // computed anew, as sums and what is added to them take all registers
+    find_tile<Config>(p.gemm, share_of_cta<Config>().tile, again);
+    Out(p.gemm, again, warp_m, warp_n, staged, lane).run(sums);
+  } else {
+    out.run(sums);
   }
-  out.run(sums);
 }
 
 }  // namespace epifuse::sm80

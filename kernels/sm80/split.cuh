@@ -13,8 +13,9 @@ struct Share {
 };
 template <class Config>
 __device__ __forceinline__ Share share_of_cta() {
-  const int i = static_cast<int>(blockIdx.x);
-  return {i / Config::kSplitK, i % Config::kSplitK};
+  uint32_t i = blockIdx.x;
+  if constexpr (Config::kSplitK > 1) keep(i);  // what follows from it is not worth a register
+  return {static_cast<int>(i) / Config::kSplitK, static_cast<int>(i) % Config::kSplitK};
 }
 template <class Config>
 __device__ __forceinline__ int first_step(int steps, int part) {
