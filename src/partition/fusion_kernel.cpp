@@ -65,8 +65,8 @@ class Cutter {
       for (const ValueId arg : from_[id].args) add_view(arg);
       add(id);
     }
-    for (const ValueId id : values_) {
-      if (framework_.needs_product(id) && framework_.is_read_outside(id, inside_)) add_output(id);
+    for (const ValueId id : framework_.results(inside_)) {
+      if (framework_.is_read_outside(id, inside_)) add_output(id);
     }
     if (rename_.num_symbols() != num_symbols) {
       return {{},

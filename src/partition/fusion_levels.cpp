@@ -22,6 +22,12 @@ using ir::Op;
 using ir::ValueId;
 using plan::index;
 
+// What of a value one level hands to another: what is only widened is cheaper before.
+ValueId handed(const Graph& graph, ValueId id) {
+  while (plan::widens(graph, id) && !is_source(graph[graph[id].args[0]].op)) id = graph[id].args[0];
+  return id;
+}
+
 constexpr int kOpen = -1, kUnknown = -2;  // being looked at; not yet
 
 // Those that the framework makes inputs of.
@@ -164,7 +170,7 @@ std::set<ValueId> handed_on(const Graph& graph, const Levels& levels,
     const auto id = static_cast<ValueId>(i);
     if (waited_for.contains(graph[id].name)) add(id);
     for (const ValueId arg : graph[id].args) {
-      if (levels[arg] < levels[id]) add(arg);
+      if (levels[arg] < levels[id]) add(handed(graph, arg));
     }
   }
   return values;
@@ -181,7 +187,7 @@ class LevelGraph {
       const auto id = static_cast<ValueId>(i);
       if (!is_here(id)) continue;
       for (const ValueId arg : from_[id].args) {
-        if (!is_here(arg) && from_[arg].op != Op::constant) add_input(arg);
+        if (!is_here(arg) && from_[arg].op != Op::constant) add_input(handed(from_, arg));
       }
     }
     for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
@@ -208,7 +214,8 @@ class LevelGraph {
   void add(ValueId id) {
     Node node = from_[id];
     for (ValueId& arg : node.args) {
-      if (from_[arg].op == Op::constant && !new_id_.contains(arg)) push(arg, from_[arg]);
+      const bool is_copied = from_[arg].op == Op::constant || handed(from_, arg) != arg;
+      if (is_copied && !new_id_.contains(arg)) add(arg);
       arg = new_id_.at(arg);
     }
     push(id, std::move(node));

@@ -2,6 +2,7 @@
 #include "partition/fusion_producers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "ir/views.h"
@@ -23,9 +24,8 @@ Producers::Producers(const FrameworkPlan& framework, const plan::FusedGemm& step
     : framework_(framework), graph_(framework.plan().graph), tile_(space(graph_, step.gemm)) {
   const std::vector<ValueId> computed = plan::computed_values(framework.plan(), step);
   all_ = {computed.begin(), computed.end()};
-  for (const ValueId id : all_) {
-    if (!framework.needs_product(id)) producers_.insert(id);
-  }
+  const Values results = framework.results(all_);
+  std::ranges::set_difference(all_, results, std::inserter(producers_, producers_.end()));
 }
 
 Producers::Values Producers::cheapest() const {
@@ -95,6 +95,11 @@ Producers::Values Producers::loads(const Values& values) const {
 bool Producers::is_made(ValueId load) const {
   const ValueId origin = ir::storage(graph_, load);
   return framework_.is_unstored(origin) || (contains(origin) && !framework_.is_in_memory(origin));
+}
+
+bool Producers::reads_any(const Values& values) const {
+  return std::ranges::any_of(loads(values),
+                             [&](ValueId load) { return framework_.bytes(load, tile_) >= 1; });
 }
 
 double Producers::bytes_made(const Values& values) const {

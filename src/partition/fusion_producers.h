@@ -7,8 +7,8 @@
 
 namespace epifuse {
 
-// Of the values that a planned step computes, those that need no product: a framework can make them
-// too.
+// Of the values that a planned step computes, those that do not need its product: a framework can
+// make them too.
 class Producers {
  public:
   using Values = std::set<ir::ValueId>;
@@ -21,6 +21,8 @@ class Producers {
   Values cheapest() const;
   // `values` without the producers that none of the others reads.
   Values pruned(const Values& values) const;
+  // Whether a kernel of `values` reads any full tensor beside its product's operands.
+  bool reads_any(const Values& values) const;
   // Bytes an element that go through memory only because a kernel of `values` reads them.
   double bytes_made(const Values& values) const;
 

@@ -12,13 +12,13 @@ namespace epifuse {
 using ir::ValueId;
 using plan::index;
 
-FrameworkPlan::FrameworkPlan(const plan::Plan& plan, const FusionRequest& request)
+FrameworkPlan::FrameworkPlan(const plan::Plan& plan, const FusionRequest& request,
+                             const Values* fused)
     : plan_(plan),
       is_result_(plan.graph.nodes.size()),
       in_memory_(plan.graph.nodes.size()),
       unstored_(plan.graph.nodes.size()),
-      in_product_(plan.graph.nodes.size()),
-      needs_product_(epifuse::needs_product(plan.graph)) {
+      in_product_(plan.graph.nodes.size()) {
   const plan::Facts facts(plan.graph);
   dependents_ = facts.dependents;
   is_result_ = facts.is_output;
@@ -31,7 +31,10 @@ FrameworkPlan::FrameworkPlan(const plan::Plan& plan, const FusionRequest& reques
   }
   for (const plan::Step& step : plan.steps) {
     if (!std::holds_alternative<plan::FusedGemm>(step)) continue;
-    for (const ValueId id : plan::computed_values(plan, step)) in_product_[index(id)] = true;
+    for (const ValueId id : plan::computed_values(plan, step)) {
+      const bool is_product = ir::is_matmul(plan.graph[id].op);
+      in_product_[index(id)] = is_product || fused == nullptr || fused->contains(id);
+    }
   }
   for (const std::vector<std::string>& names : request.whole) {
     std::vector<ValueId> members;
@@ -86,7 +89,17 @@ bool FrameworkPlan::is_in_memory(ValueId value) const { return in_memory_[index(
 
 bool FrameworkPlan::is_unstored(ValueId value) const { return unstored_[index(value)]; }
 
-bool FrameworkPlan::needs_product(ValueId value) const { return needs_product_[index(value)]; }
+FrameworkPlan::Values FrameworkPlan::results(const Values& values) const {
+  Values found;
+  for (const ValueId id : values) {  // what is read comes first
+    const std::vector<ValueId>& args = plan_.graph[id].args;
+    const auto is_result = [&](ValueId arg) {
+      return found.contains(ir::storage(plan_.graph, arg));
+    };
+    if (ir::is_matmul(plan_.graph[id].op) || std::ranges::any_of(args, is_result)) found.insert(id);
+  }
+  return found;
+}
 
 double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
   constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
@@ -98,16 +111,15 @@ double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
   return has_both ? 2 * element : kReduction;
 }
 
-// Bytes an element: what the kernel stores, what the framework reads of that to compute the others
-// of `all`, and what it stores of those. Elementwise work of the framework is taken to be fused.
-double FrameworkPlan::traffic(const Values& all, const Values& inside,
+// Bytes an element: what the kernel stores, what the framework reads of that to compute the other
+// results, and what it stores of those. Elementwise work of the framework is taken to be fused.
+double FrameworkPlan::traffic(const Values& results, const Values& inside,
                               const ir::Shape& tile) const {
   double sum = 0;
-  for (const ValueId id : all) {
-    if (!needs_product(id)) continue;
+  for (const ValueId id : results) {
     const std::vector<ValueId>& readers = dependents_[index(id)];
     const auto is_product = [&](ValueId reader) {
-      return static_cast<bool>(in_product_[index(reader)]) && !all.contains(reader);
+      return static_cast<bool>(in_product_[index(reader)]) && !results.contains(reader);
     };
     const auto is_framework = [&](ValueId reader) {
       return !inside.contains(reader) && !is_product(reader);
@@ -125,13 +137,23 @@ double FrameworkPlan::traffic(const Values& all, const Values& inside,
   return sum;
 }
 
-std::vector<ValueId> FrameworkPlan::worth_computing(const plan::FusedGemm& step) const {
+// The product, and what the framework's op has beside it.
+FrameworkPlan::Values FrameworkPlan::fewest(const Values& values, ValueId product) const {
+  Values least = values;
+  for (const ValueId id : values) {
+    Values fewer = without(least, {id});
+    if (fewer.contains(product)) least = std::move(fewer);
+  }
+  return least;
+}
+
+WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step) const {
   const std::vector<ValueId> computed = plan::computed_values(plan_, step);
-  const Values all(computed.begin(), computed.end());
+  const Values all(computed.begin(), computed.end()), of_product = results(all);
   const ir::Shape tile = space(plan_.graph, step.gemm);
   const Producers producers(*this, step);
   const auto moved = [&](const Values& values) {
-    return traffic(all, values, tile) + producers.bytes_made(producers.pruned(values));
+    return traffic(of_product, values, tile) + producers.bytes_made(producers.pruned(values));
   };
   Values best = without_parts(producers.cheapest());
   for (bool improved = true; improved;) {
@@ -139,7 +161,7 @@ std::vector<ValueId> FrameworkPlan::worth_computing(const plan::FusedGemm& step)
     const Values now = best;
     double least = moved(now);
     for (const ValueId id : now) {
-      if (!needs_product(id)) continue;
+      if (!of_product.contains(id)) continue;
       Values fewer = without(now, {id});
       if (!fewer.contains(step.gemm.matmul)) continue;
       const double bytes = moved(fewer);
@@ -151,8 +173,15 @@ std::vector<ValueId> FrameworkPlan::worth_computing(const plan::FusedGemm& step)
     }
   }
   best = producers.pruned(best);
+  bool saves_nothing = false;
+  if (step.gemm.gating == plan::Gating::none && best.contains(step.gemm.matmul)) {
+    Values least = producers.pruned(fewest(best, step.gemm.matmul));
+    // What a kernel reads, the framework's work behind it need not read: only that counts at a tie.
+    saves_nothing = best != least && moved(best) == moved(least) && !producers.reads_any(best);
+    if (saves_nothing || moved(best) > moved(least)) best = std::move(least);
+  }
   if (!best.contains(step.gemm.matmul)) return {};
-  return {best.begin(), best.end()};
+  return {{best.begin(), best.end()}, saves_nothing};
 }
 
 }  // namespace epifuse

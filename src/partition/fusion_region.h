@@ -11,16 +11,23 @@
 
 namespace epifuse {
 
+struct WorthComputing {
+  std::vector<ir::ValueId> values;  // in graph order
+  bool saves_nothing = false;       // with more values as many bytes would move
+};
+
 // A plan of one level of a framework's graph, with what the framework says of it.
 class FrameworkPlan {
  public:
-  FrameworkPlan(const plan::Plan& plan, const FusionRequest& request);
+  // `fused`: what kernels may compute, all that the plan's products could if null.
+  FrameworkPlan(const plan::Plan& plan, const FusionRequest& request,
+                const std::set<ir::ValueId>* fused = nullptr);
 
   const plan::Plan& plan() const { return plan_; }
   // Of the values that `step` computes, those whose kernel and what is left to the framework move
-  // the fewest bytes together; without parts of ops of the framework. In graph order, empty when
-  // the product itself is such a part.
-  std::vector<ir::ValueId> worth_computing(const plan::FusedGemm& step) const;
+  // the fewest bytes together; without parts of ops of the framework. Empty when the product itself
+  // is such a part.
+  WorthComputing worth_computing(const plan::FusedGemm& step) const;
   // Whether something outside of `inside` reads the value.
   bool is_read_outside(ir::ValueId value, const std::set<ir::ValueId>& inside) const;
   // All parts of the framework's op that the value is a part of.
@@ -29,21 +36,21 @@ class FrameworkPlan {
   double bytes(ir::ValueId value, const ir::Shape& tile) const;
   bool is_in_memory(ir::ValueId value) const;  // whoever computes it
   bool is_unstored(ir::ValueId value) const;   // in memory only if a kernel reads it
-  // Whether a product is needed for it. Of other values no kernel stores any: the framework makes
-  // them.
-  bool needs_product(ir::ValueId value) const;
+  // Those of a kernel's values that need a product of it. Of the others no kernel stores any: the
+  // framework makes them too.
+  std::set<ir::ValueId> results(const std::set<ir::ValueId>& values) const;
 
  private:
   using Values = std::set<ir::ValueId>;
   Values without(const Values& values, const std::vector<ir::ValueId>& dropped) const;
   Values without_parts(Values values) const;
-  double traffic(const Values& all, const Values& inside, const ir::Shape& tile) const;
+  double traffic(const Values& results, const Values& inside, const ir::Shape& tile) const;
+  Values fewest(const Values& values, ir::ValueId product) const;
 
   const plan::Plan& plan_;
   std::vector<std::vector<ir::ValueId>> dependents_;  // live computed values that read a value
   std::vector<bool> is_result_, in_memory_, unstored_;
-  std::vector<bool> in_product_;  // a product's step has it
-  std::vector<bool> needs_product_;
+  std::vector<bool> in_product_;  // a product, or work that a product's kernel may do
   std::unordered_map<ir::ValueId, std::size_t> unit_of_;
   std::vector<std::vector<ir::ValueId>> units_;
 };

@@ -18,6 +18,7 @@
 #include "partition/fusion_kernel.h"
 #include "partition/fusion_levels.h"
 #include "partition/fusion_region.h"
+#include "plan/facts.h"
 #include "tune/framework_gemm.h"
 #include "tune/shortlist.h"
 
@@ -25,8 +26,8 @@ namespace epifuse {
 namespace {
 
 using Names = std::set<std::string, std::less<>>;
+using Reasons = std::map<std::string, plan::WhyNot, std::less<>>;
 using ir::ValueId;
-using Ids = std::map<std::string_view, ValueId>;
 
 void check_likely_sizes(const FusionRequest& request, const ir::Graph& graph) {
   if (request.likely_sizes.empty()) return;
@@ -56,20 +57,53 @@ void check_names(const FusionRequest& request, const FrameworkValues& names) {
   for (const std::string& value : request.unstored) check("unstored", value);
 }
 
-// What kernels read of other levels must be in memory, whoever computes it.
-void add_read_by_products(const plan::Plan& plan, const ir::Graph& graph, const Ids& ids,
-                          Names& in_memory) {
-  const auto add = [&](ValueId value) {
-    const auto found = ids.find(plan.graph[ir::storage(plan.graph, value)].name);
-    if (found != ids.end()) in_memory.insert(graph[ir::storage(graph, found->second)].name);
-  };
-  for (const plan::Step& step : plan.steps) {
-    const auto* gemm = std::get_if<plan::FusedGemm>(&step);
-    if (gemm == nullptr) continue;
-    for (const ValueId operand : gemm->gemm.operands()) add(operand);
-    for (const plan::Load& load : gemm->epilogue.loads) add(load.value);
+// What must be in memory, whoever computes it, because products and kernels read it.
+class ReadByProducts {
+ public:
+  ReadByProducts(const ir::Graph& graph, const FusionRequest& request)
+      : graph_(graph), all_(request.in_memory) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      ids_.emplace(graph.nodes[i].name, static_cast<ValueId>(i));
+    }
   }
-}
+
+  // The products' operands and, `with_loads`, all that kernels could read.
+  Names of(const std::vector<plan::Plan>& plans, bool with_loads) const {
+    Names names = all_;
+    for (const plan::Plan& plan : plans) {
+      for (const plan::Step& step : plan.steps) {
+        const auto* gemm = std::get_if<plan::FusedGemm>(&step);
+        if (gemm == nullptr) continue;
+        for (const ValueId operand : gemm->gemm.operands()) add(plan.graph, operand, names);
+        if (!with_loads) continue;
+        for (const plan::Load& load : gemm->epilogue.loads) add(plan.graph, load.value, names);
+      }
+    }
+    return names;
+  }
+
+  // The products' operands, and what these kernels do read.
+  Names of(const std::vector<plan::Plan>& plans, const std::vector<FusedKernel>& kernels) const {
+    Names names = of(plans, false);
+    for (const FusedKernel& kernel : kernels) {
+      for (const FusionTensor& input : kernel.inputs) add(input.value, names);
+    }
+    return names;
+  }
+
+ private:
+  void add(const ir::Graph& graph, ValueId value, Names& names) const {
+    add(graph[ir::storage(graph, value)].name, names);
+  }
+  void add(std::string_view name, Names& names) const {
+    const auto found = ids_.find(name);
+    if (found != ids_.end()) names.insert(graph_[ir::storage(graph_, found->second)].name);
+  }
+
+  const ir::Graph& graph_;
+  const Names& all_;
+  std::map<std::string_view, ValueId> ids_;
+};
 
 // The graph as programs for the framework's tensors will declare it. Inputs come first in both
 // graphs.
@@ -105,43 +139,51 @@ class Finder {
  public:
   Finder(const targets::TargetInfo& target, const CompileOptions& options,
          const FusionRequest& request, const FrameworkValues& names,
-         const std::set<std::string>& of_products, plan::Plans& plans)
+         const std::set<std::string>& of_products, const Reasons& left_before, plan::Plans& plans)
       : target_(target),
         options_(options),
         request_(request),
         names_(names),
         of_products_(of_products),
+        left_before_(left_before),
         plans_(plans) {}
 
-  void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of) {
-    const FrameworkPlan framework(plan, request_);
+  // `fused`: what kernels of this plan may compute, or all; then what they compute.
+  void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of,
+           std::optional<std::set<ValueId>>& fused) {
+    const FrameworkPlan framework(plan, request_, fused ? &*fused : nullptr);
     whole_of_ = &whole_of;
+    fused_.clear();
     for (const plan::LeftOut& value : plan.left_out) {
       leave_out(plan.graph[value.value].name, value.why);
     }
     for (const plan::Step& step : plan.steps) {
       if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(framework, *gemm);
     }
+    fused = fused_;
   }
-  Fusions take() { return std::move(found_); }
+  const Fusions& found() const { return found_; }
+  const Reasons& products_left() const { return products_left_; }
 
  private:
   void add_step(const FrameworkPlan& framework, const plan::FusedGemm& step) {
     const ir::Graph& graph = framework.plan().graph;
-    const std::vector<ValueId> values = framework.worth_computing(step);
+    const auto [values, saves_nothing] = framework.worth_computing(step);
     const auto computed = plan::computed_values(framework.plan(), step);
-    for (const ValueId id : computed) {
-      if (!framework.needs_product(id)) continue;
+    const std::set<ValueId> results = framework.results({computed.begin(), computed.end()});
+    for (const ValueId id : results) {
       if (values.empty() || std::find(values.begin(), values.end(), id) != values.end()) continue;
-      leave_out(graph[id].name, {"stores_more", fmt::format("With {} the kernel and the rest would "
-                                                            "move more bytes than without it.",
-                                                            graph[id].name)});
+      leave_out(graph[id].name, why_left_out(graph[id].name, saves_nothing));
     }
-    const auto no = values.empty() ? nothing_to_fuse(graph[step.gemm.matmul].name)
-                                   : add_kernel(framework, values, step.gemm);
+    const std::string& product = graph[step.gemm.matmul].name;
+    const auto known = left_before_.find(product);
+    const auto no = known != left_before_.end() ? known->second
+                    : values.empty()            ? nothing_to_fuse(product)
+                                                : add_kernel(framework, values, step.gemm);
     if (!no) return;
+    products_left_.insert_or_assign(product, *no);
     for (const ValueId id : values.empty() ? computed : values) {
-      if (framework.needs_product(id)) leave_out(graph[id].name, *no);
+      if (results.contains(id)) leave_out(graph[id].name, *no);
     }
   }
 
@@ -162,7 +204,7 @@ class Finder {
                                                         "an operand or a result needs a copy.",
                                                         product)};
     }
-    if (plan::is_bare(*step)) return nothing_to_fuse(product);
+    if (plan::is_bare(*step) && !stores_wider(cut.kernel.graph)) return nothing_to_fuse(product);
     const plan::Plan named = with_framework_names(*plan, nameless, cut.kernel.graph);
     if (auto no = why_not_fused(named, std::get<plan::FusedGemm>(named.steps[0]))) return no;
     if (auto no = why_slower(*step, gemm)) return no;
@@ -172,6 +214,7 @@ class Finder {
                        .inputs = std::move(cut.kernel.inputs),
                        .outputs = std::move(cut.kernel.outputs),
                        .values = {}};
+    fused_.insert(values.begin(), values.end());
     kernel.values = framework_names(framework.plan().graph, values);
     found_.kernels.push_back(std::move(kernel));
     return std::nullopt;
@@ -188,6 +231,23 @@ class Finder {
       if (is_new && names_.contains(name)) found.push_back(name);
     }
     return found;
+  }
+
+  // Whether a product is stored in a dtype that the framework's has not, but only its work on it.
+  static bool stores_wider(const ir::Graph& cut) {
+    return std::ranges::any_of(
+        cut.outputs, [&](const ir::Output& output) { return plan::widens(cut, output.value); });
+  }
+
+  static plan::WhyNot why_left_out(const std::string& value, bool saves_nothing) {
+    if (saves_nothing) {
+      return {
+          "saves_nothing",
+          fmt::format("Without {} the kernel and the rest move as few bytes as with it.", value)};
+    }
+    return {"stores_more",
+            fmt::format("With {} the kernel and the rest would move more bytes than without it.",
+                        value)};
   }
 
   static plan::WhyNot nothing_to_fuse(const std::string& product) {
@@ -257,9 +317,12 @@ class Finder {
   const FusionRequest& request_;
   const FrameworkValues& names_;
   const std::set<std::string>& of_products_;  // the framework's values that need one
+  const Reasons& left_before_;                // products that stay with the framework
   plan::Plans& plans_;
   const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
   Fusions found_;
+  Reasons products_left_;
+  std::set<ValueId> fused_;  // of the plan at hand
 };
 
 }  // namespace
@@ -268,14 +331,12 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
                      const FusionRequest& request, plan::Plans& kept) {
   const targets::TargetInfo& info = target_info(target);
   FrameworkValues names;
-  Ids ids;
   std::set<std::string> of_products;
   const std::vector<bool> needed = needs_product(graph.ir());
   for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {
     const ir::Node& node = graph.ir().nodes[i];
     if (needed[i]) of_products.insert(node.name);
     names.emplace(node.name, node.type.shape);
-    ids.emplace(node.name, static_cast<ValueId>(i));
   }
   check_names(request, names);
   check_likely_sizes(request, graph.ir());
@@ -285,11 +346,20 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
   for (const FusionLevel& level : levels) {
     plans.push_back(plan::make_plan(level.graph, planned, info.limits));
   }
+  const ReadByProducts read(graph.ir(), request);
   FusionRequest all = request;
-  for (const plan::Plan& plan : plans) add_read_by_products(plan, graph.ir(), ids, all.in_memory);
-  Finder finder(info, planned, all, names, of_products, kept);
-  for (std::size_t i = 0; i < plans.size(); ++i) finder.add(plans[i], levels[i].whole_of);
-  return finder.take();
+  all.in_memory = read.of(plans, true);
+  std::vector<std::optional<std::set<ValueId>>> fused(plans.size());
+  for (Reasons left;;) {  // what a kernel that does not pay would read, nobody may need to store
+    Finder finder(info, planned, all, names, of_products, left, kept);
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      finder.add(plans[i], levels[i].whole_of, fused[i]);
+    Names in_memory = read.of(plans, finder.found().kernels);
+    const bool is_settled = finder.products_left().size() == left.size();
+    if (is_settled || in_memory == all.in_memory) return finder.found();
+    all.in_memory = std::move(in_memory);
+    left = finder.products_left();
+  }
 }
 
 Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,

@@ -21,6 +21,12 @@ ValueId loaded_value(const Graph& graph, ValueId id) {
 
 bool is_computed(Op op) { return !ir::is_source(op) && !ir::is_view(op); }
 
+bool widens(const Graph& graph, ValueId id) {
+  const Node& node = graph[id];
+  if (node.op != Op::cast) return false;
+  return size_bytes(node.type.dtype) > size_bytes(graph[node.args[0]].type.dtype);
+}
+
 const ir::Shape& iteration_shape(const Graph& graph, ValueId id) {
   const Node& node = graph[id];
   const bool is_operand =

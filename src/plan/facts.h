@@ -16,6 +16,9 @@ ir::ValueId loaded_value(const ir::Graph& graph, ir::ValueId id);
 // A computed value is one that some step must produce: neither a source nor a view.
 bool is_computed(ir::Op op);
 
+// Whether a value is nothing but its operand in a dtype of more bytes.
+bool widens(const ir::Graph& graph, ir::ValueId id);
+
 struct Facts {
   // `pairs`: products that meet in one op are one step's.
   explicit Facts(const ir::Graph& graph, bool pairs = true,

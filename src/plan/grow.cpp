@@ -68,6 +68,7 @@ void Grower::run() {
     for (ValueId value : candidates_) refuse(value, {Reason::too_far});
   }
   keep_legal_prefix();
+  drop_wide_results();
   commit();
 }
 
@@ -207,6 +208,23 @@ void Grower::keep_legal_prefix() {
     refuse(joined_[i], {Reason::too_many_stores});
   }
   joined_.resize(legal_size_);
+}
+
+// What is read elsewhere and only widens a value of the step: it takes more bytes than that value.
+void Grower::drop_wide_results() {
+  const auto is_dropped = [&](ValueId value) {
+    if (value == seed_ || facts_.needs_memory[index(value)]) return false;
+    if (!widens(draft_.graph(), value)) return false;
+    const std::vector<ValueId>& readers = facts_.readers[index(value)];
+    return !readers.empty() && std::ranges::none_of(readers, [&](ValueId reader) {
+      return std::ranges::find(joined_, reader) != joined_.end();
+    });
+  };
+  for (auto at = joined_.end(); at != joined_.begin();) {
+    if (!is_dropped(*--at)) continue;
+    refuse(*at, {Reason::wider_result, draft_.graph()[*at].args[0]});
+    at = joined_.erase(at);
+  }
 }
 
 void Grower::commit() {

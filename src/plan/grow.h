@@ -78,6 +78,7 @@ class Grower {
   void push_siblings(ir::ValueId value);
   LoadSet loads_with(ir::ValueId value) const;
   void keep_legal_prefix();
+  void drop_wide_results();
   void commit();
 
   Draft& draft_;

@@ -103,7 +103,7 @@ TEST(Fusion, AProductWaitsForItsReader) {
       "graph g(x: bf16[M, K], w: bf16[K, K], v: bf16[K, K], n: bf16[M, K]) {\n"
       "  h = matmul x, w\n  y = relu h\n  u = matmul x, v\n  s = silu u\n  z = mul s, n\n"
       "  return y, z\n}\n";
-  EXPECT_EQ(found(text, {.after = {{"n", {"y"}}}}),
+  EXPECT_EQ(found(text, {.after = {{"n", {"y"}}}, .in_memory = {"y"}}),
             "matmul_relu(x, w) -> y[M, K]: h y\n"
             "matmul_silu_mul(x, v, n) -> z[M, K]: u s z\n");
 }
@@ -210,11 +210,57 @@ TEST(Fusion, NoKernelStoresWhatNeedsNoProduct) {
 
 TEST(Fusion, ReductionsOfWhatTheFrameworkReadsAnywayAreTheFrameworks) {
   const std::string head =
-      "graph g(x: bf16[M, K], w: bf16[K, N]) {\n  h = matmul x, w\n"
-      "  y = relu h\n  m = row_max y\n";
+      "graph g(x: bf16[M, K], w: bf16[K, N], r: bf16[M, N]) {\n  h = matmul x, w\n"
+      "  y = add h, r\n  m = row_max y\n";
   EXPECT_EQ(found(head + "  return y, m\n}\n"),
-            "matmul_relu(x, w) -> y[M, N]: h y\nm: stores_more\n");
-  EXPECT_EQ(found(head + "  return m\n}\n"), "matmul_relu_row_max(x, w) -> m[M, 1]: h y m\n");
+            "matmul_residual(x, w, r) -> y[M, N]: h y\nm: stores_more\n");
+  EXPECT_EQ(found(head + "  return m\n}\n"),
+            "matmul_residual_row_max(x, w, r) -> m[M, 1]: h y m\n");
+}
+
+TEST(Fusion, WhatTheFrameworkComputesWhereItReadsTheProductIsLeftToIt) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N]) {\n  h = matmul x, w\n  y = relu h\n"
+      "  return y\n}\n";
+  EXPECT_EQ(found(text), "y: saves_nothing\nh: nothing_to_fuse\n");
+  EXPECT_EQ(found(text, {.in_memory = {"y"}}), "matmul_relu(x, w) -> y[M, N]: h y\n");
+}
+
+// A weight's gradient under autocast: the framework's product could store bf16 only.
+TEST(Fusion, AProductInAWiderDtypeIsAKernel) {
+  const std::string text =
+      "graph g(x: bf16[M, K], w: bf16[K, N]) {\n  h = matmul x, w\n  y = cast h -> f32\n"
+      "  return y\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"y"}}, kHopper), "matmul_identity(x, w) -> y[M, N]: h y\n");
+  EXPECT_EQ(found(text, {}, kHopper), "y: stores_more\nh: nothing_to_fuse\n");
+}
+
+const char* const kSum =
+    "graph g(x: bf16[M, K], v: bf16[K, N], w: bf16[K, N], n: bf16[M, K], z: bf16[M, K]) {\n"
+    "  a = matmul z, v\n  b = matmul x, w\n  f = cast a -> f32\n  g = cast b -> f32\n"
+    "  s = add f, g\n";
+
+TEST(Fusion, ResultsAreWidenedWhereTheyAreReadNotWhereTheyAreStored) {
+  const std::string text = std::string(kSum) + "  return s\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"s"}}),
+            "matmul_residual(x, w, a) -> s[M, N]: b f g s\na: nothing_to_fuse\n");
+  // The framework makes n of s: b's product is of another turn.
+  const std::string turns =
+      "graph g(x: bf16[M, K], v: bf16[K, K], n: bf16[M, K]) {\n  a = matmul x, v\n"
+      "  f = cast a -> f32\n  e = exp f\n  b = matmul n, v\n  g = cast b -> f32\n"
+      "  s = add f, g\n  return e, s\n}\n";
+  EXPECT_EQ(found(turns, {.after = {{"n", {"e"}}}, .in_memory = {"e", "s"}}),
+            "matmul_exp_output(x, v) -> a[M, K], e[M, K]: a f e\n"
+            "matmul_residual(n, v, a) -> s[M, K]: b g f s\n");
+}
+
+// The sum of two would be stored for the third kernel alone, which does not pay itself.
+TEST(Fusion, NothingIsStoredForAKernelThatIsNone) {
+  const std::string text = std::string(kSum) +
+                           "  c = matmul n, w\n  d = cast c -> f32\n  t = add s, d\n"
+                           "  return t\n}\n";
+  EXPECT_EQ(found(text).find("matmul_residual"), std::string::npos) << found(text);
+  EXPECT_NE(found(text, {.in_memory = {"t"}}).find(" -> t[M, N]"), std::string::npos);
 }
 
 TEST(Fusion, BareProductsAreTheFrameworks) {
@@ -226,16 +272,19 @@ TEST(Fusion, SaysWhyATargetHasNoKernel) {
   const std::string text =
       "graph g(x: f32[M, K], w: f32[K, N] strides [1, S], b: f32[N]) {\n  h = matmul x, w\n"
       "  y = add h, b\n  return y\n}\n";
-  EXPECT_EQ(found(text), "matmul_bias(x, w, b) -> y[M, N]: h y\n");
-  EXPECT_EQ(
-      find_fusions(Graph::parse(text), Target::cpu()).kernels.at(0).graph.str().find("strides"),
-      std::string::npos);
-  const Fusions fusions = find_fusions(Graph::parse(text), kHopper);
+  const FusionRequest request{.in_memory = {"y"}};
+  EXPECT_EQ(found(text, request), "matmul_bias(x, w, b) -> y[M, N]: h y\n");
+  EXPECT_EQ(find_fusions(Graph::parse(text), Target::cpu(), {}, request)
+                .kernels.at(0)
+                .graph.str()
+                .find("strides"),
+            std::string::npos);
+  const Fusions fusions = find_fusions(Graph::parse(text), kHopper, {}, request);
   EXPECT_TRUE(fusions.kernels.empty());
   ASSERT_EQ(fusions.left_out.size(), 2U);
   EXPECT_EQ(fusions.left_out[0].code, "tf32_not_allowed");
   EXPECT_EQ(fusions.left_out[0].why.substr(0, 9), "x is f32,");
-  EXPECT_EQ(found(text, {}, kHopper, {.allow_tf32 = true}),
+  EXPECT_EQ(found(text, request, kHopper, {.allow_tf32 = true}),
             "matmul_bias(x, w, b) -> y[M, N]: h y\n");
 }
 
@@ -255,7 +304,7 @@ TEST(Fusion, LeavesToAFrameworkWhatItRunsFaster) {
       "graph g(x: bf16[M, K], w: bf16[K, N], b: bf16[N]) {\n"
       "  h = matmul x, w\n  t = add h, b\n  y = gelu_erf t\n  return y\n}\n";
   const std::string fused = "matmul_bias_gelu_erf(x, w, b) -> y[M, N]: h t y\n";
-  FusionRequest request{.likely_sizes = {{"M", 128}, {"N", 384}, {"K", 384}}};
+  FusionRequest request{.in_memory = {"y"}, .likely_sizes = {{"M", 128}, {"N", 384}, {"K", 384}}};
   EXPECT_EQ(found(layer, request), fused);
   request.only_faster = true;
   EXPECT_EQ(found(layer, request),
@@ -298,7 +347,7 @@ std::string two_layers(const std::string& strides) {
 TEST(Fusion, AKernelIsPlannedOnceForAllItsLayersAndForItsCompiler) {
   plan::Plans plans;
   const Graph graph = Graph::parse(two_layers(""));
-  const FusionRequest request{.after = {{"n", {"y"}}}};
+  const FusionRequest request{.after = {{"n", {"y"}}}, .in_memory = {"y", "z"}};
   const Fusions fusions = find_fusions(graph, Target::cpu(), {}, request, plans);
   ASSERT_EQ(fusions.kernels.size(), 2U);
   EXPECT_EQ(fusions.kernels[0].graph.str(), fusions.kernels[1].graph.str());
