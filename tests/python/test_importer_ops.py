@@ -146,6 +146,8 @@ NEAR = {
     "sum all rows": lambda x, y: x.sum(0),
     "sum sequences": lambda x, y: x.view(4, 8, 16).sum((0, 1)),
     "sum sequences, keep": lambda x, y: x.view(4, 8, 16).sum((1, 0), keepdim=True),
+    "mean of rows": lambda x, y: x.mean(0),
+    "mean of sequences, keep": lambda x, y: x.view(4, 8, 16).mean((1, 0), keepdim=True),
     "amax": lambda x, y: x.amax(-1, keepdim=True) + x.amax(-2, keepdim=True),
 }
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -202,7 +204,8 @@ def refused(function, *args):
 
 @pytest.mark.parametrize(("function", "target", "code"), [
     (lambda x: x.softmax(-1), "aten._softmax.default", "op_not_known"),
-    (lambda x: x.mean(-1), "aten.mean.dim", "op_not_known"),
+    (lambda x: x.mean(-1), "aten.mean.dim", "option"),
+    (lambda x: x[:24].bfloat16().mean(0), "aten.mean.dim", "option"),
     (lambda x: x.abs().log1p(), "aten.log1p.default", "op_not_known"),
     (lambda x: x.to(torch.float64), "aten._to_copy.default", "dtype"),
     (lambda x: x.to(torch.int64), "aten._to_copy.default", "dtype"),

@@ -111,19 +111,54 @@ def test_what_a_kernel_reads_of_random_numbers_is_the_mask(kernels):
     assert not any(tensor.dtype == torch.float32 and tensor.dim() == 2 for tensor in read)
 
 
+@pytest.mark.parametrize("reduce", [torch.sum, torch.mean], ids=["sum", "mean"])
 @pytest.mark.parametrize("keepdim", [False, True])
-def test_the_sum_over_sequences_is_the_kernels(kernels, keepdim):
+def test_the_sum_over_sequences_is_the_kernels(kernels, keepdim, reduce):
     def bias_gradient(x, w, r):
         y = (x @ w) * r
-        return y, y.sum((0, 1), keepdim=keepdim)
+        return y, reduce(y, (0, 1), keepdim=keepdim)
 
-    x, r = (torch.randn(BATCH, ROWS // BATCH, WIDTH, dtype=torch.bfloat16) for _ in range(2))
+    x, r = (torch.randn(BATCH, 32, WIDTH, dtype=torch.bfloat16) for _ in range(2))
     w = torch.randn(WIDTH, WIDTH, dtype=torch.bfloat16)
     y, total = torch.compile(bias_gradient, backend=inductor.backend)(x, w, r)
     [[(_, written)]] = kernels
-    assert [tuple(each.shape) for each in written] == [(ROWS, WIDTH), (1, WIDTH)]
-    exact = ((x.double() @ w.double()) * r).sum((0, 1), keepdim=keepdim)
+    assert [tuple(each.shape) for each in written] == [(BATCH * 32, WIDTH), (1, WIDTH)]
+    exact = reduce((x.double() @ w.double()) * r, (0, 1), keepdim=keepdim)
     assert total.shape == exact.shape and y.shape == x.shape
+    assert (total - exact).abs().max() <= 2**-7 * exact.abs().max()
+
+
+def weight_gradient(x, way, total):
+    return total + x.t() @ way
+
+
+def weight_gradient_by_addmm(x, way, total):
+    return torch.addmm(total, x.t(), way, out_dtype=torch.float32)
+
+
+@pytest.mark.parametrize("function", [weight_gradient, weight_gradient_by_addmm])
+def test_a_weights_gradient_is_added_to_a_float32_sum_in_the_kernel(kernels, function):
+    x, way = (torch.randn(ROWS, width, dtype=torch.bfloat16) for width in (WIDTH, HIDDEN))
+    total = torch.randn(WIDTH, HIDDEN)
+    got = torch.compile(function, backend=inductor.backend)(x, way, total)
+    [[(read, written)]] = kernels
+    assert [each.dtype for each in written] == [torch.float32] and len(read) == 3
+    exact = total.double() + x.t().double() @ way.double()
+    assert (got - exact).abs().max() <= 2**-7 * exact.abs().max()
+
+
+def test_a_sum_in_place_is_written_once(kernels):
+    """By Inductor's kernel: ours would give a tensor of its own, to be copied."""
+    x, way = (torch.randn(ROWS, width, dtype=torch.bfloat16) for width in (WIDTH, HIDDEN))
+    total = torch.randn(WIDTH, HIDDEN)
+    before = total.clone()
+
+    def accumulate(x, way, total):
+        total += x.t() @ way
+
+    torch.compile(accumulate, backend=inductor.backend)(x, way, total)
+    assert kernels == [[]]
+    exact = before.double() + x.t().double() @ way.double()
     assert (total - exact).abs().max() <= 2**-7 * exact.abs().max()
 
 

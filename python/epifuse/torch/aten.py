@@ -118,6 +118,7 @@ _CONVERSIONS: dict[str, Row] = {
 
 _REDUCTIONS: dict[str, Row] = {
     "aten.sum.dim_IntList": reduction("row_sum", "col_sum"),
+    "aten.mean.dim": products.mean,
     "aten.amax.default": reduction("row_max", "col_max"),
 }
 

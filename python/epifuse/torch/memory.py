@@ -10,7 +10,8 @@ from epifuse.torch import views
 
 # What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
 _REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
-_OTHERS = {"convert_element_type", "fma", "iota", "full", "inductor_random", "inductor_randint"}
+_OTHERS = {"convert_element_type", "fma", "iota", "full", "inductor_random", "inductor_randint",
+           "copy_"}  # over an input: written by the kernel that computes it
 
 
 def _base_name(target: Any) -> str:

@@ -153,6 +153,23 @@ def reduction(row: str, column: str) -> Row:
     return build
 
 
+def mean(emit: Emitter, args: Args) -> Operand:
+    """Of all rows of all dims but the last: the sum of what is divided first, where that rounds no
+    more than float32 does."""
+    dims = args["dim"] if isinstance(args["dim"], (list, tuple)) else [args["dim"]]
+    value = emit.value(args["self"])
+    rank = len(value.shape)
+    count = sizes.num_elements(value.shape[:-1])
+    if rank < 2 or None in dims or sorted(dim % rank for dim in dims) != list(range(rank - 1)):
+        raise Refusal("option", f"{emit.what} takes the mean of other dims than all before the last.")
+    if not isinstance(count, int) or count == 0 or emit.dtype not in ARITHMETIC:
+        raise Refusal("option", f"{emit.what} takes the mean of a number of rows that a run tells.")
+    if emit.dtype != "f32" and count & (count - 1):
+        raise Refusal("option", f"{emit.what} divides {emit.dtype} by {count}, which would round.")
+    divided = emit.op("mul", emit.cast(value, emit.dtype), Literal(1 / count))
+    return _column_reduction(emit, "col_sum", divided)
+
+
 def _column_reduction(emit: Emitter, op: str, value: Value) -> Value:
     """Of all rows of all dims but the last, in the shape of the node."""
     rows, columns = sizes.num_elements(value.shape[:-1]), value.shape[-1]
