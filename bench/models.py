@@ -2,6 +2,7 @@
 
     python3 bench/models.py bench/results/h200.json [--contenders ...] [--filter bert] [--commit C]
     python3 bench/models.py bench/results/cpu_torch.json --device cpu
+    python3 bench/models.py bench/results/h200.json --suite train   (see training.py)
 
 Forward passes with random weights, without gradients. `us` is the median over rounds of calls that
 take turns, on GPUs after a flush of the L2; `ratio` is over `baseline` (inductor),
@@ -24,6 +25,7 @@ import torch._dynamo.config
 import torch._inductor.config
 import torch._inductor.utils
 import torch.nn.functional as F
+import training
 from contenders import add, interleaved, sustained, turns, write
 from torch import nn
 
@@ -70,14 +72,16 @@ class LlamaLayer(nn.Module):
         v = split(self.v(y), self.kv_heads)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=length > 1, enable_gqa=True)
         x = x + self.o(y.transpose(1, 2).reshape(batch, length, -1))
-        y = self.norm2(x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return x + self.mlp(self.norm2(x))
+
+    def mlp(self, y):
+        return self.down(F.silu(self.gate(y)) * self.up(y))
 
 
 class Llama(nn.Module):
-    def __init__(self, layers=4, size=128):
+    def __init__(self, layers=None, size=128):
         super().__init__()
-        self.layers = nn.ModuleList(LlamaLayer() for _ in range(layers))
+        self.layers = nn.ModuleList(layers or (LlamaLayer() for _ in range(4)))
         self.size = size
 
     def forward(self, x):
@@ -219,7 +223,8 @@ def row_of(arguments, **own):
         "suite": "torch", "groups": 1, "dtype": "bf16", "numerics": f"torch {torch.__version__}",
         "device": device, "driver": "" if on_cpu else str(torch.version.cuda),
         "commit": arguments.commit, "date": datetime.date.today().isoformat(),
-        "command": f"python3 bench/models.py {arguments.file.name}" + " --device cpu" * on_cpu,
+        "command": f"python3 bench/models.py {arguments.file.name}" + " --device cpu" * on_cpu
+                   + " --suite train" * (arguments.suite == "train"),
         **own,
     }  # fmt: skip
 
@@ -341,6 +346,33 @@ def start_inductor(device):
     torch.compile(nn.Linear(64, 64).to(device))(torch.randn(8, 64, device=device))
 
 
+def forward(rows, arguments):
+    """Suite `torch`, and what layers and calls cost the host."""
+    usual = ["epifuse"] if arguments.device == "cpu" else list(COMPILERS)
+    contenders = usual if arguments.contenders is None else arguments.contenders
+    names = list(dict.fromkeys(["eager", BASELINE, *contenders]))
+    # All compile the same code.
+    torch._dynamo.config.recompile_limit = 2 * len(names) * arguments.compile_rounds
+    if arguments.device == "cuda":
+        call_cost(rows, arguments)
+        layer_cost(rows, arguments)
+        moving_cost(rows, arguments)
+    for point in [] if arguments.only_host else POINTS:
+        if point.device == arguments.device and arguments.filter in point.text:
+            add_point(rows, point, names, arguments)
+            write(arguments.file, rows)
+            torch.compiler.reset()
+            torch.cuda.empty_cache()
+
+
+def train(rows, arguments):
+    def keep(**own):
+        add(rows, row_of(arguments, **own))
+        write(arguments.file, rows)
+
+    training.run((Llama, LlamaLayer, BertLayer), COMPILERS, BASELINE, arguments, keep)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -351,29 +383,16 @@ def main():
     parser.add_argument("--filter", default="", help="only points whose text has this")
     parser.add_argument("--compile-rounds", type=int, default=1,
                         help="how often each compiles, by turns: compile_s is the median")
+    parser.add_argument("--suite", choices=("torch", "train"), default="torch")
     parser.add_argument("--only-host", action="store_true",
                         help="only what layers and calls cost the host")
     parser.add_argument("--commit", default="")
     arguments = parser.parse_args()
-    usual = ["epifuse"] if arguments.device == "cpu" else list(COMPILERS)
-    contenders = usual if arguments.contenders is None else arguments.contenders
-    names = list(dict.fromkeys(["eager", BASELINE, *contenders]))
     rows = json.loads(arguments.file.read_text()) if arguments.file.exists() else []
-    with torch.no_grad():
-        torch._inductor.config.force_disable_caches = True
-        # All compile the same code.
-        torch._dynamo.config.recompile_limit = 2 * len(names) * arguments.compile_rounds
-        if arguments.device == "cuda":
-            call_cost(rows, arguments)
-            layer_cost(rows, arguments)
-            moving_cost(rows, arguments)
-        start_inductor(arguments.device)
-        for point in [] if arguments.only_host else POINTS:
-            if point.device == arguments.device and arguments.filter in point.text:
-                add_point(rows, point, names, arguments)
-                write(arguments.file, rows)
-                torch.compiler.reset()
-                torch.cuda.empty_cache()
+    torch._inductor.config.force_disable_caches = True
+    start_inductor(arguments.device)
+    with torch.set_grad_enabled(arguments.suite == "train"):
+        (train if arguments.suite == "train" else forward)(rows, arguments)
     write(arguments.file, rows)
 
 

@@ -161,7 +161,7 @@ def mean(emit: Emitter, args: Args) -> Operand:
     rank = len(value.shape)
     count = sizes.num_elements(value.shape[:-1])
     if rank < 2 or None in dims or sorted(dim % rank for dim in dims) != list(range(rank - 1)):
-        raise Refusal("option", f"{emit.what} takes the mean of other dims than all before the last.")
+        raise Refusal("option", f"{emit.what} takes the mean of other dims than all but the last.")
     if not isinstance(count, int) or count == 0 or emit.dtype not in ARITHMETIC:
         raise Refusal("option", f"{emit.what} takes the mean of a number of rows that a run tells.")
     if emit.dtype != "f32" and count & (count - 1):
