@@ -4,6 +4,8 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import pathlib
 import sys
@@ -38,15 +40,85 @@ dist.destroy_process_group()
 """
 
 
+TRAINING = """
+import copy
+import pathlib
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                               parallelize_module)
+from torch.nn.parallel import DistributedDataParallel
+
+import epifuse.torch
+from epifuse.torch import inductor
+
+inductor.OPTIONS["only_faster"] = False
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+batches = torch.randn(2, 16, 64)
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 96), nn.Linear(96, 64)
+
+    def forward(self, x):
+        return self.down(nn.functional.gelu(self.up(x)))
+
+
+def replicated(model):
+    return DistributedDataParallel(model)
+
+
+def sharded(model):
+    return fully_shard(model, mesh=mesh)
+
+
+def tensor_parallel(model):
+    return parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+
+def gradients(model, way, run):
+    x = batches[0] if way is tensor_parallel else batches[dist.get_rank()]
+    run(x).square().mean().backward()
+    grads = [parameter.grad for parameter in model.parameters()]
+    return [each.full_tensor() if isinstance(each, DTensor) else each for each in grads]
+
+
+first = Mlp()
+for way in (replicated, sharded, tensor_parallel):
+    model = way(copy.deepcopy(first))
+    eager = [each.clone() for each in gradients(model, way, model)]
+    model.zero_grad()
+    before = epifuse.torch.stats().calls
+    got = gradients(model, way, torch.compile(model, backend=inductor.backend))
+    assert epifuse.torch.stats().calls >= before + 2, way
+    for mine, theirs in zip(got, eager, strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-4, atol=1e-6), way
+dist.barrier()
+pathlib.Path(sys.argv[1], f"agrees_{dist.get_rank()}").touch()
+dist.destroy_process_group()
+"""
+
+
 def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return str(taken.getsockname()[1])
 
 
-def test_processes_of_torchrun(tmp_path):
+@pytest.mark.parametrize("text", [SCRIPT, TRAINING], ids=["inference", "training"])
+def test_processes_of_torchrun(tmp_path, text):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
                 "--master-addr", "127.0.0.1", "--master-port", free_port()]  # fmt: skip
     command = [*torchrun, str(script), str(tmp_path)]
