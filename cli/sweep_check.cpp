@@ -63,7 +63,7 @@ bool SweepCheck::agrees_with_known() const {
 }
 
 std::string SweepCheck::compare_with_reference() {
-  reference::Options options = reference_options(plan_.graph, plan_);
+  reference::Options options = reference_options(plan_.graph, plan_, DeviceKind::cuda);
   options.max_elements =
       kCheckedRows * tensors_.host().view(plan_.graph.outputs.front().name).shape.back();
   for (const reference::Verdict& verdict :

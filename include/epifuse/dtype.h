@@ -24,6 +24,8 @@ std::optional<DType> dtype_from_name(std::string_view word);
 std::size_t size_bytes(DType dtype);
 /// True for the first five.
 bool is_float(DType dtype);
+/// True for `e4m3` and `e5m2`, which products and casts read and nothing else computes with.
+bool is_fp8(DType dtype);
 /// True for `i32` and `i64`.
 bool is_integer(DType dtype);
 

@@ -67,7 +67,8 @@ class Graph {
 };
 
 /// Matrix product over the last two dims, [.., M, K] x [.., K, N] -> [.., M, N], float32
-/// accumulation. The result has the operands' dtype; the second form names another.
+/// accumulation. Operands have one dtype, or are e4m3 or e5m2 each. The result has the operands'
+/// dtype, f32 where they are e4m3 or e5m2; the second form names another.
 Value matmul(const Value& a, const Value& b);
 Value matmul(const Value& a, const Value& b, DType result);
 /// Swaps the last two dims (a view).

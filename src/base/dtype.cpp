@@ -48,6 +48,8 @@ std::size_t size_bytes(DType dtype) { return info(dtype).size_bytes; }
 
 bool is_float(DType dtype) { return dtype < DType::boolean; }
 
+bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+
 bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
 }  // namespace epifuse

@@ -42,6 +42,7 @@ std::vector<Shape> operand_shapes(const Shape& space) {
 RandomGraph RandomGraphGenerator::make() {
   constexpr DType kDTypes[] = {DType::bf16, DType::bf16, DType::f16, DType::f32};
   dtype_ = kDTypes[below(4)];
+  is_fp8_ = chance(20);
   pick_sizes();
   const ValueId product = chance(15) ? add_grouped() : add_product();
   add_vectors(graph_[product].type.shape);
@@ -127,6 +128,12 @@ bool RandomGraphGenerator::try_append(Node node) {
   }
 }
 
+// Of an operand of the first product.
+DType RandomGraphGenerator::operand_dtype() {
+  if (!is_fp8_) return dtype_;
+  return chance(70) ? DType::e4m3 : DType::e5m2;
+}
+
 ValueId RandomGraphGenerator::add_product() {
   const bool batched_a = chance(30), batched_b = batched_a && chance(50);
   if (!batched_a) {  // no input would say what B is
@@ -140,8 +147,8 @@ ValueId RandomGraphGenerator::add_product() {
     if (transposed) std::swap(rows, cols);
     return batched ? Shape{batch, rows, cols} : Shape{rows, cols};
   };
-  node.args = {add_input(dtype_, shape(batched_a, b_, m_, k_, node.transpose_a)),
-               add_input(dtype_, shape(batched_b, b_, k_, n_, node.transpose_b))};
+  node.args = {add_input(operand_dtype(), shape(batched_a, b_, m_, k_, node.transpose_a)),
+               add_input(operand_dtype(), shape(batched_b, b_, k_, n_, node.transpose_b))};
   node.type.dtype = chance(70) ? dtype_ : DType::f32;
   return ir::append(graph_, std::move(node));
 }
@@ -150,10 +157,11 @@ ValueId RandomGraphGenerator::add_product() {
 ValueId RandomGraphGenerator::add_grouped() {
   const DType integers = chance(50) ? DType::i32 : DType::i64;
   const bool is_padded = chance(30);
-  ValueId x = add_input(dtype_, is_padded ? Shape{b_, m_, k_} : Shape{m_, k_});
+  ValueId x = add_input(operand_dtype(), is_padded ? Shape{b_, m_, k_} : Shape{m_, k_});
   Node node{.op = Op::grouped_matmul};
   node.transpose_b = chance(60);
-  const ValueId w = add_input(dtype_, node.transpose_b ? Shape{b_, n_, k_} : Shape{b_, k_, n_});
+  const ValueId w =
+      add_input(operand_dtype(), node.transpose_b ? Shape{b_, n_, k_} : Shape{b_, k_, n_});
   const ValueId groups = add_input(integers, {b_});
   if (!is_padded && chance(40)) {
     const ValueId index = add_input(integers, {m_});
@@ -174,7 +182,8 @@ ValueId RandomGraphGenerator::add_grouped() {
 void RandomGraphGenerator::add_gate(ValueId gate) {
   Node second = graph_[gate];
   second.name.clear();
-  second.args[1] = add_input(dtype_, graph_[second.args[1]].type.shape);
+  const ir::TensorType weights = graph_[second.args[1]].type;
+  second.args[1] = add_input(weights.dtype, weights.shape);
   if (!try_append(std::move(second))) return;
   const ValueId up = last();
   constexpr Op kActs[] = {Op::silu, Op::gelu_erf, Op::gelu_tanh, Op::sigmoid, Op::relu};

@@ -31,6 +31,7 @@ class RandomGraphGenerator {
   ir::ValueId add_input(DType dtype, const ir::Shape& shape);
   void add_vectors(ir::Shape space);  // a copy: what it adds moves the shapes of the graph
   bool try_append(ir::Node node);
+  DType operand_dtype();
   ir::ValueId add_product();
   ir::ValueId add_grouped();
   void add_gate(ir::ValueId gate);
@@ -50,7 +51,8 @@ class RandomGraphGenerator {
   ir::Graph graph_{"random", {}, {}};
   Sizes sizes_;
   Dim m_, n_, k_, b_;
-  DType dtype_ = DType::bf16;
+  DType dtype_ = DType::bf16;  // of the epilogue, and of products that are not of fp8
+  bool is_fp8_ = false;
 };
 
 }  // namespace epifuse

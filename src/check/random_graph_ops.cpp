@@ -150,7 +150,8 @@ void RandomGraphGenerator::add_matmul() {
     } else {
       node.transpose_a = chance(20), node.transpose_b = chance(50);
     }
-    node.type.dtype = chance(70) ? graph_[node.args[0]].type.dtype : DType::f32;
+    const DType usual = ir::usual_result(graph_[node.args[0]].type.dtype);
+    node.type.dtype = chance(70) ? usual : DType::f32;
     if (try_append(std::move(node))) return;
   }
 }

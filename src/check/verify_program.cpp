@@ -70,10 +70,12 @@ void follow_copies(const plan::Plan& plan, const std::set<std::string>& known, R
 
 }  // namespace
 
-reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan) {
+reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan,
+                                     DeviceKind kind) {
   reference::Options options;
   options.numerics = plan.numerics;
   options.tf32 = plan.allow_tf32;
+  options.short_sums = kind == DeviceKind::cuda;
   Reads reads = find_reads(plan);
   follow_copies(plan, value_names(graph), reads);
   for (std::size_t id = 0; id < plan.graph.nodes.size(); ++id) {
@@ -93,7 +95,8 @@ std::vector<reference::Verdict> verify_program(const Program& program,
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
   const backends::Executable& executable = *state.executable;
   const codegen::Bound bound = backends::bind(executable.plan(), placed, state.target.kind);
-  reference::Options options = reference_options(graph, executable.plan_for(bound).plan);
+  reference::Options options =
+      reference_options(graph, executable.plan_for(bound).plan, state.target.kind);
   options.max_elements = max_elements;
   options.seed = seed;
   return reference::verify(graph, tensors, options);
@@ -106,7 +109,8 @@ std::vector<reference::Verdict> verify_problem(const Program& program,
   const backends::Executable& executable = *state.executable;
   if (executable.pointer_array_sources().empty()) return verify_program(program, tensors, placed);
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
-  return reference::verify(graph, tensors, reference_options(graph, executable.plan()));
+  return reference::verify(graph, tensors,
+                           reference_options(graph, executable.plan(), state.target.kind));
 }
 
 std::optional<std::string> passes_error(const Program& program, std::span<const Binding> tensors) {

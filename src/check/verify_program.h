@@ -14,8 +14,10 @@
 namespace epifuse {
 
 // How the reference is to round so that it follows this plan of `graph`: which values pass through
-// memory, and which are read both from there and from registers.
-reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan);
+// memory, and which are read both from there and from registers. `kind`: of the device that runs
+// it.
+reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan,
+                                     DeviceKind kind);
 
 // Compares host outputs of `program`, bound beside its inputs, with the reference of its graph
 // after the passes (whose values the plan names). `placed`: the same tensors as the program ran on

@@ -176,13 +176,13 @@ void Graph::output(std::string_view name, const Value& value) {
   state_->graph.outputs.push_back({free, Access::id(value)});
 }
 
-Value matmul(const Value& a, const Value& b) { return matmul(a, b, a.dtype()); }
+Value matmul(const Value& a, const Value& b) { return matmul(a, b, ir::usual_result(a.dtype())); }
 Value matmul(const Value& a, const Value& b, DType result) {
   return Access::make(Node{.op = Op::matmul, .type = {result, {}, {}}}, {a, b});
 }
 
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends) {
-  return grouped_matmul(x, w, ends, x.dtype());
+  return grouped_matmul(x, w, ends, ir::usual_result(x.dtype()));
 }
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result) {
   return Access::make(Node{.op = Op::grouped_matmul, .type = {result, {}, {}}}, {x, w, ends});

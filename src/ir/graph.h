@@ -79,6 +79,10 @@ struct Graph {
 // GraphError with what the op expects and what came (no position: the parser adds it).
 TensorType infer_type(const Graph& graph, const Node& node);
 
+// The dtype of a product where none is asked for: that of its first operand, and f32 of fp8
+// operands, since nothing computes with what they would give.
+DType usual_result(DType operand);
+
 // Appends a node: infers its type, makes its name unique ("t7" when empty). Throws GraphError.
 ValueId append(Graph& graph, Node node);
 

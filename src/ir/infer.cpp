@@ -14,9 +14,7 @@
 namespace epifuse::ir {
 namespace {
 
-bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
-
-// The dtypes that arithmetic is done on.
+// The dtypes that elementwise arithmetic is done on.
 bool is_computable(DType dtype) { return is_float(dtype) && !is_fp8(dtype); }
 
 // "x: bf16[M, 768] and y: f32[768]"
@@ -195,13 +193,18 @@ TensorType infer_scatter(const Graph& graph, const Node& node) {
 
 void check_matmul_dtypes(const Graph& graph, const Node& node) {
   const DType a = graph[node.args[0]].type.dtype, b = graph[node.args[1]].type.dtype;
-  if (a != b || !is_computable(a)) {
-    fail_matmul(graph, node, "both must have the same dtype among bf16, f16, f32");
+  if (!(a == b && is_computable(a)) && !(is_fp8(a) && is_fp8(b))) {
+    fail_matmul(graph, node,
+                "both must have the same dtype among bf16, f16, f32, or be e4m3 or e5m2 each");
   }
-  if (node.type.dtype != a && node.type.dtype != DType::f32) {
-    fail_matmul(
-        graph, node,
-        fmt::format("the result must be {} or f32, not {}", name(a), name(node.type.dtype)));
+  const DType result = node.type.dtype;
+  if (is_fp8(a) && !is_computable(result)) {
+    fail_matmul(graph, node,
+                fmt::format("the result must be bf16, f16 or f32, not {}", name(result)));
+  }
+  if (!is_fp8(a) && result != a && result != DType::f32) {
+    fail_matmul(graph, node,
+                fmt::format("the result must be {} or f32, not {}", name(a), name(result)));
   }
 }
 
@@ -280,6 +283,8 @@ TensorType infer_unchecked(const Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+DType usual_result(DType operand) { return is_fp8(operand) ? DType::f32 : operand; }
 
 TensorType infer_type(const Graph& graph, const Node& node) {
   check_arity(graph, node);

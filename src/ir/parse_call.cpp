@@ -111,7 +111,7 @@ void CallParser::parse_matmul(Node& node) {
     node.args.push_back(state_.parse_value());
   }
   node.type.dtype = lexer_.accept("->") ? state_.parse_dtype("a dtype such as f32")
-                                        : state_.graph[node.args[0]].type.dtype;
+                                        : usual_result(state_.graph[node.args[0]].type.dtype);
 }
 
 // pair = ( "concat" | "interleave" | "take_rows" ) value "," value

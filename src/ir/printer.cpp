@@ -29,7 +29,8 @@ std::string print_matmul(const Graph& graph, const Node& node) {
       fmt::format("{} {}{}, {}{}", name(node.op), a.name, node.transpose_a ? "^T" : "",
                   graph[node.args[1]].name, node.transpose_b ? "^T" : "");
   if (node.op == Op::grouped_matmul) text += fmt::format(", {}", graph[node.args[2]].name);
-  if (node.type.dtype != a.type.dtype) text += fmt::format(" -> {}", name(node.type.dtype));
+  if (node.type.dtype != usual_result(a.type.dtype))
+    text += fmt::format(" -> {}", name(node.type.dtype));
   return text;
 }
 

@@ -125,7 +125,7 @@ class Candidates {
     }
     device_.fetch_outputs();
     if (outputs_are_known()) return;
-    reference::Options options = reference_options(plan_.graph, plan_);
+    reference::Options options = reference_options(plan_.graph, plan_, DeviceKind::cuda);
     options.max_elements = 1 << 17;
     for (const reference::Verdict& verdict :
          reference::verify(plan_.graph, host_.bindings(), options)) {

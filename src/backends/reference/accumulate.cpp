@@ -28,6 +28,11 @@ constexpr double kOrderDeviations = 2;
 // ones, on top of one bias common to all.
 constexpr double kSpreadDeviations = 4;
 
+// fp8 tensor cores: products that are added at once, and what each is cut off at, relative to the
+// largest addend.
+constexpr std::int64_t kShortStep = 32;
+constexpr double kShortCut = 0x1p-13;
+
 // A vector type of GCC and clang.
 constexpr std::size_t kHalf = kLanes / 2;
 using Half = double __attribute__((vector_size(kHalf * sizeof(double))));
@@ -86,8 +91,33 @@ void accumulate_spread(const double* a, const double* a_radius, const double* b,
   spread = s;
 }
 
+EPIFUSE_WIDE_VECTORS
+void accumulate_signs(const double* a, const double* b, std::int64_t count, Signs& signs) {
+  Signs s = signs;
+  for (std::int64_t k = 0; k < count; ++k) {
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      const double product = a[k] * b[k * kLanes + static_cast<std::int64_t>(j)];
+      s.signs[j] += (product > 0 ? 1.0 : 0.0) - (product < 0 ? 1.0 : 0.0);
+      s.sizes[j] += std::abs(product);
+    }
+  }
+  signs = s;
+}
+
+double short_sum_error(const Sums& sums, const Signs& signs, std::size_t lane,
+                       std::int64_t num_terms) {
+  const double range = sums.highest[lane] - sums.lowest[lane];
+  const auto steps = static_cast<double>((num_terms + kShortStep - 1) / kShortStep);
+  const double cuts = 2 * steps * kShortCut;  // of the accumulator, relative
+  if (cuts >= 0.5) return kInfinity;
+  const double cut = kShortCut * range / (1 - cuts);  // of one product
+  const double n = static_cast<double>(num_terms);
+  const double likely = cut * (std::abs(signs.signs[lane]) + kSpreadDeviations * std::sqrt(n));
+  return cuts / (1 - cuts) * range + std::min({signs.sizes[lane], n * cut, likely});
+}
+
 Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,
-                     std::int64_t num_terms) {
+                     std::int64_t num_terms, double more) {
   const double value = sums.value[lane];
   const double deviation = std::sqrt(sums.squares[lane]);
   const double n = static_cast<double>(num_terms);
@@ -96,6 +126,7 @@ Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,
   const double gamma = n * kEps / (1 - n * kEps);
   double error = gamma * partial + kEps * std::sqrt(n) * deviation + n * kSmallestNormal;
   if (num_terms == 0) error = 0;
+  error += more;
   if (spread != nullptr) error += spread_bound(*spread, lane);
   // Partial sums that may leave float32's range can become infinities of either sign, or NaN.
   if (partial + error > static_cast<double>(std::numeric_limits<float>::max())) {

@@ -20,6 +20,17 @@ struct Sums {
   Lanes squares{};  // sum of p^2
 };
 
+// The products of eight columns by sign and size, which short_sum_error needs beside the sums.
+struct Signs {
+  Lanes signs{};  // sum of sign(p)
+  Lanes sizes{};  // sum of |p|
+};
+void accumulate_signs(const double* a, const double* b, std::int64_t count, Signs& signs);
+
+// How far fp8 tensor cores may be from the sum of lane `lane` beside what bounded_sum allows.
+double short_sum_error(const Sums& sums, const Signs& signs, std::size_t lane,
+                       std::int64_t num_terms);
+
 // How uncertain operands spread: c = |a| rb + ra |b| + ra rb bounds the change of one product.
 struct Spread {
   Lanes linear{};   // sum of c: everything conspires
@@ -34,10 +45,11 @@ void accumulate(const double* a, const double* b, std::int64_t count, Sums& sums
 void accumulate_spread(const double* a, const double* a_radius, const double* b,
                        const double* b_radius, std::int64_t count, Spread& spread);
 
-// The bounded sum of lane `lane` over `num_terms` products; `spread` is null for exact operands.
-// The caller handles sums with a non-finite value or spread (see sum_of_unbounded).
+// The bounded sum of lane `lane` over `num_terms` products; `spread` is null for exact operands,
+// `more` is what the way of adding up allows beside the bound of float32. The caller handles sums
+// with a non-finite value or spread (see sum_of_unbounded).
 Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,
-                     std::int64_t num_terms);
+                     std::int64_t num_terms, double more = 0);
 bool is_bounded(const Sums& sums, const Spread* spread, std::size_t lane);
 
 // Adds up terms among which infinities and NaN occur, in interval arithmetic.

@@ -16,7 +16,7 @@ struct Evaluation {
   const ir::Graph& graph;
   const codegen::Bound& bound;
   Numerics numerics;
-  bool tf32;                        // as in Options
+  bool tf32, short_sums;            // as in Options
   std::vector<Rounding> roundings;  // by ValueId
   std::vector<Table> tables;        // by ValueId
   Table& operator[](ir::ValueId id) { return tables[static_cast<std::size_t>(id)]; }

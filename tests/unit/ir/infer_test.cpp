@@ -123,7 +123,7 @@ TEST_F(Infer, MatmulErrors) {
   expect_error([&] { g.matmul(x, f, DType::bf16); },
                expects +
                    "x: bf16[M, 768] x f: f32[M, 768]: both must have the same dtype among "
-                   "bf16, f16, f32");
+                   "bf16, f16, f32, or be e4m3 or e5m2 each");
   expect_error([&] { g.matmul(x, w, DType::f16, false, true); },
                expects +
                    "x: bf16[M, 768] x w: bf16[64, 768] (transposed): the result must be "
@@ -134,6 +134,23 @@ TEST_F(Infer, MatmulErrors) {
                expects +
                    "two: bf16[2, M, 768] x three: bf16[3, 768, M]: their batch dims do not "
                    "broadcast");
+}
+
+TEST_F(Infer, MatmulOfFp8) {
+  const ValueId a = g.input("a", DType::e4m3, {kM, 64}), b = g.input("b", DType::e5m2, {64, kN});
+  for (const DType result : {DType::f32, DType::bf16, DType::f16}) {
+    EXPECT_EQ(type_of(g.matmul(a, b, result)), (TensorType{result, {kM, kN}, {}}));
+    EXPECT_EQ(type_of(g.matmul(g.transpose(b, {1, 0}), g.transpose(a, {1, 0}), result)),
+              (TensorType{result, {kN, kM}, {}}));
+  }
+  const std::string expects = "matmul expects [.., M, K] x [.., K, N], got a: e4m3[M, 64] x ";
+  expect_error([&] { g.matmul(a, b, DType::e4m3); },
+               expects + "b: e5m2[64, N]: the result must be bf16, f16 or f32, not e4m3");
+  const ValueId c = g.input("c", DType::bf16, {64, kN});
+  expect_error([&] { g.matmul(a, c, DType::f32); },
+               expects +
+                   "c: bf16[64, N]: both must have the same dtype among bf16, f16, f32, or be "
+                   "e4m3 or e5m2 each");
 }
 
 TEST_F(Infer, Reductions) {

@@ -22,10 +22,11 @@ using targets::TargetInfo;
 
 constexpr std::size_t kMostKernels = 6;  // compiled for one step ahead of all tensors
 
-StepKernels vendor_kernels(std::vector<WhyNot> refusals) {
+StepKernels vendor_kernels(const plan::GemmDesc& gemm, std::vector<WhyNot> refusals) {
   StepKernels step;
   step.kind = StepKind::vendor;
-  step.report = {"cuBLASLt", std::move(refusals)};
+  step.report = {is_fp8(gemm.a.dtype) ? "cuBLASLt, on copies of the operands in bf16" : "cuBLASLt",
+                 std::move(refusals)};
   return step;
 }
 
@@ -47,7 +48,7 @@ StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& t
 
 StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
                          std::vector<WhyNot> refusals) {
-  if (!gemm.gemm.is_grouped()) return vendor_kernels(std::move(refusals));
+  if (!gemm.gemm.is_grouped()) return vendor_kernels(gemm.gemm, std::move(refusals));
   StepKernels step;
   step.kind = StepKind::grouped;
   step.kernels.push_back({{}, codegen::grouped_source(plan, gemm, target), nullptr});
@@ -57,12 +58,13 @@ StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetIn
 
 StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
                            bool fuses, const Choosing& choosing) {
-  StepKernels step = vendor_kernels({});
+  StepKernels step = vendor_kernels(gemm.gemm, {});
   const auto bare = [](std::string_view vendor_does_it) {
     return WhyNot{"bare_product",
                   fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
   };
-  const bool has_vendor = is_bare(gemm) && !gemm.gemm.is_grouped() && !choosing.is_named;
+  const bool has_vendor = is_bare(gemm) && !gemm.gemm.is_grouped() && !choosing.is_named &&
+                          !is_fp8(gemm.gemm.a.dtype);  // which it is given widened
   if (has_vendor && !fuses) {
     step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
     return step;
@@ -82,8 +84,8 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
       });
     }
     if (step.sizes.empty()) {
-      return vendor_kernels(
-          {bare(choosing.device.known == nullptr ? "and ours was not measured on this device"
+      return vendor_kernels(gemm.gemm, {bare(choosing.device.known == nullptr
+                                                 ? "and ours was not measured on this device"
                                                  : "and the vendor's GEMM is about as fast")});
     }
     step.most_kernels = kMostKernels;

@@ -39,14 +39,16 @@ void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedM
 
 }  // namespace
 
+// fp8 is multiplied as bf16, which holds every value of both formats: so any layout is, and on any
+// GPU.
 void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
                       std::int64_t rows, std::int64_t cols) {
-  if (leading(matrix, rows, cols)) return;
-  const DType dtype = matrix.dtype;
+  const DType given = matrix.dtype, dtype = is_fp8(given) ? DType::bf16 : given;
+  if (given == dtype && leading(matrix, rows, cols)) return;
   const BoundTensor from = batched_tensor(product, matrix, stride, rows, cols);
   const auto bytes = static_cast<std::size_t>(count(from.layout.shape)) * size_bytes(dtype);
   const BoundTensor to = dense(take(bytes), from.layout.shape);
-  add_copy(from, dtype, to, dtype);
+  add_copy(from, given, to, dtype);
   point_to(to, dtype, product, matrix, stride);
 }
 

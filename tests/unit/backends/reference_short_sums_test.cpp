@@ -1,0 +1,95 @@
+// The tolerance of fp8 products whose sums keep few bits, as Hopper's tensor cores add them.
+#include <gtest/gtest.h>
+
+#include "simulated_kernel.h"
+
+namespace epifuse::testing {
+namespace {
+
+constexpr const char* kText =
+    "graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n  y = matmul x, w^T\n  return y\n}\n";
+
+// 32 exact products and the accumulator are aligned to the largest of them and cut off `bits` bits
+// behind its first one, and so is their sum.
+double short_dot(const double* a, const double* b, std::int64_t count, int bits) {
+  constexpr std::int64_t kGroup = 32;
+  double sum = 0;
+  for (std::int64_t k0 = 0; k0 < count; k0 += kGroup) {
+    const std::int64_t k1 = std::min(k0 + kGroup, count);
+    double largest = std::abs(sum);
+    for (std::int64_t k = k0; k < k1; ++k) largest = std::max(largest, std::abs(a[k] * b[k]));
+    if (largest == 0) continue;
+    const int exponent = std::ilogb(largest);
+    double total = truncate(sum, exponent, bits + 1);
+    for (std::int64_t k = k0; k < k1; ++k) total += truncate(a[k] * b[k], exponent, bits + 1);
+    sum = total == 0 ? 0 : truncate(total, std::ilogb(total), bits + 1);
+  }
+  return sum;
+}
+
+// Whether operands are all positive, and K.
+class ShortSums : public ::testing::TestWithParam<std::tuple<bool, std::int64_t>> {
+ protected:
+  static constexpr std::int64_t kM = 8, kN = 24;
+  ShortSums() : k_(std::get<1>(GetParam())), x_(DType::e4m3, {kM, k_}), w_(DType::e4m3, {kN, k_}) {
+    std::mt19937_64 random(11);
+    for (HostTensor* tensor : {&x_, &w_}) {
+      tensor->fill_normal(random);
+      if (!std::get<0>(GetParam())) continue;
+      std::vector<double> values = tensor->values();
+      for (double& value : values) value = std::abs(value);
+      tensor->fill(values);
+    }
+  }
+
+  // Of results that leave out the first `dropped` products.
+  reference::Verdict verify(int bits, bool short_sums, std::int64_t dropped = 0) {
+    const std::vector<double> x = x_.values(), w = w_.values();
+    std::vector<double> result;
+    for (std::int64_t i = 0; i < kM; ++i) {
+      for (std::int64_t j = 0; j < kN; ++j) {
+        const std::int64_t count = k_ - dropped;
+        result.push_back(short_dot(&x[static_cast<std::size_t>(i * k_ + dropped)],
+                                   &w[static_cast<std::size_t>(j * k_ + dropped)], count, bits));
+      }
+    }
+    HostTensor y(DType::f32, {kM, kN});
+    y.fill(result);
+    const std::vector<Binding> tensors{x_.bind("x"), w_.bind("w"), y.bind("y")};
+    reference::Options options;
+    options.short_sums = short_sums;
+    return reference::verify(ir::parse(kText), tensors, options).at(0);
+  }
+
+  std::int64_t k_;
+  HostTensor x_, w_;
+};
+
+TEST_P(ShortSums, AcceptsWhatTensorCoresKeep) {
+  const reference::Verdict verdict = verify(13, true);
+  EXPECT_TRUE(verdict.ok()) << verdict.first_failure;
+}
+
+TEST_P(ShortSums, WithoutTheOptionTheyAreWrong) {
+  EXPECT_FALSE(verify(13, false).ok());
+  EXPECT_TRUE(verify(23, false).ok());
+}
+
+// Where all products have one sign, or K is large, tensor cores themselves lose as much.
+class ShortSumsWithFaults : public ShortSums {};
+
+TEST_P(ShortSumsWithFaults, SumsOfFiveBitsLessAreRejected) { EXPECT_FALSE(verify(8, true).ok()); }
+
+TEST_P(ShortSumsWithFaults, TheLossOfASixteenthOfKIsRejected) {
+  EXPECT_FALSE(verify(13, true, k_ / 16).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(K, ShortSums,
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Values(64, 768, 4096, 14336)));
+INSTANTIATE_TEST_SUITE_P(K, ShortSumsWithFaults,
+                         ::testing::Combine(::testing::Values(false),
+                                            ::testing::Values(64, 768, 4096)));
+
+}  // namespace
+}  // namespace epifuse::testing
