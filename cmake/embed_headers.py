@@ -74,7 +74,8 @@ def cutlass_headers(list_file, include):
 def literal(name, text):
     if len(text.encode()) >= LITERAL_LIMIT or f'){DELIMITER}"' in text:
         raise SystemExit(f"embed_headers.py: {name} does not fit one string literal; slice it")
-    return f'R"{DELIMITER}({text}){DELIMITER}"'
+    # A string_view literal knows its length: counting megabytes exceeds a compiler's limit.
+    return f'R"{DELIMITER}({text}){DELIMITER}"sv'
 
 
 def cpp(headers):
@@ -88,6 +89,7 @@ def cpp(headers):
 
 namespace epifuse::jit {{
 namespace {{
+using namespace std::string_view_literals;
 constexpr Header kHeaders[] = {{
 {rows}
 }};

@@ -134,6 +134,20 @@ __device__ __forceinline__ uint32_t pack<F16>(float low, float high) {
   return pair;
 }
 
+// Two values rounded to an 8-bit type, the first in the low byte.
+template <class Element>
+__device__ __forceinline__ uint32_t pack_bytes(float low, float high) {
+  return Element::store(low) | static_cast<uint32_t>(Element::store(high)) << 8;
+}
+#if __CUDA_ARCH__ >= 890
+template <>
+__device__ __forceinline__ uint32_t pack_bytes<E4m3>(float low, float high) {
+  uint16_t pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+#endif
+
 // Both halves of a pair of 16-bit elements as floats.
 template <class Element>
 __device__ __forceinline__ float2 unpack(uint32_t pair) {

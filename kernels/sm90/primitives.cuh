@@ -137,6 +137,9 @@ __device__ __forceinline__ void store_matrices(uint32_t row, const uint32_t* x) 
 __device__ __forceinline__ void load_pair(uint32_t at, uint32_t* x) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "r"(at) : "memory");
 }
+__device__ __forceinline__ void store_word(uint32_t at, uint32_t x) {
+  asm volatile("st.shared.b32 [%0], %1;" : : "r"(at), "r"(x) : "memory");
+}
 __device__ __forceinline__ void store_pair(uint32_t at, const uint32_t* x) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" : : "r"(at), "r"(x[0]), "r"(x[1]) : "memory");
 }

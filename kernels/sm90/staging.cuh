@@ -11,7 +11,8 @@
 
 namespace epifuse::sm90 {
 
-// Columns are handled 16 at a time: a group is 4 words a lane of a 16-bit type, 8 of a 32-bit one.
+// Columns are handled 16 at a time: a group is 4 words a lane of a 16-bit type, 8 of a 32-bit one,
+// and the first 2 of 4 of an 8-bit one.
 constexpr int kGroupColumns = 16;
 constexpr int kGroups = kChunkColumns / kGroupColumns;
 
@@ -20,13 +21,18 @@ constexpr int group_words(unsigned skipped = 0) {
   return slots<List>(skipped) * 4;
 }
 
-// The registers of a lane have 16-bit elements in pairs and 32-bit ones alone. Narrower ones are
-// moved by hand (kNonTmaLoads, kNonTmaStores): what would stage them does not run.
+// The registers of a lane have 16-bit elements in pairs and 32-bit ones alone, 8-bit results four
+// at a time. Bools and 8-bit operands are moved by hand (kNonTmaLoads, kNonTmaStores): what would
+// stage them does not run.
 template <class Element>
 constexpr bool is_wide() {
   constexpr int kBytes = sizeof(typename Element::Storage);
-  static_assert(kBytes <= 4, "elements of 16 or 32 bits go through staging");
+  static_assert(kBytes <= 4, "elements of 8, 16 or 32 bits go through staging");
   return kBytes == 4;
+}
+template <class Element>
+constexpr bool is_byte() {
+  return sizeof(typename Element::Storage) == 1;
 }
 
 // Element of a loaded group: 8-column block q (0 or 1), row half, e-th column of the lane's pair.
@@ -45,6 +51,9 @@ __device__ __forceinline__ void write_pair(uint32_t* words, int q, int half, flo
   if constexpr (is_wide<Element>()) {
     words[q * 4 + half * 2] = __float_as_uint(x);
     words[q * 4 + half * 2 + 1] = __float_as_uint(y);
+  } else if constexpr (is_byte<Element>()) {  // of a row, both blocks' pairs in one word
+    const uint32_t pair = pack_bytes<Element>(x, y);
+    words[half] = q == 0 ? pair : words[half] | pair << 16;
   } else {
     words[q * 2 + half] = pack<Element>(x, y);
   }
@@ -81,10 +90,27 @@ __device__ __forceinline__ void load_group(const unsigned char* slot, int g, uin
   }
 }
 
+// Of an 8-bit type: 4 columns of two rows. Neighbouring lanes exchange pairs, so that even ones
+// have 4 columns of the first 8, odd ones 4 of the second.
+__device__ __forceinline__ void store_bytes(unsigned char* slot, int g, const uint32_t* words,
+                                            int lane) {
+  const bool is_odd = lane & 1;
+  const int row = lane >> 2;
+  const uint32_t given = __byte_perm(words[0], words[1], is_odd ? 0x5410 : 0x7632);
+  const uint32_t taken = __shfl_xor_sync(0xffffffffu, given, 1);
+  const uint32_t low = __byte_perm(words[0], taken, is_odd ? 0x3254 : 0x5410);
+  const uint32_t high = __byte_perm(words[1], taken, is_odd ? 0x3276 : 0x7610);
+  const uint32_t place = cute::cast_smem_ptr_to_uint(slot) + row * 128 + ((g ^ (row & 7)) << 4) +
+                         (lane & 1) * 8 + (lane & 2) * 2;
+  store_word(place, low);
+  store_word(place + 8 * 128, high);
+}
+
 // Group g of a chunk from registers to its slots.
 template <class Element>
 __device__ __forceinline__ void store_group(unsigned char* slot, int g, const uint32_t* words,
                                             int lane) {
+  if constexpr (is_byte<Element>()) return store_bytes(slot, g, words, lane);
   const uint32_t place = place_of<Element>(slot, lane);
   if constexpr (is_wide<Element>()) {
 #pragma unroll

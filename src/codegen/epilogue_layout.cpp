@@ -146,7 +146,8 @@ void EpilogueLayout::place_in_gemm(Place& place) const {
   }
   if (place.list == List::rows) place.staging = Staging::vector;
   if (place.list != List::tiles && place.list != List::results) return;
-  if (place.is_bool) return;
+  // Bools and bytes that are read are moved by hand; only results come in bytes often.
+  if (place.is_bool || (place.list == List::tiles && place.bytes == 1)) return;
   place.staging = Staging::chunks;
   const std::size_t maps = offsetof(Block, full) + index * sizeof(abi::FullSizeMaps);
   if (place.list == List::tiles) {

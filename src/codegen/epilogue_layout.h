@@ -20,7 +20,7 @@ enum class Staging : std::uint8_t {
   none,    // each thread on its own
   vector,  // a tile's part of it is in shared memory, as f32
   chunks,  // 64 columns at a time through shared memory, unless no tensor map fits its memory; no
-           // bools
+           // bools, and no loads of bytes
 };
 
 // Offsets are in bytes, into abi::GemmParams, or into the abi::TailParams of a tail.

@@ -136,10 +136,14 @@ std::string totals_text(const Explanation& explanation) {
 
 std::string assumptions_text(const Explanation& explanation) {
   const Machine& machine = explanation.machine;
-  std::string text =
-      fmt::format("Times are the limits of {} ({}): {} in bf16, {} in f32, {}.\n", machine.name,
-                  machine.description, rate_text(machine.bf16_flops_per_s, "flop"),
-                  rate_text(machine.f32_flops_per_s, "flop"), rate_text(machine.bytes_per_s, "B"));
+  const bool has_fp8 = std::ranges::any_of(explanation.steps, [](const StepExplanation& step) {
+    return step.is_product && is_fp8(step.detail.dtype);
+  });
+  std::string text = fmt::format(
+      "Times are the limits of {} ({}): {}{} in bf16, {} in f32, {}.\n", machine.name,
+      machine.description, has_fp8 ? rate_text(machine.fp8_flops_per_s, "flop") + " in fp8, " : "",
+      rate_text(machine.bf16_flops_per_s, "flop"), rate_text(machine.f32_flops_per_s, "flop"),
+      rate_text(machine.bytes_per_s, "B"));
   std::vector<std::string> sizes;
   for (const auto& [symbol, size] : explanation.sizes) {
     sizes.push_back(fmt::format("{} = {}", symbol, size));

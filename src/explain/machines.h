@@ -13,7 +13,7 @@ namespace epifuse {
 struct Machine {
   std::string_view name;
   DeviceKind kind;
-  double bf16_flops_per_s, f32_flops_per_s, bytes_per_s;
+  double fp8_flops_per_s, bf16_flops_per_s, f32_flops_per_s, bytes_per_s;
   std::string_view description;
 };
 std::span<const Machine> all_machines();

@@ -61,7 +61,7 @@ std::optional<WhyNot> why_not_store(const plan::Store& store) {
 }
 
 std::string multiplied_dtypes() {
-  return listed([](const OperandFormat& format) { return !format.rounds; },
+  return listed([](const OperandFormat& format) { return !format.rounds && !is_fp8(format.dtype); },
                 [](std::string_view dtype) { return fmt::format("{} by {}", dtype, dtype); }, ", ");
 }
 
@@ -69,14 +69,15 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
                                       const plan::Operand& other, std::string_view side) {
   const std::string& name = plan.graph[operand.value].name;
   const OperandFormat* format = find_operand_format(operand.dtype);
-  if (format == nullptr || operand.dtype != other.dtype) {
+  if (format == nullptr || !go_together(operand.dtype, other.dtype)) {
     return WhyNot{"operand_dtype", fmt::format("{} is {}; this family multiplies {}.", name,
                                                epifuse::name(operand.dtype), multiplied_dtypes())};
   }
   if (auto no = why_not_multiplied(plan, operand, side)) return no;
   if (format->only_k_major && operand.major != plan::Major::k) {
     return WhyNot{fmt::format("{}_not_k_major", side),
-                  fmt::format("{} is not contiguous along K, as TF32 operands must be.", name)};
+                  fmt::format("{} is not contiguous along K, as {} operands must be.", name,
+                              format->rounds ? format->atom : epifuse::name(format->dtype))};
   }
   return std::nullopt;
 }
@@ -127,6 +128,11 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
   if (gemm.gating == plan::Gating::separate) {
     if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
+    if (gemm.second_b.dtype != gemm.b.dtype) {
+      return WhyNot{"operand_dtype",
+                    "one instruction multiplies the columns of both products, and "
+                    "these are of two dtypes."};
+    }
   }
   for (const plan::Load& load : step.epilogue.loads) {
     if (auto no = why_not_load(load)) return no;

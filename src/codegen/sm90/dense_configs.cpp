@@ -126,6 +126,13 @@ bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
   return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
 }
 
+// TMA stores multiples of 16 bytes, and a narrow tile's last chunk has 56 columns.
+bool suits_results(const Shape& shape, const EpilogueLayout& layout) {
+  return !shape.two_widths || std::ranges::none_of(layout.stores(), [](const Place& place) {
+    return place.staging == Staging::chunks && place.bytes == 1;
+  });
+}
+
 bool takes_misaligned_rows(const Config& config) {
   if (cluster_size(config) != 1 || config.two_widths) return false;
   if (config.tile_n % kChunkColumns != 0) return false;
@@ -288,7 +295,7 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
       continue;
     }
     if (!suits_gate(shape, step.gemm, registers)) continue;
-    if (!suits_groups(shape, step.gemm)) continue;
+    if (!suits_groups(shape, step.gemm) || !suits_results(shape, layout)) continue;
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);

@@ -23,7 +23,7 @@ constexpr int kThreads = 384, kSmallestTile = 64;
 unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
   for (const auto& [place, view, dtype] : matrices) {
-    if (!place.is_bool && why_not_tma(view, dtype, "")) bits |= 1u << place.index;
+    if (place.staging != Staging::none && why_not_tma(view, dtype, "")) bits |= 1u << place.index;
   }
   return bits;
 }
@@ -190,13 +190,17 @@ class Binder {
   void bind_full_size() {
     for (const FullSize& full : full_loads(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
-      if (full.place.is_bool || (variant_.non_tma_loads >> full.place.index & 1) != 0) continue;
+      if (full.place.staging == Staging::none ||
+          (variant_.non_tma_loads >> full.place.index & 1) != 0)
+        continue;
       add_map(full.place.map_offset, abi::kFirstTile + full.place.index, full.view, full.dtype,
               kBlockRows, columns_of_slot(full.place.bytes));
     }
     for (const FullSize& full : full_stores(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
-      if (full.place.is_bool || (variant_.non_tma_stores >> full.place.index & 1) != 0) continue;
+      if (full.place.staging == Staging::none ||
+          (variant_.non_tma_stores >> full.place.index & 1) != 0)
+        continue;
       add_store(full);
     }
   }

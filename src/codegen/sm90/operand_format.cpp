@@ -27,6 +27,8 @@ const OperandFormat* find_operand_format(DType dtype) {
   return nullptr;
 }
 
+bool go_together(DType a, DType b) { return a == b || (is_fp8(a) && is_fp8(b)); }
+
 const OperandFormat& operand_format(DType dtype) {
   const OperandFormat* format = find_operand_format(dtype);
   EPIFUSE_CHECK(format != nullptr, "operands are checked by why_not");
@@ -44,8 +46,11 @@ std::string wgmma(const plan::GemmDesc& gemm, int columns) {
 }
 
 std::string wgmma_header(const plan::GemmDesc& gemm, int columns) {
-  const OperandFormat& format = operand_format(gemm.a.dtype);
-  return fmt::format("epifuse/wgmma_64x{}x{}_{}.hpp", columns, format.instruction_k, format.name);
+  const OperandFormat& a = operand_format(gemm.a.dtype);
+  const OperandFormat& b = operand_format(gemm.b.dtype);
+  const std::string names =
+      a.dtype == b.dtype ? std::string(a.name) : fmt::format("{}_{}", a.name, b.name);
+  return fmt::format("epifuse/wgmma_64x{}x{}_{}.hpp", columns, a.instruction_k, names);
 }
 
 std::int64_t depth_in_16_bits(DType dtype, std::int64_t k) {

@@ -31,6 +31,9 @@ std::span<const OperandFormat> operand_formats();
 const OperandFormat* find_operand_format(DType dtype);  // null when there is none
 const OperandFormat& operand_format(DType dtype);       // throws InternalError without one
 
+// Whether an instruction multiplies one by the other.
+bool go_together(DType a, DType b);
+
 // "cute::SM90::GMMA::MMA_64x192x16_F32BF16BF16_SS<..>", of 64 rows and so many columns.
 std::string wgmma(const plan::GemmDesc& gemm, int columns);
 // The header of it, as kernels/sm90/cutlass_headers.txt names it.

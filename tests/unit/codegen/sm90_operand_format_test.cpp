@@ -31,8 +31,8 @@ TEST(OperandFormat, ADTypeHasOneRowOrNone) {
     EXPECT_TRUE(dtypes.insert(format.dtype).second) << format.name;
     EXPECT_EQ(find_operand_format(format.dtype), &format);
   }
-  EXPECT_EQ(dtypes, (std::set{DType::f32, DType::bf16, DType::f16}));
-  EXPECT_EQ(find_operand_format(DType::e4m3), nullptr);
+  EXPECT_EQ(dtypes, (std::set{DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2}));
+  EXPECT_EQ(find_operand_format(DType::boolean), nullptr);
   EXPECT_THROW(operand_format(DType::i64), InternalError);
 }
 
@@ -48,6 +48,20 @@ TEST(OperandFormat, NamesTheInstructionAndItsHeader) {
   gemm.a.dtype = gemm.b.dtype = DType::f32;
   EXPECT_EQ(wgmma(gemm, 48), "cute::SM90::GMMA::MMA_64x48x8_F32TF32TF32_SS_TN<>");
   EXPECT_EQ(wgmma_header(gemm, 48), "epifuse/wgmma_64x48x8_tf32.hpp");
+  gemm.a.dtype = DType::e4m3;
+  gemm.b.dtype = DType::e5m2;
+  EXPECT_EQ(wgmma(gemm, 48), "cute::SM90::GMMA::MMA_64x48x32_F32E4M3E5M2_SS_TN<>");
+  EXPECT_EQ(wgmma_header(gemm, 48), "epifuse/wgmma_64x48x32_e4m3_e5m2.hpp");
+}
+
+TEST(OperandFormat, FormatsGoWithThemselvesAndTheTwoOf8BitsWithEachOther) {
+  for (const OperandFormat& a : operand_formats()) {
+    for (const OperandFormat& b : operand_formats()) {
+      const bool are_bytes = a.bytes() == 1 && b.bytes() == 1;
+      EXPECT_EQ(go_together(a.dtype, b.dtype), a.dtype == b.dtype || are_bytes)
+          << a.name << " " << b.name;
+    }
+  }
 }
 
 // A step of TF32 has half as many elements as one of bf16 and takes as long.
@@ -55,6 +69,7 @@ TEST(OperandFormat, DepthsAreComparedInSteps) {
   EXPECT_EQ(depth_in_16_bits(DType::bf16, 1000), 1000);
   EXPECT_EQ(depth_in_16_bits(DType::f16, 1000), 1000);
   EXPECT_EQ(depth_in_16_bits(DType::f32, 1000), 2000);
+  EXPECT_EQ(depth_in_16_bits(DType::e4m3, 1000), 500);
 }
 
 // Bytes divided by 2 gave no slot at all to one result of 1 byte, and one to three of them.
