@@ -66,11 +66,16 @@ class Graph {
   std::shared_ptr<GraphState> state_;
 };
 
+/// How products of e4m3 and e5m2 are added up: `fast` as the device does, which on some GPUs keeps
+/// fewer bits than float32 has; `promoted` in float32 from one 128 products of K to the next. Sums
+/// of other dtypes are float32, `fast` to this interface.
+enum class Sums : std::uint8_t { fast, promoted };
+
 /// Matrix product over the last two dims, [.., M, K] x [.., K, N] -> [.., M, N], float32
 /// accumulation. Operands have one dtype, or are e4m3 or e5m2 each. The result has the operands'
 /// dtype, f32 where they are e4m3 or e5m2; the second form names another.
 Value matmul(const Value& a, const Value& b);
-Value matmul(const Value& a, const Value& b, DType result);
+Value matmul(const Value& a, const Value& b, DType result, Sums sums = Sums::fast);
 /// Swaps the last two dims (a view).
 Value transpose(const Value& x);
 /// Permutes dims: result dim i is dim `permutation[i]` of x (a view).
@@ -103,7 +108,8 @@ Value interleave(const Value& a, const Value& b);
 /// device. A `w` that is transposed first may be [G, N, K]. Rows of no group are neither computed
 /// nor written.
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends);
-Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result);
+Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result,
+                     Sums sums = Sums::fast);
 /// A view of `x` [R, ..]: row t is x[index[t]]; index i32 or i64 [T], negative from the end.
 Value take_rows(const Value& x, const Value& index);
 /// A view of `x` [G, ..]: row t of `num_rows` is that of the group that t is in, as ends say;

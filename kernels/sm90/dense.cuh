@@ -211,6 +211,9 @@ class Consumer {
   // Of the first blocks of 64 rows.
   template <class Atom, int kCount, int kMultiplied>
   __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps) {
+    if constexpr (Config::kPromotesSums) {
+      return multiply_and_promote<Atom, kCount, kMultiplied>(acc, steps);
+    }
     constexpr int kRowsAt = Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
     int previous = -1;
 #pragma unroll 1
@@ -241,6 +244,49 @@ class Consumer {
       ring_.next();
     }
     return previous;
+  }
+
+  // The same where tensor cores keep few bits of what they add up: the sums of each step are its
+  // own, and added in float32. The other consumer multiplies meanwhile.
+  template <class Atom, int kCount, int kMultiplied>
+  __device__ __forceinline__ int multiply_and_promote(Accumulators& acc, int steps) {
+    constexpr int kRowsAt = Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
+    static_assert(Config::Producer::kAIsKMajor && Config::Producer::kBIsKMajor);
+#pragma unroll
+    for (int block = 0; block < kMultiplied; ++block) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) acc[block][i] = 0.0f;
+    }
+    int stage = 0;
+#pragma unroll 1
+    for (int k = 0; k < steps; ++k) {
+      stage = ring_.stage;
+      Layout::full(stage).wait(ring_.phase);
+      const uint64_t a =
+          descriptor<true>(Layout::a(0)) + ((stage * Layout::kABytes + group_ * kRowsAt) >> 4);
+      const uint64_t b = descriptor<true>(Layout::b(0)) + (stage * Layout::kBBytes >> 4);
+#pragma unroll
+      for (int block = 0; block < kMultiplied; ++block) {
+        float part[kAccumulators];
+        fence(part);
+        cute::warpgroup_arrive();
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<true>,
+                         b + j * kDescriptorStep<true>, part, j != 0,
+                         cute::make_index_sequence<kCount>{});
+        }
+        cute::warpgroup_commit_batch();
+        fence(part);
+        cute::warpgroup_wait<0>();
+        fence(part);
+        if (block == kMultiplied - 1 && k + 1 < steps) release(stage);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) acc[block][i] += part[i];
+      }
+      ring_.next();
+    }
+    return stage;
   }
 
   __device__ __forceinline__ void write_tile(const Accumulators& acc, const Schedule& done,
@@ -282,10 +328,11 @@ class Consumer {
 
   __device__ __forceinline__ void fence(Accumulators& acc) {
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
+    for (int block = 0; block < kBlocks; ++block) fence(acc[block]);
+  }
+  __device__ __forceinline__ void fence(float (&sums)[kAccumulators]) {
 #pragma unroll
-      for (int i = 0; i < kAccumulators; ++i) cute::warpgroup_fence_operand(acc[block][i]);
-    }
+    for (int i = 0; i < kAccumulators; ++i) cute::warpgroup_fence_operand(sums[i]);
   }
 
   // Tells every CTA that loads into this one that a stage is free.

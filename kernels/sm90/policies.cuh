@@ -102,6 +102,7 @@ struct UsualConfig {
   using Producer = TmaProducer<Major::k, Major::k>;
   using Staging = OwnStaging<1, 1>;
   static constexpr Gates kGates = Gates::none;
+  static constexpr bool kPromotesSums = false;                    // of each step of K, to float32
   static constexpr int kTileK = 64;                               // 128 bytes: one swizzled row
   static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: no TMA
   // Bit i: its rows are looked up, or put where an index says.

@@ -150,6 +150,7 @@ ValueId RandomGraphGenerator::add_product() {
   node.args = {add_input(operand_dtype(), shape(batched_a, b_, m_, k_, node.transpose_a)),
                add_input(operand_dtype(), shape(batched_b, b_, k_, n_, node.transpose_b))};
   node.type.dtype = chance(70) ? dtype_ : DType::f32;
+  node.promoted = is_fp8_ && chance(30);
   return ir::append(graph_, std::move(node));
 }
 
@@ -169,6 +170,7 @@ ValueId RandomGraphGenerator::add_grouped() {
   }
   node.args = {x, w, groups};
   node.type.dtype = chance(70) ? dtype_ : DType::f32;
+  node.promoted = is_fp8_ && chance(30);
   const ValueId product = ir::append(graph_, std::move(node));
   if (!is_padded && chance(50)) {
     Node repeat{.op = Op::repeat_rows, .args = {add_input(dtype_, {b_, n_}), groups}};

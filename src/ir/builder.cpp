@@ -177,15 +177,18 @@ void Graph::output(std::string_view name, const Value& value) {
 }
 
 Value matmul(const Value& a, const Value& b) { return matmul(a, b, ir::usual_result(a.dtype())); }
-Value matmul(const Value& a, const Value& b, DType result) {
-  return Access::make(Node{.op = Op::matmul, .type = {result, {}, {}}}, {a, b});
+Value matmul(const Value& a, const Value& b, DType result, Sums sums) {
+  return Access::make(
+      Node{.op = Op::matmul, .type = {result, {}, {}}, .promoted = sums == Sums::promoted}, {a, b});
 }
 
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends) {
   return grouped_matmul(x, w, ends, ir::usual_result(x.dtype()));
 }
-Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result) {
-  return Access::make(Node{.op = Op::grouped_matmul, .type = {result, {}, {}}}, {x, w, ends});
+Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result, Sums sums) {
+  return Access::make(
+      Node{.op = Op::grouped_matmul, .type = {result, {}, {}}, .promoted = sums == Sums::promoted},
+      {x, w, ends});
 }
 
 Value take_rows(const Value& x, const Value& index) { return binary(Op::take_rows, x, index); }

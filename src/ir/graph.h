@@ -54,8 +54,9 @@ struct Node {
   TensorType type;                                // of the result
   double value = 0;                               // constant
   bool transpose_a = false, transpose_b = false;  // matmul; grouped_matmul has the second
-  std::vector<int> permutation;                   // transpose
-  std::vector<SliceRange> ranges;                 // slice, one per dim
+  bool promoted = false;           // a product of fp8: every 128 products of K are added in float32
+  std::vector<int> permutation;    // transpose
+  std::vector<SliceRange> ranges;  // slice, one per dim
   bool operator==(const Node&) const = default;
 };
 

@@ -197,6 +197,9 @@ void check_matmul_dtypes(const Graph& graph, const Node& node) {
     fail_matmul(graph, node,
                 "both must have the same dtype among bf16, f16, f32, or be e4m3 or e5m2 each");
   }
+  if (node.promoted && !is_fp8(a)) {
+    fail_matmul(graph, node, "promoted are sums of e4m3 and e5m2 alone, others always are float32");
+  }
   const DType result = node.type.dtype;
   if (is_fp8(a) && !is_computable(result)) {
     fail_matmul(graph, node,

@@ -95,8 +95,8 @@ void CallParser::parse_constant(Node& node) {
   node.value = parse_literal();
 }
 
-// matmul = "matmul" value ["^" "T"] "," value ["^" "T"] ["->" dtype]
-//        | "grouped_matmul" value "," value ["^" "T"] "," value ["->" dtype]
+// matmul = "matmul" value ["^" "T"] "," value ["^" "T"] ["->" dtype] ["promoted"]
+//        | "grouped_matmul" value "," value ["^" "T"] "," value ["->" dtype] ["promoted"]
 void CallParser::parse_matmul(Node& node) {
   const auto operand = [&](bool& transposed) {
     node.args.push_back(state_.parse_value());
@@ -112,6 +112,7 @@ void CallParser::parse_matmul(Node& node) {
   }
   node.type.dtype = lexer_.accept("->") ? state_.parse_dtype("a dtype such as f32")
                                         : usual_result(state_.graph[node.args[0]].type.dtype);
+  node.promoted = lexer_.accept("promoted");
 }
 
 // pair = ( "concat" | "interleave" | "take_rows" ) value "," value

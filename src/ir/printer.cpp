@@ -31,6 +31,7 @@ std::string print_matmul(const Graph& graph, const Node& node) {
   if (node.op == Op::grouped_matmul) text += fmt::format(", {}", graph[node.args[2]].name);
   if (node.type.dtype != usual_result(a.type.dtype))
     text += fmt::format(" -> {}", name(node.type.dtype));
+  if (node.promoted) text += " promoted";
   return text;
 }
 

@@ -24,6 +24,7 @@ void check_unused_fields(const Node& node) {
   check(node.op == Op::constant || node.value == 0, node, "only constants have a value");
   check(is_matmul(node.op) || (!node.transpose_a && !node.transpose_b), node,
         "only matmul transposes its operands");
+  check(is_matmul(node.op) || !node.promoted, node, "only products have promoted sums");
   check(node.op == Op::transpose || node.permutation.empty(), node,
         "only transpose has a permutation");
   check(node.op == Op::slice || node.ranges.empty(), node, "only slice has ranges");

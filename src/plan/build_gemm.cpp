@@ -79,6 +79,7 @@ FusedGemm build_gemm(const Facts& facts, const StepDraft& draft, Epilogue epilog
   gemm.n = space[space.size() - 1];
   gemm.k = a_shape[a_shape.size() - (node.transpose_a ? 2 : 1)];
   gemm.result = node.type.dtype;
+  gemm.promoted = node.promoted;
   if (node.op == ir::Op::grouped_matmul) {
     gemm.groups = ir::index_of(node);
     gemm.num_groups = graph[gemm.b.value].type.shape.front();

@@ -90,6 +90,7 @@ class GateFinder {
     if (is_taken(first) || is_taken(second)) return std::nullopt;
     if (!is_same(a.args[0], b.args[0]) || a.transpose_a != b.transpose_a) return std::nullopt;
     if (a.type != b.type || a.transpose_b != b.transpose_b) return std::nullopt;
+    if (a.promoted != b.promoted) return std::nullopt;
     if (a.op != b.op || (a.op == Op::grouped_matmul && a.args[2] != b.args[2])) return std::nullopt;
     if (ir::unit_stride_dim(graph_, a.args[1]) != ir::unit_stride_dim(graph_, b.args[1])) {
       return std::nullopt;
@@ -97,7 +98,8 @@ class GateFinder {
     for (const ValueId weight : {a.args[1], b.args[1]}) {
       if (is_computed(graph_[ir::storage(graph_, weight)].op)) return std::nullopt;
     }
-    if (graph_[a.args[1]].type.shape != graph_[b.args[1]].type.shape) return std::nullopt;
+    const ir::TensorType &of_a = graph_[a.args[1]].type, &of_b = graph_[b.args[1]].type;
+    if (of_a.shape != of_b.shape || of_a.dtype != of_b.dtype) return std::nullopt;
     return Gate{Gating::separate, first, first, second};
   }
 

@@ -46,6 +46,7 @@ struct GemmDesc {
   ir::Shape batch;     // empty: one 2-D product
   Dim m, n, k;
   DType result = DType::bf16;  // dtype of the matmul's value in the graph
+  bool promoted = false;       // as ir::Node::promoted
   // True when leading dims of `a` were folded into m (b and the epilogue do not vary along them):
   // `batch` is empty and m is their product with the rows.
   bool flattened = false;

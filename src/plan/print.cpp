@@ -62,8 +62,9 @@ std::string print(const Plan& plan, const FusedGemm& step) {
   shape.push_back(gemm.n);
   const bool is_gated = gemm.gating != Gating::none;
   std::string text = fmt::format(
-      "gemm {}: {}{}, k = {}{}{}{}  # {}\n  a {}\n  b {}\n", plan.graph[gemm.matmul].name,
+      "gemm {}: {}{}, k = {}{}{}{}{}  # {}\n  a {}\n  b {}\n", plan.graph[gemm.matmul].name,
       name(gemm.result), ir::print(shape), gemm.k.str(), gemm.flattened ? ", flattened" : "",
+      gemm.promoted ? ", promoted" : "",
       is_gated ? fmt::format(", gated: {}", name(gemm.gating)) : "",
       gemm.is_grouped() ? fmt::format(", groups by {}", plan.graph[gemm.groups].name) : "",
       label(step.epilogue), print(plan.graph, gemm.a), print(plan.graph, gemm.b));

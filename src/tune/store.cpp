@@ -35,8 +35,9 @@ std::string nameless_text(const plan::FusedGemm& step) {
   for (std::size_t i = 0; i < epilogue.stores.size(); ++i) {
     epilogue.stores[i].name = fmt::format("y{}", i);
   }
-  return fmt::format("a {}\nb {}\nresult {}\n{}", operand_text(step.gemm.a),
-                     operand_text(step.gemm.b), name(step.gemm.result), plan::print(epilogue));
+  return fmt::format("a {}\nb {}\nresult {}{}\n{}", operand_text(step.gemm.a),
+                     operand_text(step.gemm.b), name(step.gemm.result),
+                     step.gemm.promoted ? " promoted" : "", plan::print(epilogue));
 }
 
 // A time; none but a finite one that is not negative.

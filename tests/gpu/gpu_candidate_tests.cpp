@@ -34,6 +34,7 @@ constexpr const char* kGraphs[] = {
     "access/access_residuals",
     "access/access_three_dtypes",
     "batched/bmm_per_batch_epilogue",
+    "fp8/fp8_promoted",
     "fp8/fp8_quantised",
     "fp8/fp8_row_scales",
     "fp8/fp8_swiglu",

@@ -30,7 +30,7 @@ constexpr double kSpreadDeviations = 4;
 
 // fp8 tensor cores: products that are added at once, and what each is cut off at, relative to the
 // largest addend.
-constexpr std::int64_t kShortStep = 32;
+constexpr double kShortStep = 32;
 constexpr double kShortCut = 0x1p-13;
 
 // A vector type of GCC and clang.
@@ -42,6 +42,17 @@ double spread_bound(const Spread& spread, std::size_t lane) {
   const double bias_b = std::max(std::abs(spread.shift_b[lane]), std::abs(spread.scale_b[lane]));
   const double likely = bias_a + bias_b + kSpreadDeviations * std::sqrt(spread.squares[lane]);
   return std::min(spread.linear[lane], likely);
+}
+
+void close_window(ShortSums& s) {
+  for (std::size_t j = 0; j < kLanes; ++j) {
+    const double range = s.highest[j] - s.lowest[j];
+    s.ranges[j] += range;
+    s.biased[j] += range * s.signs[j];
+    s.squares[j] += range * range;
+  }
+  s.walk = s.lowest = s.highest = s.signs = {};
+  s.filled = 0;
 }
 
 }  // namespace
@@ -92,28 +103,33 @@ void accumulate_spread(const double* a, const double* a_radius, const double* b,
 }
 
 EPIFUSE_WIDE_VECTORS
-void accumulate_signs(const double* a, const double* b, std::int64_t count, Signs& signs) {
-  Signs s = signs;
+void accumulate_short(const double* a, const double* b, std::int64_t count, ShortSums& sums) {
+  ShortSums s = sums;
   for (std::int64_t k = 0; k < count; ++k) {
     for (std::size_t j = 0; j < kLanes; ++j) {
       const double product = a[k] * b[k * kLanes + static_cast<std::int64_t>(j)];
+      s.walk[j] += product;
+      s.lowest[j] = std::min(s.lowest[j], s.walk[j]);
+      s.highest[j] = std::max(s.highest[j], s.walk[j]);
       s.signs[j] += (product > 0 ? 1.0 : 0.0) - (product < 0 ? 1.0 : 0.0);
       s.sizes[j] += std::abs(product);
     }
+    if (++s.filled == s.window) close_window(s);
   }
-  signs = s;
+  sums = s;
 }
 
-double short_sum_error(const Sums& sums, const Signs& signs, std::size_t lane,
-                       std::int64_t num_terms) {
-  const double range = sums.highest[lane] - sums.lowest[lane];
-  const auto steps = static_cast<double>((num_terms + kShortStep - 1) / kShortStep);
+double short_sum_error(ShortSums sums, std::size_t lane) {
+  if (sums.filled > 0) close_window(sums);
+  const auto in_window = static_cast<double>(sums.window);
+  const double steps = std::ceil(in_window / kShortStep);
   const double cuts = 2 * steps * kShortCut;  // of the accumulator, relative
   if (cuts >= 0.5) return kInfinity;
-  const double cut = kShortCut * range / (1 - cuts);  // of one product
-  const double n = static_cast<double>(num_terms);
-  const double likely = cut * (std::abs(signs.signs[lane]) + kSpreadDeviations * std::sqrt(n));
-  return cuts / (1 - cuts) * range + std::min({signs.sizes[lane], n * cut, likely});
+  const double cut = kShortCut / (1 - cuts);
+  const double likely =
+      std::abs(sums.biased[lane]) + kSpreadDeviations * std::sqrt(in_window * sums.squares[lane]);
+  const double of_products = std::min(in_window * sums.ranges[lane], likely);
+  return 2 * steps * cut * sums.ranges[lane] + std::min(sums.sizes[lane], cut * of_products);
 }
 
 Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,

@@ -20,16 +20,19 @@ struct Sums {
   Lanes squares{};  // sum of p^2
 };
 
-// The products of eight columns by sign and size, which short_sum_error needs beside the sums.
-struct Signs {
-  Lanes signs{};  // sum of sign(p)
-  Lanes sizes{};  // sum of |p|
+// What bounds sums of fp8 products that keep few bits (docs/numerics.md), beside Sums: the walks of
+// partial sums over windows of K, each of which starts from zero.
+struct ShortSums {
+  std::int64_t window;                         // products; all of K where nothing is promoted
+  std::int64_t filled = 0;                     // of the window that is open
+  Lanes walk{}, lowest{}, highest{}, signs{};  // of it: partial sum, its range, sum of sign(p)
+  Lanes ranges{}, biased{}, squares{};  // of whole windows: sums of range, range signs, range^2
+  Lanes sizes{};                        // sum of |p|
 };
-void accumulate_signs(const double* a, const double* b, std::int64_t count, Signs& signs);
+void accumulate_short(const double* a, const double* b, std::int64_t count, ShortSums& sums);
 
 // How far fp8 tensor cores may be from the sum of lane `lane` beside what bounded_sum allows.
-double short_sum_error(const Sums& sums, const Signs& signs, std::size_t lane,
-                       std::int64_t num_terms);
+double short_sum_error(ShortSums sums, std::size_t lane);
 
 // How uncertain operands spread: c = |a| rb + ra |b| + ra rb bounds the change of one product.
 struct Spread {

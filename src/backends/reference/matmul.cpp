@@ -95,9 +95,12 @@ Reading reading_of(const Evaluation& evaluation, ir::ValueId matmul) {
   }
 }
 
-bool has_short_sums(const Evaluation& evaluation, ir::ValueId matmul) {
-  return evaluation.short_sums &&
-         is_fp8(evaluation.graph[evaluation.graph[matmul].args[0]].type.dtype);
+// Products that are added up with few bits before they are added in float32; 0: none.
+std::int64_t window_of(const Evaluation& evaluation, ir::ValueId matmul, std::int64_t k) {
+  constexpr std::int64_t kPromoted = 128;
+  const ir::Node& node = evaluation.graph[matmul];
+  const bool is_short = evaluation.short_sums && is_fp8(evaluation.graph[node.args[0]].type.dtype);
+  return !is_short ? 0 : node.promoted ? std::min(k, kPromoted) : k;
 }
 
 // The products of some rows of A with all of B.
@@ -113,7 +116,7 @@ class Product {
         first_result_row_(first_result_row),
         k_(a.num_cols()),
         reading_(reading_of(evaluation, id)),
-        has_short_sums_(has_short_sums(evaluation, id)),
+        window_(window_of(evaluation, id, k_)),
         a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), reading_) {}
 
   void run() {
@@ -136,7 +139,7 @@ class Product {
     const std::int64_t end_col = std::min(first_col + kLanes, b_.num_cols());
     std::vector<Sums> sums(rows_.size());
     std::vector<Spread> spreads(rows_.size());
-    std::vector<Signs> signs(rows_.size());
+    std::vector<ShortSums> short_sums(rows_.size(), {window_});
     bool exact = a_panel_.exact;
     for (std::int64_t k0 = 0; k0 < k_; k0 += kChunk) {
       const std::int64_t k1 = std::min(k0 + kChunk, k_);
@@ -150,7 +153,7 @@ class Product {
         const std::size_t at = i * static_cast<std::size_t>(k_) + static_cast<std::size_t>(k0);
         const double* a = a_panel_.value.data() + at;
         accumulate(a, b_panel.value.data(), k1 - k0, sums[i]);
-        if (has_short_sums_) accumulate_signs(a, b_panel.value.data(), k1 - k0, signs[i]);
+        if (window_ > 0) accumulate_short(a, b_panel.value.data(), k1 - k0, short_sums[i]);
         if (!a_panel_.exact || !b_panel.exact) {
           accumulate_spread(a, a_panel_.radius.data() + at, b_panel.value.data(),
                             b_panel.radius.data(), k1 - k0, spreads[i]);
@@ -158,16 +161,16 @@ class Product {
       }
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      store(i, first_col, end_col, sums[i], signs[i], exact ? nullptr : &spreads[i]);
+      store(i, first_col, end_col, sums[i], short_sums[i], exact ? nullptr : &spreads[i]);
     }
   }
 
   void store(std::size_t i, std::int64_t first_col, std::int64_t end_col, const Sums& sums,
-             const Signs& signs, const Spread* spread) {
+             const ShortSums& short_sums, const Spread* spread) {
     Interval* cells = evaluation_[id_].cells(first_result_row_ + rows_[i]);
     for (std::int64_t col = first_col; col < end_col; ++col) {
       const auto lane = static_cast<std::size_t>(col - first_col);
-      const double more = has_short_sums_ ? short_sum_error(sums, signs, lane, k_) : 0;
+      const double more = window_ > 0 ? short_sum_error(short_sums, lane) : 0;
       const Interval y = is_bounded(sums, spread, lane) ? bounded_sum(sums, spread, lane, k_, more)
                                                         : unbounded_sum(rows_[i], col);
       cells[col] = finish(evaluation_, id_, y);
@@ -189,7 +192,7 @@ class Product {
   const std::vector<std::int64_t> rows_;
   std::int64_t first_result_row_, k_;
   Reading reading_;
-  bool has_short_sums_;
+  std::int64_t window_;
   Panel a_panel_;
 };
 

@@ -100,6 +100,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   const OperandFormat& format = operand_format(gemm.a.dtype);
   add(format.step_k() != kUsualStepK, "int kTileK", format.step_k(),
       fmt::format("of {}: 128 bytes", epifuse::name(format.dtype)));
+  add(gemm.promoted, "bool kPromotesSums", "true", "those of each step, in float32");
   add(config.products > 1, "sm90::Gates kGates",
       has_adjacent_gates(gemm) ? "sm90::Gates::by_turns" : "sm90::Gates::halves",
       "a tile of b holds columns of two products");
@@ -128,11 +129,6 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
   if (gemm.gating == plan::Gating::separate) {
     if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
-    if (gemm.second_b.dtype != gemm.b.dtype) {
-      return WhyNot{"operand_dtype",
-                    "one instruction multiplies the columns of both products, and "
-                    "these are of two dtypes."};
-    }
   }
   for (const plan::Load& load : step.epilogue.loads) {
     if (auto no = why_not_load(load)) return no;

@@ -126,6 +126,16 @@ bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
   return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
 }
 
+// A step's own sums take registers beside the accumulators, and while they are added the tensor
+// cores wait for this consumer: ping-pong consumers would not let the other one in.
+bool suits_promotion(const Config& config, const plan::GemmDesc& gemm) {
+  constexpr int kMostOfBoth = 192;
+  if (!gemm.promoted) return true;
+  const int of_step = config.tile_n / 2;
+  return (config.cooperative || is_one_consumer(config)) &&
+         accumulators(config) + of_step <= kMostOfBoth;
+}
+
 // TMA stores multiples of 16 bytes, and a narrow tile's last chunk has 56 columns.
 bool suits_results(const Shape& shape, const EpilogueLayout& layout) {
   return !shape.two_widths || std::ranges::none_of(layout.stores(), [](const Place& place) {
@@ -298,6 +308,7 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
     if (!suits_groups(shape, step.gemm) || !suits_results(shape, layout)) continue;
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
+    if (!suits_promotion(config, step.gemm)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;

@@ -6,8 +6,11 @@
 namespace epifuse::testing {
 namespace {
 
+constexpr std::int64_t kWindow = 128;  // of promoted sums
 constexpr const char* kText =
     "graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n  y = matmul x, w^T\n  return y\n}\n";
+constexpr const char* kPromoted =
+    "graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n  y = matmul x, w^T promoted\n  return y\n}\n";
 
 // 32 exact products and the accumulator are aligned to the largest of them and cut off `bits` bits
 // behind its first one, and so is their sum.
@@ -44,13 +47,22 @@ class ShortSums : public ::testing::TestWithParam<std::tuple<bool, std::int64_t>
 
   // Of results that leave out the first `dropped` products.
   reference::Verdict verify(int bits, bool short_sums, std::int64_t dropped = 0) {
+    return verify(kText, bits, short_sums, k_, dropped);
+  }
+  reference::Verdict verify(const char* text, int bits, bool short_sums, std::int64_t window,
+                            std::int64_t dropped = 0) {
     const std::vector<double> x = x_.values(), w = w_.values();
     std::vector<double> result;
     for (std::int64_t i = 0; i < kM; ++i) {
       for (std::int64_t j = 0; j < kN; ++j) {
-        const std::int64_t count = k_ - dropped;
-        result.push_back(short_dot(&x[static_cast<std::size_t>(i * k_ + dropped)],
-                                   &w[static_cast<std::size_t>(j * k_ + dropped)], count, bits));
+        float sum = 0;
+        for (std::int64_t k = dropped; k < k_; k += window) {
+          const auto part =
+              short_dot(&x[static_cast<std::size_t>(i * k_ + k)],
+                        &w[static_cast<std::size_t>(j * k_ + k)], std::min(window, k_ - k), bits);
+          sum += static_cast<float>(part);
+        }
+        result.push_back(sum);
       }
     }
     HostTensor y(DType::f32, {kM, kN});
@@ -58,7 +70,7 @@ class ShortSums : public ::testing::TestWithParam<std::tuple<bool, std::int64_t>
     const std::vector<Binding> tensors{x_.bind("x"), w_.bind("w"), y.bind("y")};
     reference::Options options;
     options.short_sums = short_sums;
-    return reference::verify(ir::parse(kText), tensors, options).at(0);
+    return reference::verify(ir::parse(text), tensors, options).at(0);
   }
 
   std::int64_t k_;
@@ -75,6 +87,11 @@ TEST_P(ShortSums, WithoutTheOptionTheyAreWrong) {
   EXPECT_TRUE(verify(23, false).ok());
 }
 
+TEST_P(ShortSums, PromotedOnesAreHeldToLess) {
+  const reference::Verdict verdict = verify(kPromoted, 13, true, kWindow);
+  EXPECT_TRUE(verdict.ok()) << verdict.first_failure;
+}
+
 // Where all products have one sign, or K is large, tensor cores themselves lose as much.
 class ShortSumsWithFaults : public ShortSums {};
 
@@ -82,6 +99,14 @@ TEST_P(ShortSumsWithFaults, SumsOfFiveBitsLessAreRejected) { EXPECT_FALSE(verify
 
 TEST_P(ShortSumsWithFaults, TheLossOfASixteenthOfKIsRejected) {
   EXPECT_FALSE(verify(13, true, k_ / 16).ok());
+}
+
+TEST_P(ShortSumsWithFaults, PromotedSumsOfFiveBitsLessAreRejected) {
+  EXPECT_FALSE(verify(kPromoted, 8, true, kWindow).ok());
+}
+
+TEST_P(ShortSumsWithFaults, ThePromotedLossOfA32ndOfKIsRejected) {
+  EXPECT_FALSE(verify(kPromoted, 13, true, kWindow, k_ / 32).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(K, ShortSums,
