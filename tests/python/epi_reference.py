@@ -133,14 +133,17 @@ class _Run:
         """One statement."""
         if op in ("reshape", "broadcast", "transpose", "slice"):
             return self.view(op, *re.fullmatch(r"(\w+) \[(.*)\]", rest).groups())
+        rest = rest.removesuffix(" promoted")
         rest, _, dtype = rest.partition(" -> ")
         operands = [self.operand(text) for text in rest.split(", ")]
         data = [operand.data for operand in operands]
         if op == "cast":
             return self.rounded(data[0].to(self.working()), dtype)
         if op == "matmul":
-            assert operands[0].dtype == operands[1].dtype
-            return self.rounded(data[0] @ data[1], dtype or operands[0].dtype)
+            is_fp8 = all(each.dtype in ("e4m3", "e5m2") for each in operands)
+            assert is_fp8 or operands[0].dtype == operands[1].dtype
+            usual = "f32" if is_fp8 else operands[0].dtype
+            return self.rounded(data[0] @ data[1], dtype or usual)
         if op in REDUCTIONS:
             return self.rounded(REDUCTIONS[op](data[0]), operands[0].dtype)
         counted = operands[1:] if op == "select" else operands

@@ -23,6 +23,8 @@ PRODUCTS: dict[str, Row] = {
     "aten.addmm.dtype": products.addmm,
     "aten.baddbmm.default": products.addmm,
     "aten.baddbmm.dtype": products.addmm,
+    "aten._scaled_mm.default": products.scaled_mm,
+    "aten._scaled_mm_v2.default": products.scaled_mm_v2,
     GROUPED: products.grouped_mm,
 }
 

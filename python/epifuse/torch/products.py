@@ -8,19 +8,17 @@ from . import sizes
 from .rows import inverted
 from .elementwise import Row
 from .emitter import Args, Emitter
-from .values import ARITHMETIC, Literal, Operand, Refusal, Value
+from .values import ARITHMETIC, FP8, Literal, Operand, Refusal, Value
 
 _MAX_OPERAND_RANK = 5
+_SCALES_OF_VECTORS = (0, 1)  # torch.nn.functional.ScalingType: TensorWise, RowWise
 
 _GROUPED = ("grouped_mm", "multiplies groups of rows with scales")
 _PACKED = ("int_mm", "multiplies by packed integers")
-_SCALED = ("scaled_mm", "multiplies 8-bit floats with scales")
 _SPARSE = ("sparse_mm", "multiplies by a sparse matrix")
 
 # Products that epifuse has no kernel for, and why. They are reported wherever they occur.
 FOREIGN: dict[str, tuple[str, str]] = {
-    "aten._scaled_mm": _SCALED,
-    "aten._scaled_mm_v2": _SCALED,
     "aten._scaled_grouped_mm": _GROUPED,
     "aten._scaled_grouped_mm_v2": _GROUPED,
     "aten._int_mm": ("int_mm", "multiplies integers"),
@@ -36,13 +34,20 @@ FOREIGN: dict[str, tuple[str, str]] = {
 
 
 def product(
-    emit: Emitter, first: Any, second: Any, dtype: str, transpose_second: bool = False
+    emit: Emitter,
+    first: Any,
+    second: Any,
+    dtype: str,
+    transpose_second: bool = False,
+    promoted: bool = False,
 ) -> Value:
-    """`matmul first, second` with the result in the operands' dtype or f32."""
+    """`matmul first, second` with the result in the operands' dtype or f32. Of 8-bit floats it is
+    f32, whose sums may be `promoted`."""
     a, b = emit.value(first), emit.value(second)
-    if a.dtype != b.dtype or a.dtype not in ARITHMETIC:
+    is_fp8 = a.dtype in FP8 and b.dtype in FP8
+    if not is_fp8 and (a.dtype != b.dtype or a.dtype not in ARITHMETIC):
         raise Refusal("dtype", f"{emit.what} multiplies {a.dtype} by {b.dtype}.")
-    if dtype not in (a.dtype, "f32"):
+    if dtype not in (("f32",) if is_fp8 else (a.dtype, "f32")):
         raise Refusal("dtype", f"{emit.what} multiplies {a.dtype} and gives {dtype}.")
     if not all(2 <= len(value.shape) <= _MAX_OPERAND_RANK for value in (a, b)):
         raise Refusal("shape", f"{emit.what} multiplies tensors of {len(a.shape)} and "
@@ -55,7 +60,8 @@ def product(
     if batch is None or not sizes.same(inner_a, inner_b):
         raise Refusal("shape", f"The shapes of {emit.what} do not provably fit.")
     form = "matmul {0}, {1}" + ("^T" if transpose_second else "")
-    form += "" if dtype == a.dtype else f" -> {dtype}"
+    form += "" if dtype == a.dtype or is_fp8 else f" -> {dtype}"
+    form += " promoted" if promoted else ""
     return emit.add("product", [a, b], dtype, (*batch, rows, columns), form)
 
 
@@ -63,6 +69,41 @@ def mm(emit: Emitter, args: Args) -> Operand:
     """The plain products, also of batches, also with a result of another dtype."""
     first, second, *_ = args.values()
     return product(emit, first, second, emit.dtype)
+
+
+def scaled_mm(emit: Emitter, args: Args) -> Operand:
+    """8-bit floats times a scale of each tensor, or of each row and column, plus a bias; rounded
+    once. Without `use_fast_accum` sums are float32 every 128 products of K."""
+    if args["scale_result"] is not None:
+        raise Refusal("option", f"{emit.what} scales its result.")
+    return _scaled(emit, args, args["scale_a"], args["scale_b"])
+
+
+def scaled_mm_v2(emit: Emitter, args: Args) -> Operand:
+    """The same by lists of scales, each with a recipe: those of whole tensors or of rows."""
+    recipes = [*args["recipe_a"], *args["recipe_b"]]
+    if len(recipes) != 2 or not set(recipes) <= set(_SCALES_OF_VECTORS) or args["contraction_dim"]:
+        raise Refusal("scaled_mm", f"{emit.what} has scales of blocks, which no kernel of epifuse "
+                                   "multiplies by.")  # fmt: skip
+    return _scaled(emit, args, args["scale_a"][0], args["scale_b"][0])
+
+
+def _scaled(emit: Emitter, args: Args, scale_a: Any, scale_b: Any) -> Operand:
+    if emit.dtype not in ARITHMETIC:
+        raise Refusal("dtype", f"{emit.what} gives {emit.dtype}.")
+    promoted = not args["use_fast_accum"]
+    total = product(emit, args["self"], args["mat2"], "f32", promoted=promoted)
+    rows, columns = total.shape
+    for argument, shape in ((scale_a, (rows, 1)), (scale_b, (1, columns))):
+        scale = emit.value(argument)
+        is_one = all(sizes.same(size, 1) for size in scale.shape)
+        if scale.dtype != "f32" or not (is_one or sizes.same_shape(scale.shape, shape)):
+            raise Refusal("scaled_mm", f"{emit.what} has scales of blocks, which no kernel of "
+                                       "epifuse multiplies by.")  # fmt: skip
+        total = emit.op("mul", total, scale)
+    if args["bias"] is None:
+        return total
+    return emit.op("add", total, emit.to(emit.value(args["bias"]), "f32"))
 
 
 def grouped_mm(emit: Emitter, args: Args) -> Operand:
