@@ -213,7 +213,7 @@ def points(rows, suite):
     for row in rows:
         if row["contender"] != "epifuse" or row["baseline"] != "cublas":
             continue
-        if suite not in ("", row["suite"]) or point_key(row) in seen:
+        if suite not in ("", row["suite"]) or row["suite"] == "fp8" or point_key(row) in seen:
             continue
         seen.add(point_key(row))
         turn = num_of_epilogue[row["epilogue"]] = num_of_epilogue.get(row["epilogue"], 0) + 1

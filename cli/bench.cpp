@@ -125,12 +125,13 @@ ResultContext result_context(const BenchOptions& options) {
 
 std::function<int()> define_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
-  app.add_option(
-         "--grid,--suite", options->suite,
-         "dense (layers of transformers), square, small (fused against the bare product), "
-         "gated (two products and a gate against both bare), bare (nothing fused; with "
-         "--sweep: the bare_ratios of src/targets/devices), random (products that nobody chose), "
-         "host (compile, start, launch)")
+  app.add_option("--grid,--suite", options->suite,
+                 "dense (layers of transformers), square, small (fused against the bare product), "
+                 "gated (two products and a gate against both bare), bare (nothing fused; with "
+                 "--sweep: the bare_ratios of src/targets/devices), fp8 (scales of rows and "
+                 "columns, against "
+                 "the bare product with scales 1), random (products that nobody chose), "
+                 "host (compile, start, launch)")
       ->capture_default_str();
   app.add_option(
       "--filter", options->filters,

@@ -12,8 +12,8 @@
 namespace epifuse::cli {
 namespace {
 
-constexpr std::array<std::string_view, 6> kLinearWords{"identity", "alpha",    "bias",
-                                                       "scale",    "residual", "preact"};
+constexpr std::array<std::string_view, 7> kLinearWords{"identity", "alpha",  "bias", "scale",
+                                                       "residual", "preact", "e4m3"};
 
 bool is_activation(const std::string& word) {
   return std::find(kLinearWords.begin(), kLinearWords.end(), word) == kLinearWords.end();
@@ -86,10 +86,13 @@ Value gated_product(const Point& point, Graph& graph, const Value& x) {
 const std::vector<Point>& all_points() {
   static const std::vector<Point> points = {
 #define EPIFUSE_POINT(suite, workload, m, n, k, epilogue) {suite, workload, m, n, k, epilogue},
+#define EPIFUSE_FP8(workload, m, n, k, epilogue) \
+  {"fp8", workload, m, n, k, epilogue, "", DType::e4m3},
 #define EPIFUSE_GATED(suite, workload, m, n, k, epilogue, layout) \
   {suite, workload " " layout, m, n, k, epilogue, layout},
 #include "bench_grid.def"
 #undef EPIFUSE_GATED
+#undef EPIFUSE_FP8
 #undef EPIFUSE_POINT
   };
   return points;
@@ -113,7 +116,7 @@ std::vector<Point> filtered(const std::vector<Point>& points,
   if (none != matches.end()) {
     throw ArgumentError(
         fmt::format("bench: no point of the suite matches '{}'; suites: dense, square, small, "
-                    "gated, bare, random, host",
+                    "gated, bare, fp8, random, host",
                     wanted[static_cast<std::size_t>(none - matches.begin())]));
   }
   return out;
@@ -154,17 +157,24 @@ bool is_gated(const Point& point) {
 
 std::int64_t product_columns(const Point& point) { return point.n * (is_gated(point) ? 2 : 1); }
 
+// What ops behind the product compute with.
+DType epilogue_dtype(const Point& point) { return is_fp8(point.dtype) ? DType::bf16 : point.dtype; }
+
 Graph graph_of(const Point& point) {
   const Dim m("M");
   Graph graph("bench");
-  const auto matrix = [&](const char* name, const Dim& rows, const Dim& columns) {
+  const auto tensor = [&](const char* name, DType dtype, const Dim& rows, const Dim& columns) {
     std::vector<Dim> shape{rows, columns};
     if (point.batch > 1) shape.insert(shape.begin(), Dim(point.batch));
-    return graph.input(name, point.dtype, shape);
+    return graph.input(name, dtype, shape);
+  };
+  const auto matrix = [&](const char* name, const Dim& rows, const Dim& columns) {
+    return tensor(name, point.dtype, rows, columns);
   };
   const bool is_xm = has_layout(point, "xm"), is_nn = has_layout(point, "nn");
   const Value x = is_xm ? transpose(matrix("x", point.k, m)) : matrix("x", m, point.k);
-  const auto row = [&](const char* name) { return graph.input(name, point.dtype, {point.n}); };
+  const DType dtype = epilogue_dtype(point);
+  const auto row = [&](const char* name) { return graph.input(name, dtype, {point.n}); };
   const std::vector<std::string> words = epilogue_words(point);
   const bool has_preact = std::find(words.begin(), words.end(), "preact") != words.end();
   const auto product = [&] {
@@ -172,13 +182,18 @@ Graph graph_of(const Point& point) {
                  : matmul(x, transpose(matrix("w", point.n, point.k)));
   };
   Value y = is_gated(point) ? gated_product(point, graph, x) : product();
+  if (is_fp8(point.dtype)) {
+    const Value scaled = y * tensor("sx", DType::f32, m, 1) * tensor("sw", DType::f32, 1, point.n);
+    y = cast(scaled, dtype);
+  }
   std::optional<Value> activated;
   for (const std::string& word : words) {
     if (is_gate(word) || (is_gated(point) && word == "bias")) continue;
     if (word == "alpha") y = y * kAlpha;
     if (word == "bias") y = y + row("b");
     if (word == "scale") y = y * row("s");
-    if (word == "residual") y = y + matrix("r", m, point.n);
+    if (word == "residual") y = y + tensor("r", dtype, m, point.n);
+    if (word == "e4m3") y = cast(y, DType::e4m3);
     if (!is_activation(word)) continue;
     if (!activated) activated = y;
     y = apply(word, {y});

@@ -18,9 +18,9 @@ struct Point {
   std::int64_t m = 0, n = 0, k = 0;
   // Words in order, joined by `+`: identity, alpha (times a constant), bias and scale (plus and
   // times a row), residual (plus a full tensor), preact (a second result: what the first activation
-  // is applied to), the name of an activation, or a gate: swiglu, geglu_erf, geglu_tanh, reglu,
-  // glu, swiglu_oai. With a gate n is the width of its result, a bias has two halves as the product
-  // has, and preact is the product with its bias, as a whole.
+  // is applied to), e4m3 (rounds to it), the name of an activation, or a gate: swiglu, geglu_erf,
+  // geglu_tanh, reglu, glu, swiglu_oai. With a gate n is the width of its result, a bias has two
+  // halves as the product has, and preact is the product with its bias, as a whole.
   std::string epilogue;
   // Words: of a gate's weights "halves", "interleaved" or "separate"; "nn" where weights are [k,
   // n]; "xm" where x is [k, m].
@@ -43,6 +43,8 @@ bool is_gated(const Point& point);
 bool has_layout(const Point& point, std::string_view word);
 // Columns of the product that the point is measured against: n, or 2 n with a gate.
 std::int64_t product_columns(const Point& point);
+// What ops behind the product compute with: the dtype of the point, or bf16 where that is fp8.
+DType epilogue_dtype(const Point& point);
 constexpr double kAlpha = 0.125;  // the constant of the word `alpha`
 // y[M, n], and z with preact, of x[M, k], w[n, k] and the operands that the epilogue names. With a
 // gate w is [2 n, k], or there are w and v. All but rows have the batch in front.

@@ -45,6 +45,7 @@ PointTensors::PointTensors(const Point& point, const Graph& graph)
       bare_weights_(device_, is_joined(point) ? bytes_of_weights(point) : 0) {
   TensorView d = view("y");
   d.data = bare_result_.data();
+  d.dtype = epilogue_dtype(point);
   if (point.batch > 1) {
     bare_ = batched_bare(d);
     return;
@@ -119,7 +120,7 @@ std::function<void(Stream)> PointTensors::copy_of_weights() const {
 }
 
 std::function<void(Stream)> PointTensors::vendor_epilogue() const {
-  if (point_.batch > 1) return nullptr;
+  if (point_.batch > 1 || is_fp8(point_.dtype)) return nullptr;
   cuda::VendorEpilogue epilogue;
   for (const std::string& word : epilogue_words(point_)) {
     if (!add_word(word, *this, epilogue)) return nullptr;

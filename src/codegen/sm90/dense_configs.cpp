@@ -85,7 +85,7 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
         (batched && p.reductions > 0) || (gemm.a.lookup >= 0 && has_adjacent_gates(gemm));
     return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
   }
-  if (batched || (slots > 1 && p.vectors)) return 16;
+  if (batched || (slots > 1 && p.vectors) || p.many_vectors) return 16;
   if (gated && (p.rounds || has_adjacent_gates(gemm))) return 16;
   if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
   const int most_cost = slots > 1 ? 16 : shape.cluster_m * shape.cluster_n > 1 ? 24 : 32;
@@ -100,7 +100,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   if (grouped && p.vectors && accumulators_of(shape) > kMostAccumulatorsOfGroups) return false;
   if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
-  if (p.reductions > 0 || p.many_vectors) return false;
+  if (p.reductions > 0 || (p.many_vectors && !is_fp8(gemm.a.dtype))) return false;
   const bool is_widest = shape.m == 128 && shape.n == 192;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.cooperative && !is_widest;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);

@@ -20,7 +20,7 @@ inline constexpr LtStatus kLtSuccess = 0;
 
 // Values are those of the library's ABI.
 enum class LtComputeType : int { f32 = 68, f32_fast_tf32 = 77 };
-enum class LtDataType : int { f32 = 0, f16 = 2, bf16 = 14 };
+enum class LtDataType : int { f32 = 0, f16 = 2, bf16 = 14, e4m3 = 28, e5m2 = 29 };
 enum class LtDescAttribute : int {
   transpose_a = 3,
   transpose_b = 4,
@@ -28,6 +28,7 @@ enum class LtDescAttribute : int {
   bias_pointer = 8,
   aux_pointer = 11,
   aux_leading = 12,
+  fast_accumulation = 25,
   bias_type = 26,
 };
 // Flags of cublasLtEpilogue_t; aux stores what enters the activation.

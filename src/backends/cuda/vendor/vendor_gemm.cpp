@@ -18,6 +18,8 @@ LtDataType lt_type(DType dtype) {
     case DType::bf16: return LtDataType::bf16;
     case DType::f16: return LtDataType::f16;
     case DType::f32: return LtDataType::f32;
+    case DType::e4m3: return LtDataType::e4m3;
+    case DType::e5m2: return LtDataType::e5m2;
     default: throw InternalError(fmt::format("no vendor GEMM of {} elements", name(dtype)));
   }
 }
@@ -97,6 +99,11 @@ void describe(VendorKernel& kernel) {
   };
   set_transpose(LtDescAttribute::transpose_a, !p.b.row_major);
   set_transpose(LtDescAttribute::transpose_b, !p.a.row_major);
+  if (is_fp8(p.operand)) {
+    const std::int8_t fast = 1;
+    check(api, api.desc_set(kernel.desc, LtDescAttribute::fast_accumulation, &fast, sizeof fast),
+          "cublasLtMatmulDescSetAttribute");
+  }
   describe_epilogue(kernel);
 
   // A row-major matrix of rows x cols is a column-major one of cols x rows.
@@ -266,11 +273,13 @@ std::function<void(Stream)> epilogue_gemm(const std::shared_ptr<const Device>& d
                                           const TensorView& a, const TensorView& b,
                                           const TensorView& d, const VendorEpilogue& epilogue) {
   const Product product = product_of_views(a, b, d);
-  if (a.dtype != b.dtype || !has_direct_result(a.dtype, d.dtype) ||
-      !leading(product.a, product.m, product.k) || !leading(product.b, product.k, product.n) ||
-      !leading(product.d, product.m, product.n)) {
+  const bool is_direct =
+      is_fp8(a.dtype) ? d.dtype == DType::bf16 : has_direct_result(a.dtype, d.dtype);
+  if (a.dtype != b.dtype || !is_direct || !leading(product.a, product.m, product.k) ||
+      !leading(product.b, product.k, product.n) || !leading(product.d, product.m, product.n)) {
     throw ArgumentError(fmt::format(
-        "expected bf16, f16 or f32 matrices with one contiguous dim each, got {} x {} -> {}",
+        "expected bf16, f16 or f32 matrices, or fp8 ones and a bf16 result, with one contiguous "
+        "dim each, got {} x {} -> {}",
         name(a.dtype), name(b.dtype), name(d.dtype)));
   }
   const auto gemm = std::make_shared<VendorGemm>(device);
