@@ -61,5 +61,25 @@ TEST_F(GpuMeasuring, AKernelTakes60MsAtMostAndNothingWhereTheChoiceIsKnown) {
   EXPECT_LE(seconds_of(known), 2 * seconds_of(chosen) + kMostSeconds / 4);
 }
 
+// Neither is so much faster than the other: a product of nothing would be.
+TEST_F(GpuMeasuring, WhatAFrameworkTakesIsMeasuredBesideTheKernel) {
+  for (const char* k : {"1024", "1001"}) {
+    std::string text =
+        "graph g(x: bf16[M, K], w: bf16[2048, K], b: bf16[2048]) {\n"
+        "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  return y\n}\n";
+    for (std::size_t at; (at = text.find('K')) != std::string::npos;) text.replace(at, 1, k);
+    CompileOptions options;
+    options.tune = Tune::full;
+    prepare(compile(Graph::parse(text), Target::cuda(), options), {500});
+  }
+  const auto kept = tune::TuneStore(folder_.path()).list();
+  ASSERT_EQ(kept.size(), 2u);
+  for (const auto& each : kept) {
+    EXPECT_GT(each.tuned.us, each.tuned.framework_us / 4) << each.tuned.measured;
+    EXPECT_LT(each.tuned.us, each.tuned.framework_us * 4) << each.tuned.measured;
+    EXPECT_GT(each.tuned.framework_us, 2) << each.tuned.measured;
+  }
+}
+
 }  // namespace
 }  // namespace epifuse

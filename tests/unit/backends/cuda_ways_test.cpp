@@ -1,6 +1,7 @@
 // The ways to run a step that are measured, and the choices that stay.
 #include "backends/cuda/choose/ways.h"
 
+#include "backends/cuda/choose/framework_products.h"
 #include "backends/cuda/choose/quick_tuner.h"
 #include "backends/cuda/choose/scratch_tensors.h"
 #include "backends/pointer_arrays.h"
@@ -101,6 +102,29 @@ TEST_F(StepWays, AProcessFollowsWhatAnotherKeptFirst) {
   theirs.keep(prepared_.plan, gemm(), sizes, {}, first, "what");
   EXPECT_EQ(ours.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
   EXPECT_EQ(ours.find(prepared_.plan, gemm(), sizes, {}), first);
+}
+
+class OddWays : public StepChoices {
+ protected:
+  OddWays()
+      : StepChoices(
+            "graph g(x: bf16[M, 100], w: bf16[100, 52], b: bf16[52]) {\n"
+            "  h = matmul x, w\n  y = add h, b\n  return y\n}\n") {}
+};
+
+std::size_t framework_bytes_at(const Prepared& prepared, std::int64_t rows) {
+  const codegen::Bound bound =
+      backends::bind_stand_ins(prepared.plan, {{"M", rows}}, DeviceKind::cuda);
+  return framework_bytes(prepared, 0, backends::form_of(prepared.plan, bound).bound);
+}
+
+TEST_F(StepWays, AFrameworksProductNeedsMemoryForItsResult) {
+  EXPECT_EQ(framework_bytes_at(prepared_, 16), 2U * 16 * 4096);
+  EXPECT_EQ(framework_bytes_at(prepared_, 0), 0U);
+}
+
+TEST_F(OddWays, AndForPaddedOperandsWhereRowsBeginOffSixteenBytes) {
+  EXPECT_EQ(framework_bytes_at(prepared_, 16), 2U * (16 * 104 + 104 * 56 + 16 * 56));
 }
 
 std::optional<std::size_t> bytes_at(const plan::Plan& plan, std::int64_t rows) {

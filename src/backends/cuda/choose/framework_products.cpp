@@ -18,7 +18,7 @@ std::optional<Product> product_as_asked(const Prepared& prepared, std::size_t in
   const auto& step = std::get<plan::FusedGemm>(plan.steps[index]);
   const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.is_grouped();
   if (!is_one || size_bytes(step.gemm.a.dtype) != 2) return std::nullopt;
-  plan::FusedGemm bare = plan::split(plan, step).gemms.front();
+  plan::FusedGemm bare = plan::is_bare(step) ? step : plan::split(plan, step).gemms.front();
   plan::Store& store = bare.epilogue.stores.front();
   store.dtype = step.gemm.a.dtype;
   for (const ir::ValueId id : bare.gemm.operands()) backends::resolve_view(plan.graph, id, bound);
