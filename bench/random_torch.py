@@ -172,14 +172,14 @@ def compile_ahead(point, device):
     return ""
 
 
-def compile_all(points, device, jobs):
+def compile_all(points, device, jobs, folder):
     begin = time.perf_counter()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(points)), mp_context=context) as pool:
         ahead = functools.partial(compile_ahead, device=device)
         failures = [each for each in pool.map(ahead, points) if each]
-    # Choices that were measured beside others that compiled are measured again.
-    shutil.rmtree(pathlib.Path(os.environ["EPIFUSE_CACHE"]) / "tuned", ignore_errors=True)
+    # Choices that were measured beside others that compiled are measured again; not the caller's.
+    shutil.rmtree(pathlib.Path(folder) / "epifuse" / "tuned", ignore_errors=True)
     print(f"{len(points)} points compiled in {time.perf_counter() - begin:.0f} s", flush=True)
     return failures
 
@@ -239,11 +239,11 @@ def own_caches(folder):
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # the points are what runs in parallel
 
 
-def run(options):
+def run(options, folder):
     device = "cpu" if options.dry_run else "cuda"
     begin = time.perf_counter()
     points = points_of(options)
-    for failure in compile_all(points, device, options.jobs):
+    for failure in compile_all(points, device, options.jobs, folder):
         print(f"not compiled ahead: {failure}", file=sys.stderr)
     rows = []
     if options.results is not None and options.results.exists():
@@ -289,7 +289,7 @@ def main():
         options.results = None
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         own_caches(folder)
-        sys.exit(run(options))
+        sys.exit(run(options, folder))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,8 @@ TEST_F(StepWays, AProcessFollowsWhatAnotherKeptFirst) {
   EXPECT_FALSE(ours.find(prepared_.plan, gemm(), sizes, {}));
   const tune::Tuned first{name(kRest), "4.0 us measured"}, second{kSplit, "3.0 us measured"};
   theirs.keep(prepared_.plan, gemm(), sizes, {}, first, "what");
+  EXPECT_FALSE(ours.find(prepared_.plan, gemm(), sizes, {})) << "it stays what it was";
+  EXPECT_EQ(ours.kept(prepared_.plan, gemm(), sizes, {}), first);
   EXPECT_EQ(ours.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
   EXPECT_EQ(ours.find(prepared_.plan, gemm(), sizes, {}), first);
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -96,10 +98,15 @@ class QuickTuner {
     if (tensor_bytes) find_all_ways();
     if (steps_.empty()) return {};
     const auto alone = context_.tuned().device_alone(device().info().place);
+    std::vector<TunedStep> tuned = take_known();
+    if (steps_.empty()) return tuned;
     workspace_bytes_ = most_workspace(prepared_, late_, context_.rules(), form_.bound, steps_);
     const std::size_t bytes = *tensor_bytes + workspace_bytes_ + flush_bytes() + most_products();
-    if (has_memory_for(bytes)) return measure_all();
-    if (!rules_.again) return {};
+    if (has_memory_for(bytes)) {
+      std::ranges::move(measure_all(), std::back_inserter(tuned));
+      return tuned;
+    }
+    if (!rules_.again) return tuned;
     throw DeviceError(fmt::format(
         "measuring at these sizes takes {} bytes of memory, more than are free", bytes));
   }
@@ -115,6 +122,22 @@ class QuickTuner {
                             rules_.most_candidates, rules_.compiles);
       if (ways && ways->names.size() > 1) steps_.push_back(*std::move(ways));
     }
+  }
+
+  // What another process has measured while this one waited for its turn.
+  std::vector<TunedStep> take_known() {
+    std::vector<TunedStep> known;
+    if (rules_.again) return known;
+    std::erase_if(steps_, [&](const Ways& ways) {
+      const codegen::GemmVariant& variant = ways.usual.kernels->variant;
+      const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
+      auto kept = context_.tuned().kept(prepared_.plan, gemm, ways.usual.sizes, variant);
+      if (!kept) return false;
+      known.push_back(
+          {ways.step, ways.usual.sizes, variant, *std::move(kept), describe(prepared_, ways)});
+      return true;
+    });
+    return known;
   }
 
   std::vector<TunedStep> measure_all() {

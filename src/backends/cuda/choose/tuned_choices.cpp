@@ -14,6 +14,12 @@ std::optional<tune::Tuned> TunedChoices::find(const plan::Plan& plan, const plan
   return found_.emplace(key, store_.load(key)).first->second;
 }
 
+std::optional<tune::Tuned> TunedChoices::kept(const plan::Plan& plan, const plan::FusedGemm& step,
+                                              const codegen::GemmSizes& sizes,
+                                              const codegen::GemmVariant& variant) const {
+  return store_.load(tune::tune_key(plan, step, sizes, variant, machine_));
+}
+
 tune::Tuned TunedChoices::keep(const plan::Plan& plan, const plan::FusedGemm& step,
                                const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
                                const tune::Tuned& tuned, std::string_view description) {

@@ -23,6 +23,10 @@ class TunedChoices {
   std::optional<tune::Tuned> find(const plan::Plan& plan, const plan::FusedGemm& step,
                                   const codegen::GemmSizes& sizes,
                                   const codegen::GemmVariant& variant);
+  // What is on disk now; find() says what was there when it was first asked.
+  std::optional<tune::Tuned> kept(const plan::Plan& plan, const plan::FusedGemm& step,
+                                  const codegen::GemmSizes& sizes,
+                                  const codegen::GemmVariant& variant) const;
   // Keeps it here and on disk where nothing is kept yet. What holds from then on: what another
   // process kept in the meantime, or this.
   tune::Tuned keep(const plan::Plan& plan, const plan::FusedGemm& step,
