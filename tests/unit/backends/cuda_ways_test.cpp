@@ -48,6 +48,12 @@ TEST_F(StepWays, WhatIsMeasuredAtTheStartIsWhatIsCompiledAnyway) {
   EXPECT_EQ(ways(16, 100, false)->names, all) << "what was compiled since takes part";
 }
 
+TEST_F(StepWays, WhatIsNotCompiledTakesNoPlaceOfWhatIs) {
+  (void)choose(16);
+  (void)choose(1024);
+  EXPECT_EQ(ways(1024, 2, false)->names, (Names{name(kManyRows), name(kFewRows)}));
+}
+
 TEST(ToMeasure, AsManyCandidatesAreCompiledAsCoresWouldBeIdle) {
   EXPECT_EQ(num_to_measure(Tune::compile, 64, 1), 5u) << "of six the first is compiled anyway";
   EXPECT_EQ(num_to_measure(Tune::compile, 8, 1), 2u);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "backends/cuda/run/run_builder.h"
@@ -20,12 +21,11 @@ std::string name_of(const StepChoice& choice) {
 
 constexpr double kHopeless = 5;  // times the best's expected time: no model is that far off
 
-// Those of least expected time, in its order.
-std::vector<codegen::GemmConfig> best_candidates(const plan::FusedGemm& gemm,
-                                                 const StepKernels& kernels,
-                                                 const codegen::GemmSizes& sizes,
-                                                 const targets::DeviceProfile& device,
-                                                 std::size_t most) {
+// Of those that count, the ones of least expected time, in its order.
+std::vector<codegen::GemmConfig> best_candidates(
+    const plan::FusedGemm& gemm, const StepKernels& kernels, const codegen::GemmSizes& sizes,
+    const targets::DeviceProfile& device, std::size_t most,
+    const std::function<bool(const codegen::GemmConfig&)>& counts) {
   std::vector<std::pair<double, codegen::GemmConfig>> by_time;
   for (const codegen::GemmConfig& config : kernels.candidates) {
     by_time.emplace_back(kernels.family->expected_us(gemm, config, sizes, device), config);
@@ -34,7 +34,7 @@ std::vector<codegen::GemmConfig> best_candidates(const plan::FusedGemm& gemm,
   std::vector<codegen::GemmConfig> best;
   for (auto& [us, config] : by_time) {
     if (best.size() == most || us > kHopeless * by_time.front().first) break;
-    best.push_back(std::move(config));
+    if (counts(config)) best.push_back(std::move(config));
   }
   return best;
 }
@@ -60,13 +60,11 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
     add(ways.names, std::string(tune::kProductAndTail));
   }
   const auto add_candidates = [&](const StepKernels& of, std::size_t at_most) {
-    std::vector<codegen::GemmConfig> candidates =
-        best_candidates(gemm, of, ways.usual.sizes, device, at_most);
-    if (!compiles) {
-      std::erase_if(candidates, [&](const codegen::GemmConfig& config) {
-        return !late.is_compiled(prepared, step, of, config);
-      });
-    }
+    const auto counts = [&](const codegen::GemmConfig& config) {
+      return compiles || late.is_compiled(prepared, step, of, config);
+    };
+    const std::vector<codegen::GemmConfig> candidates =
+        best_candidates(gemm, of, ways.usual.sizes, device, at_most, counts);
     late.compile(prepared, step, of, candidates);
     for (const codegen::GemmConfig& config : candidates) {
       std::string name = candidate_name(of, config);
