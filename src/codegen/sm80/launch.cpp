@@ -110,7 +110,7 @@ class Binder {
     out.grid = static_cast<unsigned>(tiling.tiles * config_.split_k);
     out.block = static_cast<unsigned>(num_threads(config_));
     out.smem_bytes = static_cast<unsigned>(smem_bytes(config_));
-    out.overlaps_previous = true;
+    out.overlaps_previous = config_.split_k == 1;  // else zeros are written right before
     set_params(out, &block_, params_bytes(layout_, config_));
     return out;
   }

@@ -161,6 +161,7 @@ TEST_F(Sm80Launch, LeavesSumsInScratchWhereKIsSplit) {
   bound_.scratch = reinterpret_cast<void*>(std::uintptr_t{1} << 30);
   const Launch launch = this->launch(config);
   EXPECT_EQ(launch.grid, 6u * 4u);
+  EXPECT_FALSE(launch.overlaps_previous) << "what clears the counters is no kernel";
   const abi::CopiedGemmParams p = params(launch);
   EXPECT_EQ(p.split.arrivals, bound_.scratch);
   EXPECT_EQ(p.split.data, static_cast<char*>(bound_.scratch) + 256);
