@@ -29,10 +29,12 @@ struct MeasuredProduct {
 enum class Rows { aligned, k_major, mn_major };
 
 // How many times as long products take whose operands lie so, as aligned ones: our kernel, and the
-// vendor's where rows start at multiples of 4 bytes (`even`) or not (`odd`).
+// vendor's where rows start at multiples of 4 bytes (`even`) or not (`odd`). `another`: kernels of
+// another family than the device's usual one; 0 where they were not measured.
 struct MisalignedProducts {
   Rows a, b;
   double fused, vendor_even, vendor_odd;
+  double another_even = 0, another_odd = 0;
 };
 
 // Where rows of A that a product looks up are better copied in order before it.

@@ -46,6 +46,8 @@ class Line {
     return word;
   }
 
+  bool has_more() const { return rest_.find_first_not_of(' ') != std::string_view::npos; }
+
   std::string rest() {
     const std::size_t begin = std::min(rest_.find_first_not_of(' '), rest_.size());
     return std::string(std::exchange(rest_, "").substr(begin));
@@ -150,6 +152,9 @@ constexpr Fact kFacts[] = {
        for (double* each : {&row.fused, &row.vendor_even, &row.vendor_odd}) {
          *each = line.positive();
        }
+       for (double* each : {&row.another_even, &row.another_odd}) {
+         if (line.has_more()) *each = line.number();
+       }
        p.misaligned.push_back(row);
      }},
     {"vendor_us", true, false,
@@ -223,8 +228,10 @@ std::string print(const StoredProfile& profile) {
                         profile.rows_first->fewest_rows);
   }
   for (const MisalignedProducts& row : profile.misaligned) {
-    text += fmt::format("misaligned {} {} {} {} {}\n", name(row.a), name(row.b), row.fused,
+    text += fmt::format("misaligned {} {} {} {} {}", name(row.a), name(row.b), row.fused,
                         row.vendor_even, row.vendor_odd);
+    const bool is_whole = row.another_even != 0 || row.another_odd != 0;
+    text += is_whole ? fmt::format(" {} {}\n", row.another_even, row.another_odd) : "\n";
   }
   for (const MeasuredProduct& row : profile.vendor_us) {
     text += fmt::format("vendor_us {} {} {} {}\n", row.m, row.n, row.k, row.value);

@@ -139,7 +139,9 @@ std::optional<Slowdown> slowdown(targets::Rows a, targets::Rows b, int boundary_
   if (device.known == nullptr) return std::nullopt;
   for (const targets::MisalignedProducts& row : device.known->measured->misaligned) {
     if (row.a != a || row.b != b) continue;
-    return Slowdown{row.fused, boundary_bytes >= kEvenBytes ? row.vendor_even : row.vendor_odd};
+    const bool is_even = boundary_bytes >= kEvenBytes;
+    return Slowdown{row.fused, is_even ? row.vendor_even : row.vendor_odd,
+                    is_even ? row.another_even : row.another_odd};
   }
   return std::nullopt;
 }

@@ -45,6 +45,7 @@ bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& siz
 // How much longer than on aligned operands products take.
 struct Slowdown {
   double fused, vendor;
+  double another = 0;  // of another family's kernels; 0 where they were not measured
 };
 // All rows start at multiples of `boundary_bytes`. Empty where nothing was measured.
 std::optional<Slowdown> slowdown(targets::Rows a, targets::Rows b, int boundary_bytes,

@@ -69,5 +69,28 @@ TEST_F(AnotherFamily, RunsWhereItWasMeasuredToBeFaster) {
   EXPECT_EQ(choice.variant, usual.variant);
 }
 
+TEST_F(AnotherFamily, RunsWhereTheDevicesRowSaysThatItIsFaster) {
+  targets::MisalignedProducts slower{targets::Rows::k_major, targets::Rows::k_major, 3, 9, 9};
+  targets::Measurements measured = *device_.known->measured;
+  measured.misaligned = {&slower, 1};
+  const targets::KnownDevice row{"a card", &measured};
+  targets::DeviceProfile card = device_;
+  card.known = &row;
+  const auto choose = [&](double another_even, double another_odd) {
+    slower.another_even = another_even;
+    slower.another_odd = another_odd;
+    return choose_step(prepared_, 0, late_, bound(514), {card});  // rows start at multiples of 4
+  };
+  const StepChoice own = choose(0, 1);
+  EXPECT_TRUE(is_own(print(own)));
+  EXPECT_TRUE(is_own(print(choose(3.1, 1))));
+  const StepChoice other = choose(2, 0);
+  EXPECT_FALSE(is_own(print(other))) << print(other);
+  EXPECT_FALSE(other.why_split);
+  const double start = measured.rates.start_us;
+  EXPECT_NEAR(own.expected_us - other.expected_us, (own.expected_us - start) / 3, 2);
+  EXPECT_EQ(other.variant, own.variant);
+}
+
 }  // namespace
 }  // namespace epifuse::cuda

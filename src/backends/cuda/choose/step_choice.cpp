@@ -79,10 +79,10 @@ int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
   return static_cast<int>(starts & -starts);
 }
 
-// Both ways take longer on rows off 16-byte boundaries, the vendor's in other cases than ours.
-void weigh_unaligned(const plan::FusedGemm& step, const codegen::Bound& bound,
-                     const codegen::OperandRoles& roles, const codegen::GemmSizes& sizes,
-                     const targets::DeviceProfile& device, StepChoice& choice) {
+// How much longer products on rows off 16-byte boundaries take; empty where nothing was measured.
+std::optional<tune::Slowdown> slowdown_of(const plan::FusedGemm& step, const codegen::Bound& bound,
+                                          const codegen::OperandRoles& roles,
+                                          const targets::DeviceProfile& device) {
   const plan::Operand& a = roles.are_exchanged ? step.gemm.b : step.gemm.a;
   const plan::Operand& b = roles.are_exchanged ? step.gemm.a : step.gemm.b;
   int boundary = 16;
@@ -94,11 +94,7 @@ void weigh_unaligned(const plan::FusedGemm& step, const codegen::Bound& bound,
   };
   const targets::Rows rows_a = rows_of(a, roles.is_misaligned_a),
                       rows_b = rows_of(b, roles.is_misaligned_b);
-  const auto slower = tune::slowdown(rows_a, rows_b, boundary, device);
-  if (!slower) return;
-  choice.expected_us =
-      tune::slowed_down(choice.expected_us, slower->fused, device.known->measured->rates);
-  choice.unfused_us = tune::unfused_us(step, sizes, device, slower->vendor);
+  return tune::slowdown(rows_a, rows_b, boundary, device);
 }
 
 // Never slower than what fusion replaces.
@@ -214,6 +210,31 @@ const StepKernels* others_kernels(const Prepared& prepared, std::size_t step, La
   return late.another(prepared, step, bound, roles, choice.sizes);
 }
 
+namespace {
+
+// All ways take longer on rows off 16-byte boundaries, each in other cases: ours, that of another
+// family, the vendor's.
+void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& late,
+                     const codegen::Bound& bound, const codegen::GemmSizes& vendor_sizes,
+                     const targets::DeviceProfile& device, StepChoice& choice) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const codegen::OperandRoles roles = prepared.steps[step].family->roles(choice.variant);
+  const auto slower = slowdown_of(gemm, bound, roles, device);
+  if (!slower) return;
+  const targets::DeviceRates& rates = device.known->measured->rates;
+  choice.unfused_us = tune::unfused_us(gemm, vendor_sizes, device, slower->vendor);
+  const double aligned_us = choice.expected_us;
+  choice.expected_us = tune::slowed_down(aligned_us, slower->fused, rates);
+  if (slower->another == 0 || slower->another >= slower->fused) return;
+  const StepKernels* const others = others_kernels(prepared, step, late, bound, choice);
+  if (others == nullptr) return;
+  choice.kernels = others;
+  choose_by_model(prepared, step, late, device, choice);
+  choice.expected_us = tune::slowed_down(aligned_us, slower->another, rates);
+}
+
+}  // namespace
+
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
                        const codegen::Bound& bound, const ChoiceRules& rules) {
   const StepKernels& usual = prepared.steps[step];
@@ -255,7 +276,9 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   choose_by_model(prepared, step, late, device, choice);
-  if (roles.are_misaligned()) weigh_unaligned(gemm, bound, roles, vendor_sizes, device, choice);
+  if (roles.are_misaligned()) {
+    weigh_unaligned(prepared, step, late, bound, vendor_sizes, device, choice);
+  }
   choice.why_split = why_unfused(choice);
   if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes, device)) {
     choice.in_order = product_in_order(prepared, step, late);
