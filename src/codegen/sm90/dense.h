@@ -49,7 +49,8 @@ inline int accumulators(const Config& config) {
 // The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
 // has them apart.
 plan::FusedGemm paired(plan::FusedGemm step, const Variant& variant);
-// The same, and what is read of each group of rows as of each product of a batch.
+// The same, without casts that its stores repeat, and what is read of each group of rows as of each
+// product of a batch.
 plan::FusedGemm as_compiled(plan::FusedGemm step, const Variant& variant);
 // Why the kernel cannot take the groups of a step, or rows that it looks up.
 std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);

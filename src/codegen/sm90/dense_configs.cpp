@@ -100,7 +100,9 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   if (grouped && p.vectors && accumulators_of(shape) > kMostAccumulatorsOfGroups) return false;
   if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
-  if (p.reductions > 0 || (p.many_vectors && !is_fp8(gemm.a.dtype))) return false;
+  // Of fp8 two vectors are scales, and a bias is the third.
+  const bool takes_vectors = is_fp8(gemm.a.dtype) && !batched;
+  if (p.reductions > 0 || (p.many_vectors && !takes_vectors)) return false;
   const bool is_widest = shape.m == 128 && shape.n == 192;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.cooperative && !is_widest;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
