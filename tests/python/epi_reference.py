@@ -144,6 +144,8 @@ class _Run:
             assert is_fp8 or operands[0].dtype == operands[1].dtype
             usual = "f32" if is_fp8 else operands[0].dtype
             return self.rounded(data[0] @ data[1], dtype or usual)
+        if op == "concat":
+            return self.rounded(torch.cat(data, -1), operands[0].dtype)
         if op in REDUCTIONS:
             return self.rounded(REDUCTIONS[op](data[0]), operands[0].dtype)
         counted = operands[1:] if op == "select" else operands

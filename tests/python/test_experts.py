@@ -153,25 +153,33 @@ def test_masks_of_experts_that_no_router_chooses_are_no_work():
         assert "repeat_rows" in kernel.graph and "bool" not in kernel.graph
 
 
-def test_rows_of_experts_that_are_elsewhere_are_zero():
-    model = Experts(3, 2, swiglu, True, False, 8).requires_grad_(False)
+@pytest.mark.parametrize("bias", [False, True])
+def test_rows_of_experts_that_are_elsewhere_are_zero(bias):
+    model = Experts(3, 2, swiglu, bias, False, 8).requires_grad_(False)
     x = torch.randn(64, WIDTH).bfloat16()
-    run = torch.compile(model, backend=epifuse.torch.backend)
+    prefix = "bias+" if bias else ""
+    run = check(model, x, f"{prefix}swiglu", f"{prefix}col_scale")
+    up, down = (kernel.graph for kernel in epifuse.torch.explain(model, x).kernels
+                if "grouped" in kernel.graph)
+    assert "take_rows" in up and "put_rows" in down
+    assert not bias or ("repeat_rows" in up and "repeat_rows" in down)
     for _ in range(3):  # in memory that others have left
         torch.full((128, WIDTH), torch.nan).bfloat16()
         assert_right(model, run, x)
 
 
-@pytest.mark.parametrize("num_routed", [None, 8])
-def test_gradients(num_routed):
-    model = Experts(8, 2, swiglu, True, True, num_routed)
-    x = torch.randn(24, WIDTH).bfloat16()
+@pytest.mark.parametrize(("num_here", "num_routed"), [(8, None), (8, 8), (3, 8)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients(num_here, num_routed, bias):
+    model = Experts(num_here, 2, swiglu, bias, True, num_routed)
+    x = torch.randn(24, WIDTH).bfloat16().requires_grad_()
     run = torch.compile(model, backend=epifuse.torch.backend)
     results = []
     for each in (run, model):
         model.zero_grad()
+        x.grad = None
         each(x).float().square().mean().backward()
-        results.append([parameter.grad.clone() for parameter in model.parameters()])
+        results.append([x.grad, *(parameter.grad.clone() for parameter in model.parameters())])
     for ours, eager in zip(*results):
         assert distance(ours, eager) < 0.05
 

@@ -126,6 +126,7 @@ _REDUCTIONS: dict[str, Row] = {
 
 _ROWS: dict[str, Row] = {
     "aten.index.Tensor": products.put_rows,
+    "aten.cat.default": products.concat,
 }
 
 ELEMENTWISE: dict[str, Row] = {

@@ -11,6 +11,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 from epifuse import _native, settings
 from epifuse.torch import op, process
 from epifuse.torch.call import keep_report
+from epifuse.torch.group_masks import without_masks_nobody_reads
 from epifuse.torch.masks import without_masks_set_nowhere
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
@@ -53,6 +54,7 @@ class MasksPass(CustomGraphPass):
         if self.before is not None:
             self.before(graph)
         without_masks_set_nowhere(graph)
+        without_masks_nobody_reads(graph)
 
     def uuid(self) -> Any:
         """As that of the pass behind it, which has the hash of all sources."""

@@ -11,7 +11,7 @@ from epifuse.torch import views
 # What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
 _REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
 _OTHERS = {"convert_element_type", "fma", "iota", "full", "inductor_random", "inductor_randint",
-           "copy_"}  # over an input: written by the kernel that computes it
+           "copy_", "cat"}  # written by the kernels that compute what they are made of
 
 
 def _base_name(target: Any) -> str:

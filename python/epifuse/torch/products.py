@@ -139,6 +139,21 @@ def put_rows(emit: Emitter, args: Args) -> Operand:
     return emit.add("put_rows", [value, index], value.dtype, value.shape, form, value.shape)
 
 
+def concat(emit: Emitter, args: Args) -> Operand:
+    """Two tensors of one shape side by side, as the gradients of a gate's columns are."""
+    tensors = args["tensors"]
+    values = [emit.value(tensor) for tensor in tensors]
+    first, *others = values
+    rank = len(first.shape)
+    is_pair = len(values) == 2 and rank >= 2 and args["dim"] % rank == rank - 1
+    if not is_pair or not sizes.same_shape(first.shape, others[0].shape):
+        raise Refusal("option", f"{emit.what} joins other tensors than two of one shape along the "
+                                "last dim.")  # fmt: skip
+    if {value.dtype for value in values} != {emit.dtype} or emit.dtype not in ARITHMETIC:
+        raise Refusal("dtype", f"{emit.what} joins tensors of other dtypes than floats of one.")
+    return emit.add("concat", values, emit.dtype, emit.shape, "concat {0}, {1}")
+
+
 def linear(emit: Emitter, args: Args) -> Operand:
     """`input weight^T + bias`."""
     if args["bias"] is None:

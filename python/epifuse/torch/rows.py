@@ -13,7 +13,7 @@ _COUNTS = ("prims.iota.default", "aten.arange.default", "aten.arange.start",
            "aten.arange.start_step")  # fmt: skip
 
 
-def _same(size: Any, other: Any) -> bool:
+def same_size(size: Any, other: Any) -> bool:
     """Whether two sizes are provably equal; asks for no guard."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -44,7 +44,9 @@ def _counts_up(node: Any, size: Any) -> bool:
     if not isinstance(node, fx.Node) or str(node.target) not in _COUNTS:
         return False
     value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.ndim != 1 or not _same(value.shape[0], size):
+    if not isinstance(value, torch.Tensor) or value.ndim != 1:
+        return False
+    if not same_size(value.shape[0], size):
         return False
     start, step = node.kwargs.get("start", 0), node.kwargs.get("step", 1)
     if str(node.target).startswith("aten.arange.start"):
@@ -59,7 +61,7 @@ def inverted(indices: Any) -> fx.Node | None:
         return None
     permutation = _index_of_rows(inverse.args[1])
     size = inverse.meta["val"].shape[0]
-    if permutation is None or not _same(permutation.meta["val"].shape[0], size):
+    if permutation is None or not same_size(permutation.meta["val"].shape[0], size):
         return None
     return permutation if _counts_up(inverse.args[2], size) else None
 
@@ -90,7 +92,13 @@ def argument_of(call: fx.Node, place: int, name: str, default: Any) -> Any:
 
 def are_groups(ids: fx.Node, ends: Any) -> bool:
     """Whether `ids` has the number of the group of each row of groups that end at `ends`: what a
-    top-k chose in rising order, and the running sum of how often each number was chosen."""
+    top-k chose in rising order, and the running sum of how often each number was chosen. Numbers of
+    no group may have been brought down to the last group's."""
+    if isinstance(ids, fx.Node) and str(ids.target) == "aten.clamp_max.default":
+        most = ids.args[1]
+        if not isinstance(most, int) or not same_size(ends.meta["val"].numel(), most + 1):
+            return False
+        ids = ids.args[0]
     sort = result_of(_behind(ids), "aten.sort.default", 0)
     total = _behind(ends)
     if sort is None or argument_of(sort, 2, "descending", False) is not False:
@@ -104,6 +112,6 @@ def are_groups(ids: fx.Node, ends: Any) -> bool:
         return False
     num_bins = argument_of(counts, 1, "bins", 100)
     low, high = argument_of(counts, 2, "min", 0), argument_of(counts, 3, "max", 0)
-    if low != 0 or high != num_bins - 1 or not _same(ends.meta["val"].numel(), num_bins):
+    if low != 0 or high != num_bins - 1 or not same_size(ends.meta["val"].numel(), num_bins):
         return False
     return _behind(counts.args[0]) is _behind(ids)
