@@ -177,7 +177,9 @@ WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step) const
   if (step.gemm.gating == plan::Gating::none && best.contains(step.gemm.matmul)) {
     Values least = producers.pruned(fewest(best, step.gemm.matmul));
     // What a kernel reads, the framework's work behind it need not read: only that counts at a tie.
-    saves_nothing = best != least && moved(best) == moved(least) && !producers.reads_any(best);
+    // Frameworks' own grouped products are slower than kernels at all sizes measured.
+    const bool ties = best != least && moved(best) == moved(least);
+    saves_nothing = ties && !producers.reads_any(best) && !step.gemm.is_grouped();
     if (saves_nothing || moved(best) > moved(least)) best = std::move(least);
   }
   if (!best.contains(step.gemm.matmul)) return {};
