@@ -1,9 +1,11 @@
 """The backend on a GPU: results, CUDA graphs, streams, sizes that change. Skipped without one."""
 
+import layers
 import pytest
 import torch
 from close import assert_no_further_than_eager, in_float64
 from test_backend import Mlp, Views, compiled
+from test_training import assert_no_further_than_eager as assert_gradients_no_further_than_eager
 from torch import nn
 from torch.nn import functional as F
 
@@ -123,14 +125,27 @@ def test_gradients():
         assert (parameter.grad - want).abs().max() <= 1e-2 * scale
 
 
+@pytest.mark.parametrize(
+    "layer", [layers.Bert, layers.Llama, lambda: layers.Autocast(layers.Vit())],
+    ids=["bert", "llama", "vit_autocast"])  # fmt: skip
+def test_a_step_of_training(layer):
+    model = layer().cuda()
+    dtype = torch.float32 if isinstance(model, layers.Autocast) else torch.bfloat16
+    x = torch.randn(4, 32, layers.WIDTH, device="cuda", dtype=dtype)
+    model = model.to(dtype)
+    assert_gradients_no_further_than_eager(model, compiled(model), [x])
+
+
 @pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this PyTorch has no grouped_mm")
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
-@pytest.mark.parametrize("kind", ["mixtral", "gpt-oss"])
+@pytest.mark.parametrize("kind", ["mixtral", "gpt-oss", "elsewhere"])
 def test_experts(kind, mode):
     from test_experts import WIDTH, Experts, assert_right, swiglu, swiglu_oai
 
     if kind == "mixtral":
         model, epilogues = Experts(8, 2, swiglu, False, False), ["swiglu", "col_scale"]
+    elif kind == "elsewhere":
+        model, epilogues = Experts(3, 2, swiglu, True, False, 8), ["bias+swiglu", "bias+col_scale"]
     else:
         model = Experts(32, 4, swiglu_oai, True, True)
         epilogues = ["bias+swiglu_oai", "bias+col_scale"]
