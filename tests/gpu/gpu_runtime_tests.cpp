@@ -311,9 +311,9 @@ TEST_F(GpuRuntime, TheDriverCountsClusters) {
 
 class GpuTune : public GpuRuntime {
  protected:
-  GpuTune() : cache_("EPIFUSE_CACHE", folder_.path().string()) {}
+  GpuTune() : cache_("EPIFUSE_CACHE", folder_.path().string()), threads_("EPIFUSE_THREADS", "16") {}
   jit::TemporaryFolder folder_;
-  jit::ScopedVariable cache_;
+  jit::ScopedVariable cache_, threads_;  // with few threads nothing is compiled to be measured
 };
 
 std::string grounds(const Program& program, const Call& call) {
