@@ -1,9 +1,13 @@
 // `epifuse calibrate`: measures the GPU at hand and keeps its profile; profiles as files.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <ctime>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "backends/cuda/driver/device.h"
@@ -15,6 +19,7 @@
 #include "files.h"
 #include "options.h"
 #include "output.h"
+#include "results.h"
 #include "targets/profile_files.h"
 
 namespace epifuse::cli {
@@ -22,13 +27,15 @@ namespace {
 
 struct Options {
   double budget_seconds = 60;
-  std::string export_file, import_file;
+  std::string export_file, import_file, results, commit;
   std::vector<std::string> sweeps;
   std::string target;
   bool json = false;
 };
 
 constexpr double kLargeLoss = 0.08;
+constexpr const char* kHeldOut =
+    "fitted to half of the points, judged on the other half, both ways";
 constexpr std::size_t kMostProfileBytes = std::size_t{4} << 20;
 
 void say(const std::string& line) { fmt::print(stderr, "{}\n", printable_lines(line)); }
@@ -85,6 +92,61 @@ void describe(const char* which, const ModelError& error) {
   }
 }
 
+// What a fit to half of the products is worth on the others: rows of suite `model`, of which
+// `ratio` is 1 and what is too much.
+nlohmann::json rows_of(const ModelError& held_out, const Options& options) {
+  const auto device = cuda::Device::require();
+  const ResultContext about{device->info().name, cuda::version_text(device->info().driver_version),
+                            options.commit,
+                            fmt::format("epifuse calibrate --budget {}", options.budget_seconds),
+                            fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)))};
+  nlohmann::json rows = nlohmann::json::array();
+  const auto add = [&](const char* what, const char* baseline, const char* which, double value) {
+    ResultRow row{"model", what, static_cast<std::int64_t>(held_out.points.size())};
+    row.dtype = "bf16";
+    row.epilogue = which;
+    row.numerics = "fast";
+    row.contender = "epifuse";
+    row.baseline = baseline;
+    row.ratio = 1 + value;
+    rows.push_back(to_json(row, about));
+  };
+  for (const auto& [what, baseline, spread] :
+       {std::tuple("time", "measured", held_out.expected_spread()),
+        std::tuple("choice", "best candidate", held_out.chosen_spread())}) {
+    add(what, baseline, "mean", spread.mean);
+    add(what, baseline, "p95", spread.p95);
+    add(what, baseline, "worst", spread.worst);
+  }
+  return rows;
+}
+
+void tell(const Calibration& made) {
+  fmt::print("{}: {} products; the model was {:.1f} % off on average, now {:.1f} %\n",
+             printable(made.profile.device), made.num_products, 100 * made.error_before,
+             100 * made.error_after);
+  if (!made.held_out.points.empty()) describe(kHeldOut, made.held_out);
+}
+
+// A profile of this device, kept.
+targets::StoredProfile make_profile(const Options& options, nlohmann::json& out) {
+  Calibration made = calibrate(options.budget_seconds, say);
+  if (!options.json) tell(made);
+  out = keep(made.profile, options.json);
+  out["products"] = made.num_products;
+  out["error_before"] = made.error_before;
+  out["error_after"] = made.error_after;
+  out["held_out"] = {{"points", made.held_out.points.size()},
+                     {"expected", spread_json(made.held_out.expected_spread())},
+                     {"chosen", spread_json(made.held_out.chosen_spread())}};
+  if (!options.results.empty() && !made.held_out.points.empty()) {
+    merge_results(
+        std::filesystem::path(options.results) / (file_stem(made.profile.device) + ".json"),
+        rows_of(made.held_out, options));
+  }
+  return std::move(made.profile);
+}
+
 const targets::TargetInfo& named_target(const std::string& name) {
   const targets::TargetInfo* found = targets::find_target(name);
   if (found != nullptr) return *found;
@@ -116,7 +178,7 @@ int run_from_sweeps(const Options& options) {
   fmt::print("{}: {} points, {} times\n", printable(made.profile.device), made.after.points.size(),
              made.after.expected.size());
   describe("the model as it was", made.before);
-  describe("fitted to half of the points, judged on the other half, both ways", made.after);
+  describe(kHeldOut, made.after);
   fmt::print("{}: written, fitted to all points\n", printable(options.export_file));
   return kOk;
 }
@@ -137,17 +199,7 @@ int run(const Options& options) {
   nlohmann::json out = nlohmann::json::object();
   targets::StoredProfile profile;
   if (options.budget_seconds > 0) {
-    Calibration made = calibrate(options.budget_seconds, say);
-    profile = std::move(made.profile);
-    if (!options.json) {
-      fmt::print("{}: {} products; the model was {:.1f} % off on average, now {:.1f} %\n",
-                 printable(profile.device), made.num_products, 100 * made.error_before,
-                 100 * made.error_after);
-    }
-    out = keep(profile, options.json);
-    out["products"] = made.num_products;
-    out["error_before"] = made.error_before;
-    out["error_after"] = made.error_after;
+    profile = make_profile(options, out);
   } else {
     profile = known_profile();
   }
@@ -171,13 +223,16 @@ std::function<int()> define_calibrate(CLI::App& app) {
                  "Write the profile to a file, too; with --budget 0 the one that is in use");
   app.add_option("--import", options->import_file,
                  "Use the profile in such a file; measures nothing");
-  app.add_option(
-         "--sweep", options->sweeps,
-         "Files of `epifuse bench --sweep`: fit the model to them, and judge it on the half "
-         "of the points that a fit did not see; needs no GPU")
+  app.add_option("--sweep", options->sweeps,
+                 "Files of `epifuse bench --sweep`: fit the model to them, and judge it on points "
+                 "that the fit did not see; needs no GPU")
       ->type_name("FILE");
   app.add_option("--target", options->target,
                  "Of --sweep: the target of the rows' device, as `epifuse devices` says");
+  app.add_option("--results", options->results,
+                 "Folder whose <device>.json takes how far the model is off on products that it is "
+                 "not fitted to");
+  app.add_option("--commit", options->commit, "What was measured, for the rows");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
       "Measures launch costs, the rates of memory, of L2 and of products, the vendor's products\n"

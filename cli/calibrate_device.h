@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "calibrate_fit.h"
 #include "targets/profile_text.h"
 
 namespace epifuse::cli {
@@ -12,6 +13,7 @@ struct Calibration {
   targets::StoredProfile profile;
   std::size_t num_products = 0;
   double error_before = 0, error_after = 0;  // of the model, before and after the fit
+  ModelError held_out;                       // judge_fit, of all products
 };
 
 // Launch costs, rates of copies from memory and L2, the vendor's largest rate, then products of

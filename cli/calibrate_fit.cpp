@@ -22,16 +22,23 @@ struct TimedConfig {
   double us, weight;
 };
 
+std::map<std::string, codegen::GemmConfig> configs_by_name(const codegen::KernelFamily& family,
+                                                           const plan::FusedGemm& step,
+                                                           const targets::TargetInfo& target) {
+  std::map<std::string, codegen::GemmConfig> by_name;
+  for (const codegen::GemmConfig& config : family.configs(step, target)) {
+    by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(config)), config);
+  }
+  return by_name;
+}
+
 std::vector<TimedConfig> times_of(const codegen::KernelFamily& family,
                                   std::span<const TimedPoint> points,
                                   const targets::TargetInfo& target) {
   std::vector<TimedConfig> times;
   for (const TimedPoint& point : points) {
     if (family.why_not(*point.plan, point.step(), target)) continue;
-    std::map<std::string, codegen::GemmConfig> by_name;
-    for (const codegen::GemmConfig& config : family.configs(point.step(), target)) {
-      by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(config)), config);
-    }
+    const auto by_name = configs_by_name(family, point.step(), target);
     double best = 0;
     for (const backends::MeasuredStep::Way& way : point.ways) {
       if (by_name.contains(way.name) && (best == 0 || way.us < best)) best = way.us;
@@ -187,6 +194,17 @@ ModelError judge_model(std::span<const TimedPoint> points, const Constants& cons
       judged.loss = judged.chosen_us / best->us - 1;
     }
   }
+  return out;
+}
+
+ModelError judge_fit(std::span<const TimedPoint> points, const targets::TargetInfo& target,
+                     const targets::DeviceProfile& device) {
+  std::vector<TimedPoint> halves[2];
+  for (const TimedPoint& point : points) halves[point.product % 2].push_back(point);
+  if (halves[0].empty() || halves[1].empty()) return {};
+  ModelError out =
+      judge_model(halves[0], fit_model(halves[1], target, device).constants, target, device);
+  out.add(judge_model(halves[1], fit_model(halves[0], target, device).constants, target, device));
   return out;
 }
 

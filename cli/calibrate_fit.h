@@ -19,6 +19,7 @@ struct TimedPoint {
   std::shared_ptr<const plan::Plan> plan;
   codegen::GemmSizes sizes;  // as the kernel sees them
   std::vector<backends::MeasuredStep::Way> ways;
+  std::size_t product = 0;  // which of the products it is a time of
 
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan->steps.front()); }
 };
@@ -55,5 +56,9 @@ struct ModelError {
 };
 ModelError judge_model(std::span<const TimedPoint> points, const Constants& constants,
                        const targets::TargetInfo& target, const targets::DeviceProfile& device);
+
+// Of every second product by a fit to the others, and of those by a fit to it. Empty without both.
+ModelError judge_fit(std::span<const TimedPoint> points, const targets::TargetInfo& target,
+                     const targets::DeviceProfile& device);
 
 }  // namespace epifuse::cli

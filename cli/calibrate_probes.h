@@ -1,6 +1,9 @@
 // What `epifuse calibrate` measures: graphs, and the sizes of their products.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "codegen/gemm_sizes.h"
 
 namespace epifuse::cli {
@@ -19,17 +22,26 @@ inline constexpr const char* kGelu =
 inline constexpr const char* kResidual =
     "graph residual(x: bf16[M, K], w: bf16[N, K], b: bf16[N], r: bf16[M, N]) {\n"
     "  h = matmul x, w^T\n  t = add h, b\n  y = add t, r\n  return y\n}\n";
+// Little work on products of other layouts.
+inline constexpr const char* kScaledNn =
+    "graph scaled_nn(x: bf16[M, K], w: bf16[K, N]) {\n"
+    "  h = matmul x, w\n  y = mul h, 0.125\n  return y\n}\n";
+inline constexpr const char* kScaledXm =
+    "graph scaled_xm(x: bf16[K, M], w: bf16[N, K]) {\n"
+    "  t = transpose x [1, 0]\n  h = matmul t, w^T\n  y = mul h, 0.125\n  return y\n}\n";
+inline constexpr const char* kScaledXmNn =
+    "graph scaled_xm_nn(x: bf16[K, M], w: bf16[K, N]) {\n"
+    "  t = transpose x [1, 0]\n  h = matmul t, w\n  y = mul h, 0.125\n  return y\n}\n";
 
-// Far apart first, so that a short budget sees all kinds of sizes.
-inline constexpr codegen::GemmSizes kProducts[] = {
-    {1, 4096, 4096, 4096},  {1, 16, 4096, 4096},    {1, 512, 768, 3072},   {1, 8192, 8192, 1024},
-    {1, 1024, 4096, 14336}, {1, 128, 14336, 4096},  {1, 2048, 1024, 1024}, {1, 6304, 1024, 4096},
-    {1, 64, 768, 768},      {1, 4096, 14336, 4096}, {1, 256, 4096, 1024},  {1, 1576, 3072, 768},
-    {1, 16, 4096, 14336},   {1, 8192, 4096, 4096},  {1, 512, 8192, 8192},  {1, 2048, 2048, 512},
-    {1, 128, 2048, 2048},   {1, 16384, 1024, 1024}, {1, 1024, 1024, 8192}, {1, 4096, 8192, 512},
-    {1, 64, 8192, 1024},    {1, 2048, 6144, 6144},  {1, 256, 768, 3072},   {1, 1320, 4944, 2048},
-    {1, 1, 4096, 4096},     {1, 8192, 1024, 8192},  {1, 512, 3072, 768},   {1, 3072, 3072, 3072},
-    {1, 128, 4096, 14336},  {1, 4096, 3072, 1024},  {1, 64, 4096, 4096},   {1, 12288, 4096, 1024},
-    {1, 1024, 18944, 3584}, {1, 256, 2048, 2048},   {1, 6304, 3072, 1024}, {1, 2048, 4608, 3584}};
+// A product, and the graphs that it is measured with.
+struct Probe {
+  codegen::GemmSizes sizes;
+  bool is_usual = true;  // its operands lie as kBare has them
+  std::vector<const char*> texts;
+};
+
+// Sizes of known models, far apart first, so that a short budget sees all kinds of sizes; from the
+// tenth on by turns with random ones of random layouts, whose rows begin at 16-byte boundaries.
+std::vector<Probe> probes();
 
 }  // namespace epifuse::cli

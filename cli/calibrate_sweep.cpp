@@ -104,20 +104,17 @@ SweptProfile calibrate_from(const std::vector<std::filesystem::path>& files,
         "`epifuse calibrate`",
         printable(swept.device())));
   }
-  std::vector<TimedPoint> all, halves[2];
+  std::vector<TimedPoint> all;
   for (const SweptPoint& each : swept.points()) {
     auto point = timed(each, target);
     if (!point) continue;
-    halves[all.size() % 2].push_back(*point);
+    point->product = all.size();
     all.push_back(*std::move(point));
   }
   const targets::DeviceProfile device{known->measured->limits, {}, known};
   SweptProfile out;
   out.before = judge_model(all, {}, target, device);
-  const Constants of_first = fit_model(halves[0], target, device).constants,
-                  of_second = fit_model(halves[1], target, device).constants;
-  out.after = judge_model(halves[0], of_second, target, device);
-  out.after.add(judge_model(halves[1], of_first, target, device));
+  out.after = judge_fit(all, target, device);
   out.profile = targets::copy_of(*known);
   out.profile.constants = fit_model(all, target, device).constants;
   return out;

@@ -78,7 +78,8 @@ TEST(CAnswers, KernelsArePlannedOnceForFusionsAndRuns) {
       "graph planned(x: f32[M, 48], w: f32[48, N] strides [1, s], b: f32[N]) {\n"
       "  h = matmul x, w\n  t = add h, b\n  y = silu t\n  return y\n}\n";
   const std::int64_t before = epifuse_counts().plans;
-  const nlohmann::json found = answer(epifuse_fusions, host, R"({"target": "cpu", "in_memory": ["y"]})");
+  const nlohmann::json found =
+      answer(epifuse_fusions, host, R"({"target": "cpu", "in_memory": ["y"]})");
   ASSERT_EQ(found["kernels"].size(), 1);
   EXPECT_EQ(epifuse_counts().plans, before + 1);
   const EpifuseKernel* kernel = epifuse::tests::kernel_of(found["kernels"][0]["graph"]);

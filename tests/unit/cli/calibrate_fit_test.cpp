@@ -57,6 +57,7 @@ class CalibrateFit : public ::testing::TestWithParam<const codegen::KernelFamily
     for (std::size_t plan = 0; plan < plans_.size(); ++plan) {
       for (const codegen::GemmSizes& size : sizes) {
         TimedPoint& point = points.emplace_back(TimedPoint{"", plans_[plan], size, {}});
+        point.product = static_cast<std::size_t>(&size - sizes.data());
         for (const auto& config : family_->configs(step(plan), target_)) {
           point.ways.push_back({std::string(family_->name) + ", " + codegen::print(config),
                                 family_->expected_us(step(plan), config, size, card)});
@@ -115,6 +116,23 @@ TEST_P(CalibrateFit, TheReferenceCardKeepsItsConstants) {
   for (std::size_t i = 0; i < usual.size(); ++i) {
     EXPECT_EQ(model.constants[i].value, usual[i].value) << usual[i].name;
   }
+}
+
+TEST_P(CalibrateFit, AModelIsJudgedByTheProductsThatItWasNotFittedTo) {
+  const Card card(*family_, {{"clocks_per_us", 0.82}, {"bytes_per_us", 0.7}, {"launch_us", 1.3}});
+  std::vector<TimedPoint> points = timed(card.profile(), kSeen);
+  ModelError judged = judge_fit(points, target_, targets::reference_gpu());
+  EXPECT_EQ(judged.points.size(), points.size());
+  EXPECT_LT(judged.expected_spread().mean, 0.1) << "few sizes do not tell all constants apart";
+  // Times that no model has: every second product takes twice as long.
+  for (TimedPoint& point : points) {
+    if (point.product % 2 == 0) continue;
+    for (auto& way : point.ways) way.us *= 2;
+  }
+  judged = judge_fit(points, target_, targets::reference_gpu());
+  EXPECT_GT(judged.expected_spread().mean, 0.25);
+  std::erase_if(points, [](const TimedPoint& point) { return point.product % 2 != 0; });
+  EXPECT_TRUE(judge_fit(points, target_, targets::reference_gpu()).points.empty());
 }
 
 TEST_P(CalibrateFit, WithoutTimesThereAreNoConstants) {

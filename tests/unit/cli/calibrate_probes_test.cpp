@@ -27,7 +27,7 @@ std::set<std::string> symbols_of(const ir::Graph& graph) {
 
 TEST(CalibrateProbes, ProductsAreOneStepThatAFamilyOfModelsTakes) {
   const targets::TargetInfo& target = targets::usual_target(DeviceKind::cuda);
-  for (const char* text : {kScaled, kGelu, kResidual}) {
+  for (const char* text : {kScaled, kGelu, kResidual, kScaledNn, kScaledXm, kScaledXmNn}) {
     SCOPED_TRACE(text);
     const plan::Plan plan = plan::make_plan(ir::parse(text), {});
     ASSERT_EQ(plan.steps.size(), 1u);
@@ -55,12 +55,22 @@ TEST(CalibrateProbes, TheVendorsProductAndTheSumAreOneStep) {
 
 TEST(CalibrateProbes, NoProductComesTwice) {
   std::set<std::array<std::int64_t, 3>> seen;
-  for (const codegen::GemmSizes& sizes : kProducts) {
+  std::set<std::string> texts;
+  std::size_t unusual = 0;
+  for (const Probe& probe : probes()) {
+    const codegen::GemmSizes& sizes = probe.sizes;
     EXPECT_EQ(sizes.batch, 1);
     EXPECT_GT(sizes.m * sizes.n * sizes.k, 0);
+    EXPECT_EQ(sizes.n % 8 + sizes.k % 8, 0) << "rows begin at 16-byte boundaries";
     EXPECT_TRUE(seen.insert({sizes.m, sizes.n, sizes.k}).second)
         << sizes.m << " " << sizes.n << " " << sizes.k;
+    texts.insert(probe.texts.begin(), probe.texts.end());
+    unusual += probe.is_usual ? 0 : 1;
   }
+  EXPECT_EQ(texts,
+            (std::set<std::string>{kScaled, kGelu, kResidual, kScaledNn, kScaledXm, kScaledXmNn}));
+  EXPECT_GT(seen.size(), 50U);
+  EXPECT_GT(unusual, 5U);
 }
 
 }  // namespace
