@@ -19,4 +19,5 @@ target_include_directories(epifuse_added_op BEFORE PRIVATE "${added_op_folder}")
 target_include_directories(epifuse_added_op PRIVATE "${PROJECT_SOURCE_DIR}/include"
                            "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
 target_link_libraries(epifuse_added_op PRIVATE epifuse_flags epifuse_fmt)
+target_compile_options(epifuse_added_op PRIVATE -O1)  # run by one test
 epifuse_precompile(epifuse_added_op layers)
