@@ -11,4 +11,7 @@ struct GemmSizes {
   bool is_empty() const { return batch == 0 || m == 0 || n == 0; }
 };
 
+// Groups as products of equal sizes, which is what can be expected of them; others as they are.
+GemmSizes even_groups(GemmSizes sizes);
+
 }  // namespace epifuse::codegen

@@ -37,15 +37,6 @@ double epilogue_clocks(const ModelConstants& c, const plan::FusedGemm& step, con
          elements * (c.element_clocks * (1 + operands) / 2 + c.operation_clocks * operations);
 }
 
-// Groups as products of equal sizes, which is what can be expected of them.
-GemmSizes even_groups(GemmSizes sizes) {
-  if (sizes.groups == 0) return sizes;
-  sizes.batch = std::max<std::int64_t>(std::min(sizes.groups, sizes.m), 1);
-  sizes.m = ceil_div(sizes.m, sizes.batch);
-  sizes.groups = 0;
-  return sizes;
-}
-
 // Of the sums of all CTAs that share tiles, in bytes.
 double split_bytes(const Config& config, std::int64_t tiles) {
   if (config.split_k == 1) return 0;

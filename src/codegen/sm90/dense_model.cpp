@@ -168,15 +168,6 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
          (is_apart ? 1 + c.read_again : 1);
 }
 
-// Groups as products of equal sizes, which is what can be expected of them.
-GemmSizes even_groups(GemmSizes sizes) {
-  if (sizes.groups == 0) return sizes;
-  sizes.batch = std::max<std::int64_t>(std::min(sizes.groups, sizes.m), 1);
-  sizes.m = ceil_div(sizes.m, sizes.batch);
-  sizes.groups = 0;
-  return sizes;
-}
-
 }  // namespace
 
 Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits) {

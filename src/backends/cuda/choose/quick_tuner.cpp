@@ -31,12 +31,6 @@ constexpr int kFewestRounds = 2, kMostRounds = 6;  // of those, one of them unme
 constexpr double kFlushUs = 100;
 constexpr std::size_t kFewestFlushBytes = std::size_t{64} << 20;
 
-std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name) {
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - names.begin());
-}
-
 // The fastest of those that were measured, but for the vendor's product with a tail.
 std::optional<std::size_t> best_kernel(const Ways& ways, const tune::RaceResult& result) {
   std::optional<std::size_t> best;

@@ -24,12 +24,6 @@ constexpr int kRounds = 12, kBlocks = 3;
 constexpr double kMostSeconds = 4.0, kBlockSeconds = 0.15;
 constexpr std::size_t kFinalists = 8;  // that run back to back too
 
-std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name) {
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - names.begin());
-}
-
 class Tuner {
  public:
   Tuner(const Prepared& prepared, LateKernels& late, Context& context, const Bound& bound)

@@ -79,6 +79,12 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   return ways;
 }
 
+std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - names.begin());
+}
+
 ChoiceRules forced(ChoiceRules rules, const ForcedChoice& choice) {
   rules.forced = &choice;
   return rules;

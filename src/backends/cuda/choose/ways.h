@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/choose/step_choice.h"
@@ -28,6 +29,9 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
                               std::size_t most = std::numeric_limits<std::size_t>::max(),
                               bool compiles = true);
+
+// Where a way stands among names; nothing where it does not.
+std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name);
 
 // The rules with one way that a step must take; `choice` outlives them.
 ChoiceRules forced(ChoiceRules rules, const ForcedChoice& choice);
