@@ -123,7 +123,7 @@ class QuickTuner {
     std::vector<TunedStep> known;
     if (rules_.again) return known;
     std::erase_if(steps_, [&](const Ways& ways) {
-      const codegen::GemmVariant& variant = ways.usual.kernels->variant;
+      const codegen::GemmVariant& variant = ways.usual.variant;
       const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
       auto kept = context_.tuned().kept(prepared_.plan, gemm, ways.usual.sizes, variant);
       if (!kept) return false;
