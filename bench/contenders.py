@@ -49,6 +49,26 @@ GATES = {
 ALPHA = 0.125  # the word `alpha`
 
 
+def apply_steps(steps, activations, y, b, s, r):
+    """An epilogue's steps on a product; with `preact` also what is activated first."""
+    z = None
+    for step in steps:
+        if step in activations:
+            z = y if z is None else z
+            y = activations[step](y)
+        elif step == "alpha":
+            y = y * ALPHA
+        elif step == "bias":
+            y = y + b
+        elif step == "scale":
+            y = y * s
+        elif step == "residual":
+            y = y + r
+        elif step not in ("identity", "preact"):
+            raise ValueError(f"no expression for the epilogue step {step!r}")
+    return (y, z) if "preact" in steps else y
+
+
 def expression(epilogue):
     """The function of (x, w, b, s, r) that an epilogue's name spells; (y, z) with `preact`."""
     steps = epilogue.split("+")
@@ -56,22 +76,7 @@ def expression(epilogue):
     def run(x, w, b, s, r):
         fused_bias = "bias" in steps and steps[0] == "bias"
         y = F.linear(x, w, b if fused_bias else None)
-        z = None
-        for step in steps[fused_bias:]:
-            if step in ACTIVATIONS:
-                z = y if z is None else z
-                y = ACTIVATIONS[step](y)
-            elif step == "alpha":
-                y = y * ALPHA
-            elif step == "bias":
-                y = y + b
-            elif step == "scale":
-                y = y * s
-            elif step == "residual":
-                y = y + r
-            elif step not in ("identity", "preact"):
-                raise ValueError(f"no expression for the epilogue step {step!r}")
-        return (y, z) if "preact" in steps else y
+        return apply_steps(steps[fused_bias:], ACTIVATIONS, y, b, s, r)
 
     return run
 

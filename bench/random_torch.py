@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from contenders import ACTIVATIONS, ALPHA, add, interleaved, turns, write
+from contenders import ACTIVATIONS, add, apply_steps, interleaved, turns, write
 
 import epifuse.torch
 from epifuse.torch.report import Report
@@ -83,20 +83,7 @@ def expression(point):
             y = F.linear(x, w, b)
         else:
             y = x @ (w if "nn" in layout else w.mT)
-        z = None
-        for word in words[is_linear:]:
-            if word in ALL_ACTIVATIONS:
-                z = y if z is None else z
-                y = ALL_ACTIVATIONS[word](y)
-            elif word == "alpha":
-                y = y * ALPHA
-            elif word == "bias":
-                y = y + b
-            elif word == "scale":
-                y = y * s
-            elif word == "residual":
-                y = y + r
-        return (y, z) if "preact" in words else y
+        return apply_steps(words[is_linear:], ALL_ACTIVATIONS, y, b, s, r)
 
     return run
 
