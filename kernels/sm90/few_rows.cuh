@@ -184,7 +184,6 @@ __device__ __forceinline__ void sum_few_rows(const FewRowsLoads<Config>& loads, 
   for (; k < end; k += kStride * Config::kDepth) {
 #pragma unroll
     for (int i = 0; i < Config::kDepth; ++i) {
-      loads.trim(k + i * kStride, steps[i]);
       if constexpr (Config::kBIsKMajor) {
         multiply_k_major<Config>(steps[i], sums);
       } else {
@@ -228,6 +227,23 @@ __device__ __forceinline__ void add_up_few_rows(float* all, int rank, int rows, 
   sync_cluster();  // others have read this CTA's
 }
 
+// Of a row of A and a column of B, what their vectors leave of K.
+template <class Config>
+__device__ __forceinline__ float sum_of_last_k(const abi::FewRowsParams& p, const abi::Matrix& b,
+                                               const FewRowsPlace<Config>& at, int row,
+                                               int column) {
+  using Element = typename Config::Operand;
+  const auto read = [&](const abi::Matrix& x, int mn, int k) {
+    return Element::load(static_cast<const typename Element::Storage*>(
+        x.data)[mn * x.row_stride + k * x.col_stride + at.outer * x.batch.outer +
+                at.inner * x.batch.inner]);
+  };
+  float sum = 0;
+#pragma unroll 1
+  for (int k = k_in_vectors<Config>(p); k < p.k; ++k) sum += read(p.a, row, k) * read(b, column, k);
+  return sum;
+}
+
 template <class Config, class Epilogue>
 __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p) {
   using Tile = FewRowsTile<Config>;
@@ -238,13 +254,20 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   typename Tile::Sums sums = {};
   sum_few_rows<Config>(FewRowsLoads<Config>(p, at), (rank * Config::kWarps + warp) * Tile::kStep,
-                       p.k, sums);
+                       k_in_vectors<Config>(p), sums);
   allow_next_kernel();
   FewRowsSums<Config>::put(shared_floats(), sums);
+  const bool is_whole = k_in_vectors<Config>(p) == p.k;
   add_up_few_rows<Config>(shared_floats(), rank, p.m - at.row, p.n - at.column,
                           [&](int down, int across, float sum, float second) {
-                            write_few_rows<Config, Epilogue>(p, at.outer, at.inner, at.row + down,
-                                                             at.column + across, sum, second);
+                            const int row = at.row + down, column = at.column + across;
+                            if (!is_whole) {
+                              sum += sum_of_last_k(p, p.b, at, row, column);
+                              if (Config::kProducts > 1)
+                                second += sum_of_last_k(p, p.second_b, at, row, column);
+                            }
+                            write_few_rows<Config, Epilogue>(p, at.outer, at.inner, row, column,
+                                                             sum, second);
                           });
 }
 

@@ -55,19 +55,16 @@ struct FewRowsPlace {
   }
 };
 
-// The first `count` of two elements, and zeros.
-__device__ __forceinline__ uint32_t first_of_pair(uint32_t pair, int count) {
-  return count >= 2 ? pair : count == 1 ? pair & 0xffffu : 0;
-}
-// The first `count` of eight.
-__device__ __forceinline__ uint4 first_of_eight(uint4 x, int count) {
-  return make_uint4(first_of_pair(x.x, count), first_of_pair(x.y, count - 2),
-                    first_of_pair(x.z, count - 4), first_of_pair(x.w, count - 6));
+// Of K, what is loaded in vectors. What ends between two is added element by element
+// (sum_of_last_k): a vector there might reach past the end of an allocation.
+template <class Config>
+__device__ __forceinline__ int k_in_vectors(const abi::FewRowsParams& p) {
+  if constexpr (Config::kBIsKMajor) return p.k / 8 * 8;
+  return (p.n % 8 == 0 ? p.k : p.k - 1) / 4 * 4;
 }
 
 // What lies past K is zero. What lies past the last column is another column, whose sums are
-// dropped. 16 bytes are read where the first of them belongs to the matrix; rows start at 16-byte
-// boundaries, so that the others are in the same allocation.
+// dropped. Rows start at 16-byte boundaries.
 template <class Config>
 class FewRowsLoads {
   using Tile = FewRowsTile<Config>;
@@ -77,7 +74,7 @@ class FewRowsLoads {
  public:
   __device__ __forceinline__ FewRowsLoads(const abi::FewRowsParams& p,
                                           const FewRowsPlace<Config>& place)
-      : k_(p.k), lane_(static_cast<int>(threadIdx.x) & 31) {
+      : k_(k_in_vectors<Config>(p)), lane_(static_cast<int>(threadIdx.x) & 31) {
     const auto of_batch = [&](const abi::Matrix& x) {
       return static_cast<const Storage*>(x.data) + place.outer * x.batch.outer +
              place.inner * x.batch.inner;
@@ -104,36 +101,6 @@ class FewRowsLoads {
       load_k_major(k, step);
     } else {
       load_n_major(k, step);
-    }
-  }
-
-  // To be called of a step that was loaded from `k`, before it is multiplied: rows that end between
-  // 16-byte boundaries are followed by anything.
-  __device__ __forceinline__ void trim(int k, Step& step) const {
-    if (k + Tile::kStep <= k_ || k_ % (Config::kBIsKMajor ? 8 : 4) == 0) return;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int left = k_ - first_k(k, half);
-      if constexpr (Config::kBIsKMajor) {
-#pragma unroll
-        for (int product = 0; product < Config::kProducts; ++product) {
-#pragma unroll
-          for (int i = 0; i < kOffsets; ++i) {
-            uint4& b = k_major_load(step, product, half, i);
-            b = first_of_eight(b, left);
-          }
-        }
-      }
-#pragma unroll
-      for (int block = 0; block < Tile::kRowBlocks; ++block) {
-        uint4& a = step.a[block][Config::kBIsKMajor ? half : 0];
-        if (Config::kBIsKMajor) {
-          a = first_of_eight(a, left);
-        } else {
-          (half == 0 ? a.x : a.z) = first_of_pair(half == 0 ? a.x : a.z, left);
-          (half == 0 ? a.y : a.w) = first_of_pair(half == 0 ? a.y : a.w, left - 2);
-        }
-      }
     }
   }
 
