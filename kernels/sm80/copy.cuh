@@ -165,12 +165,24 @@ class OperandCopy {
       turn_bytes_ = k_bytes * kLinesOfTurn;
       step_bytes_ = k_bytes * Stage::kStepK;
     }
+    if (elements_ <= 0) lines_ = 0;
+    const int length = Stage::kIsKMajor ? k : rows.left();  // of a line
+    const bool is_ragged = kHasRagged && length % Stage::kUnitElements != 0;
+    if constexpr (Stage::kIsKMajor) {
+      steps_to_ragged_ = is_ragged ? k / Stage::kStepK : -1;
+    } else {
+      steps_to_ragged_ = is_ragged && length < Stage::kRows ? 0 : -1;
+    }
   }
 
+  // Whether units of this step are there in part, which only the end of K, or of a line, has. Then
+  // copy_ragged() copies the step, and copy() does nothing. The same for all threads.
+  __device__ __forceinline__ bool is_ragged() const { return steps_to_ragged_ == 0; }
+
   // The turns from `first` to `end` of this step, to the stage at that address; behind the last
-  // step they are zeros. Units that are there in part are left out where kHasPartial.
+  // step they are zeros.
   __device__ __forceinline__ void copy(uint32_t stage, int first, int end) const {
-    if (kHasPartial && is_partial()) return;
+    if (is_ragged()) return;
     if constexpr (kRolls) {
 #pragma unroll 1
       for (int turn = first; turn < end; ++turn) copy_line(stage, turn);
@@ -182,34 +194,30 @@ class OperandCopy {
     }
   }
 
-  // Those units: only the end of K, or of a line, has one, so their bytes are not counted above.
-  __device__ __forceinline__ void copy_partial(uint32_t stage) const {
-    if (!kHasPartial || !is_partial()) return;
+  __device__ __forceinline__ void copy_ragged(uint32_t stage) const {
+    if (!kHasRagged || !is_ragged()) return;
 #pragma unroll kUnrolled
-    for (int turn = 0; turn < kTurns; ++turn) {
-      copy_unit<typename Stage::Element, kAlignment>(to(stage, turn), address(turn),
-                                                     exists(turn) ? bytes() : 0);
-    }
+    for (int turn = 0; turn < kTurns; ++turn) copy_counted(stage, turn);
   }
 
   // On to the next step, or over several.
   __device__ __forceinline__ void advance(int steps = 1) {
 #pragma unroll
     for (int base = 0; base < kBases; ++base) from_[base] += steps * step_bytes_;
-    (Stage::kIsKMajor ? elements_ : lines_) -= steps * Stage::kStepK;
+    if constexpr (Stage::kIsKMajor) {
+      elements_ -= steps * Stage::kStepK;
+      if (elements_ <= 0) lines_ = 0;
+      if (kHasRagged) steps_to_ragged_ -= steps;
+    } else {
+      lines_ -= steps * Stage::kStepK;
+    }
   }
 
  private:
-  static constexpr bool kHasPartial = kAlignment >= 4;  // else by ordinary loads
+  static constexpr bool kHasRagged = kAlignment >= 4;  // else ordinary loads, which are counted
   static constexpr bool kRolls = (kIsLean || kAlignment < 4) && !kIsScattered;
   static constexpr int kUnrolled = kIsScattered ? kTurns : 1;
 
-  __device__ __forceinline__ bool is_partial() const {
-    return elements_ > 0 && elements_ < Stage::kUnitElements;
-  }
-  __device__ __forceinline__ int bytes() const {
-    return max(min(elements_, Stage::kUnitElements), 0) * Stage::kElementBytes;
-  }
   // Every 8 lines are swizzled alike.
   __device__ __forceinline__ uint32_t to(uint32_t stage, int turn) const {
     if constexpr (kLinesOfTurn % 8 == 0) {
@@ -220,17 +228,21 @@ class OperandCopy {
   }
 
   __device__ __forceinline__ void copy_line(uint32_t stage, int turn) const {
-    if constexpr (kHasPartial) {
-      const bool is_there = elements_ > 0 && exists(turn);
+    if constexpr (!kHasRagged) {
+      copy_counted(stage, turn);
+    } else {
       constexpr int kBytes = kAlignment < 16 ? kAlignment : 16;
 #pragma unroll
       for (int i = 0; i < 16; i += kBytes) {
-        copy_async<kBytes>(to(stage, turn) + i, address(turn) + i, is_there ? kBytes : 0);
+        copy_async<kBytes>(to(stage, turn) + i, address(turn) + i, exists(turn) ? kBytes : 0);
       }
-    } else {
-      copy_unit<typename Stage::Element, kAlignment>(to(stage, turn), address(turn),
-                                                     exists(turn) ? bytes() : 0);
     }
+  }
+  // Of the unit the bytes that are there.
+  __device__ __forceinline__ void copy_counted(uint32_t stage, int turn) const {
+    const int bytes = max(min(elements_, Stage::kUnitElements), 0) * Stage::kElementBytes;
+    copy_unit<typename Stage::Element, kAlignment>(to(stage, turn), address(turn),
+                                                   exists(turn) ? bytes : 0);
   }
 
   __device__ __forceinline__ const unsigned char* address(int turn) const {
@@ -257,9 +269,10 @@ class OperandCopy {
 
   int line_, unit_;
   uint32_t place_;  // of the first turn, in a stage
-  // Lines from the thread's first one on, of scattered ones bit i for that of the i-th turn; and
-  // elements of a line from the thread's unit on. Those of K are what is left of it.
-  int lines_ = 0, elements_ = 0;
+  // Elements of a line from the thread's unit on, and lines from its first one on, of scattered
+  // ones bit i for that of the i-th turn; none without elements. Those of K are what is left of it.
+  int elements_ = 0, lines_ = 0;
+  int steps_to_ragged_ = -1;  // negative: behind it, or there is none
   long long turn_bytes_ = 0, step_bytes_ = 0;
   const unsigned char* from_[kBases];  // in this step
 };

@@ -38,10 +38,8 @@ class Mainloop {
         reader_b_(warp_n * Config::kWarpN, lane) {}
 
   // Of so many steps of K, which `a` and `b` copy. Each part of a step is multiplied while the next
-  // one is read, the last one behind the barrier at the next step's start: there all warps read at
-  // once, and the tensor cores would have nothing to do. Reads come before copies, which the
-  // compiler does not reorder. What ends a step comes before its last products, so that these are
-  // under way up to the barrier. The first step multiplies zeros instead.
+  // one is read. The barrier lies before a step's last products: when all warps read the next stage
+  // at once, the tensor cores have these to do, and the reads of the two cannot be moved together.
   template <class CopyA, class CopyB>
   __device__ __forceinline__ void run(CopyA& a, CopyB& b, int steps, Sums& sums) {
     if (steps == 0) return;
@@ -50,26 +48,34 @@ class Mainloop {
       copy_part(a, b, i, 0, 1);
       end_step(a, b, i);
     }
-    Fragments fragments[2] = {};
+    Fragments fragments[2];
     int stage = 0, free_stage = kStages - 1;
+    await_stage();
+    read(stage, 0, fragments[0]);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      wait_for_copies<kStages - 2>();
-      __syncthreads();  // the stage is there, and nobody reads the one before any more
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        read(stage, part, fragments[part & 1]);
-        copy_part(a, b, free_stage, part, kParts);
-        if (part == kParts - 1) end_step(a, b, free_stage);
-        multiply(fragments[(part + 1) & 1], sums);
+      for (int part = 0; part < kParts - 1; ++part) {
+        read(stage, part + 1, fragments[(part + 1) & 1]);
+        copy_part(a, b, free_stage, part, kParts - 1);
+        multiply(fragments[part & 1], sums);
       }
+      end_step(a, b, free_stage);
       free_stage = stage;
       stage = stage + 1 == kStages ? 0 : stage + 1;
+      await_stage();
+      read(stage, 0, fragments[0]);
+      multiply(fragments[(kParts - 1) & 1], sums);
     }
-    multiply(fragments[(kParts - 1) & 1], sums);
   }
 
  private:
+  // The next stage is there, and nobody reads the one before any more.
+  static __device__ __forceinline__ void await_stage() {
+    wait_for_copies<kStages - 2>();
+    __syncthreads();
+  }
+
   // One of so many parts of a step.
   template <class CopyA, class CopyB>
   __device__ __forceinline__ void copy_part(const CopyA& a, const CopyB& b, int stage, int part,
@@ -80,8 +86,10 @@ class Mainloop {
   }
   template <class CopyA, class CopyB>
   __device__ __forceinline__ void end_step(CopyA& a, CopyB& b, int stage) const {
-    a.copy_partial(shared_ + stage * kStageBytes);
-    b.copy_partial(shared_ + stage * kStageBytes + StageA::kBytes);
+    if (a.is_ragged() || b.is_ragged()) {
+      a.copy_ragged(shared_ + stage * kStageBytes);
+      b.copy_ragged(shared_ + stage * kStageBytes + StageA::kBytes);
+    }
     commit_copies();
     a.advance();
     b.advance();
