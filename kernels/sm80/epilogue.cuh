@@ -31,10 +31,10 @@ class WarpEpilogue {
   static constexpr int kBlocks = Config::kWarpM / kBlockRows;
   using Sums = float[kBlocks][Config::kWarpN / 8][4];
 
-  // All blocks of 16 rows that the stages' memory has room for go through it at once: the code for
+  // All blocks of 16 rows that there is room for go through shared memory at once: the code for
   // them is there once.
-  static constexpr int kStagedBlocks =
-      most_that_fit(kBlocks, kThreads<Config> / 32 * kBlockBytes, Config::kSharedBytes);
+  static constexpr int kStagedBlocks = most_that_fit(kBlocks, kThreads<Config> / 32 * kBlockBytes,
+                                                     Config::kSharedBytes - kStagedAt<Config>);
   static constexpr int kStagedBytes = kStagedBlocks * kBlockBytes;  // of a warp
   static_assert(kBlocks % kStagedBlocks == 0);
 

@@ -9,6 +9,7 @@
 #include "kernels/sm80/copy.cuh"
 #include "kernels/sm80/epilogue.cuh"
 #include "kernels/sm80/split.cuh"
+#include "kernels/sm80/tile_scheduler.cuh"
 
 namespace epifuse::sm80 {
 
@@ -37,34 +38,37 @@ class Mainloop {
         reader_a_(warp_m * Config::kWarpM, lane),
         reader_b_(warp_n * Config::kWarpN, lane) {}
 
-  // Of so many steps of K, which `a` and `b` copy. Each part of a step is multiplied while the next
-  // one is read. The barrier lies before a step's last products: when all warps read the next stage
-  // at once, the tensor cores have these to do, and the reads of the two cannot be moved together.
-  template <class CopyA, class CopyB>
-  __device__ __forceinline__ void run(CopyA& a, CopyB& b, int steps, Sums& sums) {
-    if (steps == 0) return;
+  // The first steps that a feed copies.
+  template <class Feed>
+  __device__ __forceinline__ void start(Feed& feed) {
 #pragma unroll
     for (int i = 0; i < kStages - 1; ++i) {
-      copy_part(a, b, i, 0, 1);
-      end_step(a, b, i);
+      copy_part(feed, i, 0, 1);
+      end_step(feed, i);
     }
-    Fragments fragments[2];
-    int stage = 0, free_stage = kStages - 1;
     await_stage();
-    read(stage, 0, fragments[0]);
+  }
+
+  // So many steps of those. Each part of a step is multiplied while the next one is read. The
+  // barrier lies before a step's last products: when all warps read the next stage at once, the
+  // tensor cores have these to do, and the reads of the two cannot be moved together.
+  template <class Feed>
+  __device__ __forceinline__ void run(Feed& feed, int steps, Sums& sums) {
+    Fragments fragments[2];
+    read(stage_, 0, fragments[0]);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
 #pragma unroll
       for (int part = 0; part < kParts - 1; ++part) {
-        read(stage, part + 1, fragments[(part + 1) & 1]);
-        copy_part(a, b, free_stage, part, kParts - 1);
+        read(stage_, part + 1, fragments[(part + 1) & 1]);
+        copy_part(feed, free_stage_, part, kParts - 1);
         multiply(fragments[part & 1], sums);
       }
-      end_step(a, b, free_stage);
-      free_stage = stage;
-      stage = stage + 1 == kStages ? 0 : stage + 1;
+      end_step(feed, free_stage_);
+      free_stage_ = stage_;
+      stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;
       await_stage();
-      read(stage, 0, fragments[0]);
+      read(stage_, 0, fragments[0]);
       multiply(fragments[(kParts - 1) & 1], sums);
     }
   }
@@ -77,22 +81,22 @@ class Mainloop {
   }
 
   // One of so many parts of a step.
-  template <class CopyA, class CopyB>
-  __device__ __forceinline__ void copy_part(const CopyA& a, const CopyB& b, int stage, int part,
+  template <class Feed>
+  __device__ __forceinline__ void copy_part(const Feed& feed, int stage, int part,
                                             int parts) const {
+    constexpr int kTurnsA = Feed::CopyA::kTurns, kTurnsB = Feed::CopyB::kTurns;
     const uint32_t to = shared_ + stage * kStageBytes;
-    a.copy(to, CopyA::kTurns * part / parts, CopyA::kTurns * (part + 1) / parts);
-    b.copy(to + StageA::kBytes, CopyB::kTurns * part / parts, CopyB::kTurns * (part + 1) / parts);
+    feed.a.copy(to, kTurnsA * part / parts, kTurnsA * (part + 1) / parts);
+    feed.b.copy(to + StageA::kBytes, kTurnsB * part / parts, kTurnsB * (part + 1) / parts);
   }
-  template <class CopyA, class CopyB>
-  __device__ __forceinline__ void end_step(CopyA& a, CopyB& b, int stage) const {
-    if (a.is_ragged() || b.is_ragged()) {
-      a.copy_ragged(shared_ + stage * kStageBytes);
-      b.copy_ragged(shared_ + stage * kStageBytes + StageA::kBytes);
+  template <class Feed>
+  __device__ __forceinline__ void end_step(Feed& feed, int stage) const {
+    if (feed.a.is_ragged() || feed.b.is_ragged()) {
+      feed.a.copy_ragged(shared_ + stage * kStageBytes);
+      feed.b.copy_ragged(shared_ + stage * kStageBytes + StageA::kBytes);
     }
     commit_copies();
-    a.advance();
-    b.advance();
+    feed.advance();
   }
 
   __device__ __forceinline__ void read(int stage, int part, Fragments& fragments) const {
@@ -119,6 +123,7 @@ class Mainloop {
   }
 
   uint32_t shared_;
+  int stage_ = 0, free_stage_ = kStages - 1;  // to read, to copy to
   FragmentReader<StageA, true> reader_a_;
   FragmentReader<StageB, false> reader_b_;
 
@@ -164,50 +169,125 @@ __device__ __forceinline__ auto rows_of_b(const abi::CopiedGemmParams& p, const 
   }
 }
 
+// What a CTA copies: the steps of its tile, or of all its tiles one after another.
+template <class Config>
+class Feed {
+  using Loop = Mainloop<Config>;
+  using Params = abi::CopiedGemmParams;
+  static constexpr int kElementBytes = sizeof(typename Config::Element::Storage);
+
+ public:
+  using CopyA = typename Loop::template CopyA<decltype(rows_of_a<Config>(
+      *static_cast<const Params*>(nullptr), Tile()))>;
+  using CopyB = typename Loop::template CopyB<decltype(rows_of_b<Config>(
+      *static_cast<const Params*>(nullptr), Tile()))>;
+
+  // From a tile on, to the end of K or before.
+  __device__ __forceinline__ Feed(const TileScheduler<Config>& at, int k)
+      : a(copy_of_a(at, k)), b(copy_of_b(at, k)), tiles_(at), left_(at.steps()) {}
+
+  __device__ __forceinline__ void advance(int steps = 1) {
+    a.advance(steps);
+    b.advance(steps);
+    if constexpr (Config::kPersistent) {
+      if (--left_ == 0 && tiles_.next()) {
+        a = copy_of_a(tiles_, tiles_.params().gemm.k);
+        b = copy_of_b(tiles_, tiles_.params().gemm.k);
+        left_ = tiles_.steps();
+      }
+    }
+  }
+
+  CopyA a;
+  CopyB b;
+
+ private:
+  static __device__ __forceinline__ CopyA copy_of_a(const TileScheduler<Config>& at, int k) {
+    const Params& p = at.params();
+    return {rows_of_a<Config>(p, at.tile()), p.a.col_stride * kElementBytes, k,
+            static_cast<int>(threadIdx.x)};
+  }
+  static __device__ __forceinline__ CopyB copy_of_b(const TileScheduler<Config>& at, int k) {
+    const Params& p = at.params();
+    return {rows_of_b<Config>(p, at.tile()), p.b.col_stride * kElementBytes, k,
+            static_cast<int>(threadIdx.x)};
+  }
+
+  TileScheduler<Config> tiles_;
+  int left_;  // steps of the tile that is copied
+};
+
+// A warp's place in a CTA, and its way out.
+template <class Config, class Epilogue>
+struct Warp {
+  using Out = WarpEpilogue<Config, Epilogue>;
+  static constexpr int kWarpsM = Config::kTileM / Config::kWarpM;
+  static_assert(kStagedAt<Config> + kThreads<Config> / 32 * Out::kStagedBytes <=
+                Config::kSharedBytes);
+  int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  int m = warp % kWarpsM, n = warp / kWarpsM;
+
+  __device__ __forceinline__ Out out(const TileScheduler<Config>& at) const {
+    return {at.params().gemm,
+            at.tile(),
+            m,
+            n,
+            shared_memory() + kStagedAt<Config> + warp * Out::kStagedBytes,
+            lane};
+  }
+};
+
+// A CTA takes tiles until there are none. Copies go on to the next tile while the products of the
+// last steps are summed, so its first stages come during the epilogue.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void persistent_gemm(const abi::CopiedGemmParams& p) {
+  const Warp<Config, Epilogue> warp;
+  TileScheduler<Config> tiles(p);
+  if (!tiles.next()) return;
+  Feed<Config> feed(tiles, tiles.params().gemm.k);
+  Mainloop<Config> loop(warp.m, warp.n, warp.lane);
+  loop.start(feed);
+  do {
+    warp.out(tiles).prefetch_tiles();
+    typename Mainloop<Config>::Sums sums = {};
+    loop.run(feed, tiles.steps(), sums);
+    warp.out(tiles).run(sums);
+  } while (tiles.next());
+  wait_for_copies<0>();  // of the zeros behind the last tile
+}
+
 template <class Config, class Epilogue>
 __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
-  using Loop = Mainloop<Config>;
-  using Out = WarpEpilogue<Config, Epilogue>;
-  constexpr int kWarpsM = Config::kTileM / Config::kWarpM;
-  constexpr int kElementBytes = sizeof(typename Config::Element::Storage);
-  static_assert(kThreads<Config> / 32 * Out::kStagedBytes <= Config::kSharedBytes);
   await_previous_kernel();
+  if constexpr (Config::kPersistent) return persistent_gemm<Config, Epilogue>(p);
+  const Warp<Config, Epilogue> warp;
   const Share share = share_of_cta<Config>();
-  Tile tile;
-  if (!find_tile<Config>(p.gemm, share.tile, tile)) return;
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
-  const int warp_m = warp % kWarpsM, warp_n = warp / kWarpsM;
-  unsigned char* const staged = shared_memory() + warp * Out::kStagedBytes;
-  Out out(p.gemm, tile, warp_m, warp_n, staged, lane);
-  if constexpr (Config::kSplitK == 1) out.prefetch_tiles();
-
-  typename Loop::Sums sums = {};
-  const auto rows_a = rows_of_a<Config>(p, tile);
-  const auto rows_b = rows_of_b<Config>(p, tile);
-  int k = p.gemm.k, steps = (k + Loop::kStepK - 1) / Loop::kStepK, first = 0;
+  TileScheduler<Config> tiles(p, share.tile);
+  if (!tiles.next()) return;
+  if constexpr (Config::kSplitK == 1) warp.out(tiles).prefetch_tiles();
+  int k = p.gemm.k, steps = steps_of<Config>(k), first = 0;
   if constexpr (Config::kSplitK > 1) {  // to the end of the CTA's part
     first = first_step<Config>(steps, share.part);
     steps = first_step<Config>(steps, share.part + 1);
-    k = min(k, steps * Loop::kStepK);
+    k = min(k, steps * kStepK<Config>);
   }
-  typename Loop::template CopyA<decltype(rows_of_a<Config>(p, tile))> a(
-      rows_a, p.a.col_stride * kElementBytes, k, thread);
-  typename Loop::template CopyB<decltype(rows_of_b<Config>(p, tile))> b(
-      rows_b, p.b.col_stride * kElementBytes, k, thread);
-  if constexpr (Config::kSplitK > 1) {
-    a.advance(first);
-    b.advance(first);
+  Feed<Config> feed(tiles, k);
+  if constexpr (Config::kSplitK > 1) feed.advance(first);
+  typename Mainloop<Config>::Sums sums = {};
+  if (steps > first) {
+    Mainloop<Config> loop(warp.m, warp.n, warp.lane);
+    loop.start(feed);
+    loop.run(feed, steps - first, sums);
   }
-  Loop(warp_m, warp_n, lane).run(a, b, steps - first, sums);
   wait_for_copies<0>();
   __syncthreads();  // the epilogue's staging takes the place of the stages
   if constexpr (Config::kSplitK > 1) {
-    if (!SplitTile<Config>::combine(p.split, sums, thread)) return;
-    Tile again;  // computed anew, as sums and what is added to them take all registers
-    find_tile<Config>(p.gemm, share_of_cta<Config>().tile, again);
-    Out(p.gemm, again, warp_m, warp_n, staged, lane).run(sums);
+    if (!SplitTile<Config>::combine(p.split, sums, static_cast<int>(threadIdx.x))) return;
+    TileScheduler<Config> again(p, share_of_cta<Config>().tile);  // sums take all registers
+    again.next();
+    warp.out(again).run(sums);
   } else {
-    out.run(sums);
+    warp.out(tiles).run(sums);
   }
 }
 

@@ -13,6 +13,7 @@ struct UsualConfig {
   static constexpr int kAlignmentA = 16, kAlignmentB = 16;  // bytes, of all that is copied
   static constexpr bool kIsLean = false;                    // of registers, in copying
   static constexpr int kSplitK = 1;  // CTAs that share the K of a tile (kernels/sm80/split.cuh)
+  static constexpr bool kPersistent = false;  // a CTA takes one tile after another
   static constexpr bool kBatched = false;
   static constexpr bool kGated = false;          // two products: warps have columns of both,
   static constexpr bool kAdjacentGates = false;  // or every other column is of the second
@@ -33,6 +34,13 @@ template <class Config>
 constexpr int kResultColumns = Config::kTileN / kProducts<Config>;
 template <class Config>
 constexpr int kThreads = Config::kTileM / Config::kWarpM*(Config::kTileN / Config::kWarpN) * 32;
+
+// Where the epilogue's staging starts in shared memory: in the stages' place, or behind them, where
+// the next tile's copies go there during the epilogue.
+template <class Config>
+constexpr int kStagedAt =
+    Config::kPersistent ? (Config::kTileM + Config::kTileN) * Config::kStepBytes* Config::kStages
+                        : 0;
 
 struct Tile {
   int m = 0, n = 0;  // first row and column of the result
@@ -63,7 +71,7 @@ __device__ __forceinline__ void place_in_band(const abi::GemmParams& p, int i, i
   tile.n = at / rows_of_band * kResultColumns<Config>;
 }
 
-// Tile number `i`; false where there is none.
+// Tile number `i`; false where there is none, which only grids that are not of all tiles ask.
 template <class Config>
 __device__ __forceinline__ bool find_tile(const abi::GemmParams& p, int i, Tile& tile) {
   const int columns = (p.n + kResultColumns<Config> - 1) / kResultColumns<Config>;
@@ -85,6 +93,7 @@ __device__ __forceinline__ bool find_tile(const abi::GemmParams& p, int i, Tile&
   } else {
     const int rows = (p.m + Config::kTileM - 1) / Config::kTileM;
     tile.row_end = p.m;
+    if (Config::kPersistent && i >= rows * columns * (Config::kBatched ? p.batch : 1)) return false;
     if constexpr (Config::kBatched) {
       const int product = i / (rows * columns);
       i -= product * (rows * columns);

@@ -13,6 +13,7 @@ std::string print(const Config& config) {
       fmt::format("{}x{} by {}x{}, {} deep, {} stages", config.tile_m, config.tile_n, config.warp_m,
                   config.warp_n, config.step_bytes / kBytes, config.stages);
   if (config.split_k > 1) text += fmt::format(", split-K {}", config.split_k);
+  if (config.staged_blocks > 0) text += ", persistent";
   return text;
 }
 

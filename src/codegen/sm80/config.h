@@ -12,8 +12,11 @@ struct Config {
   int warp_m = 0, warp_n = 0;  // of a warp, which divide these
   int step_bytes = 0;          // of K, that a stage has of each operand: 64 or 128
   int stages = 0;
-  int ctas = 1;          // that run on an SM at once
-  int split_k = 1;       // CTAs that share the K of a tile
+  int ctas = 1;     // that run on an SM at once
+  int split_k = 1;  // CTAs that share the K of a tile
+  // Blocks of 16 rows of each warp that the epilogue stages behind the stages, so that these fill
+  // for the CTA's next tile meanwhile; 0: in their place, and a CTA has one tile.
+  int staged_blocks = 0;
   bool lean = false;     // takes fewer registers to copy
   int products = 1;      // whose columns are side by side in tile_n: 2 where gated
   bool grouped = false;  // rows belong to groups

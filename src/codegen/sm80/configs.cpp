@@ -15,6 +15,9 @@ constexpr Shape kShapes[] = {{128, 128, 64, 64}, {128, 256, 64, 64}, {256, 128, 
                              {64, 256, 64, 64},  {256, 64, 64, 64},  {128, 128, 64, 32},
                              {64, 128, 32, 64},  {128, 64, 64, 32},  {64, 64, 32, 32}};
 
+// Of those that take one tile after another.
+constexpr Shape kPersistentShapes[] = {{128, 128, 64, 64}, {128, 256, 64, 64}, {256, 128, 64, 64}};
+
 // Of those that share K: it is for problems of few tiles.
 constexpr Shape kSplitShapes[] = {{128, 128, 64, 64}, {64, 128, 32, 64}, {64, 64, 32, 32}};
 
@@ -54,6 +57,26 @@ Config two_of_sm(const Shape& shape, const plan::GemmDesc& gemm,
   return config_of(shape, 64, stages, gemm, target);
 }
 
+// With room for the epilogue behind the stages, as much as leaves as many CTAs an SM as one block
+// of rows does; none where even that is too much.
+std::optional<Config> persistent(Config config, const targets::TargetInfo& target) {
+  const auto with_blocks = [&](int blocks) {
+    Config out = config;
+    out.staged_blocks = blocks;
+    out.ctas = ctas_of_sm(out, target);
+    return out;
+  };
+  const Config least = with_blocks(1);
+  if (smem_bytes(least) > target.smem_per_block_bytes) return std::nullopt;
+  constexpr int kBlockRows = 16;
+  int blocks = config.warp_m / kBlockRows;
+  while (blocks > 1 && (smem_bytes(with_blocks(blocks)) > target.smem_per_block_bytes ||
+                        with_blocks(blocks).ctas < least.ctas)) {
+    blocks /= 2;
+  }
+  return with_blocks(blocks);
+}
+
 }  // namespace
 
 std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetInfo& target) {
@@ -65,6 +88,12 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
         const Config config = config_of(shape, step_bytes, stages, step.gemm, target);
         if (smem_bytes(config) <= target.smem_per_block_bytes) out.push_back(config);
       }
+    }
+  }
+  for (const Shape& shape : kPersistentShapes) {
+    for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
+      const auto config = persistent(config_of(shape, 64, stages, step.gemm, target), target);
+      if (config) out.push_back(*config);
     }
   }
   if (step.gemm.is_grouped()) return out;  // few groups have too few rows for all SMs

@@ -62,6 +62,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
       "bits: read element by element");
   add(variant.non_tma_stores != 0, "unsigned kNonTmaStores", variant.non_tma_stores,
       "bits: written element by element");
+  add(is_persistent(config), "bool kPersistent", true, "a CTA takes one tile after another");
   add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs share the K of a tile");
   add(config.lean, "bool kIsLean", true, "copies line by line");
   add(config.gathers, "bool kGathersA", true, "its rows are looked up");

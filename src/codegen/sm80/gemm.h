@@ -33,9 +33,14 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config&
 inline int num_threads(const Config& config) {
   return config.tile_m / config.warp_m * (config.tile_n / config.warp_n) * 32;
 }
-// Bytes of shared memory of one CTA: the stages; the epilogue's staging takes their place.
+inline bool is_persistent(const Config& config) { return config.staged_blocks > 0; }
+// Bytes of shared memory of one CTA: the stages, and the epilogue's staging, which takes their
+// place where a CTA has one tile.
 inline int smem_bytes(const Config& config) {
-  return (config.tile_m + config.tile_n) * config.step_bytes * config.stages;
+  constexpr int kRows = 16, kPadding = 8, kBytes = 4;  // of kernels/sm80/epilogue.cuh
+  return (config.tile_m + config.tile_n) * config.step_bytes * config.stages +
+         num_threads(config) / 32 * config.staged_blocks * kRows * (config.warp_n + kPadding) *
+             kBytes;
 }
 // Columns of the results of a tile, and of a warp.
 inline int result_columns(const Config& config) { return config.tile_n / config.products; }

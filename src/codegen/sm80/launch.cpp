@@ -107,7 +107,9 @@ class Binder {
       block_.split = {scratch_ + arrival_bytes(tiling.tiles), reinterpret_cast<int*>(scratch_)};
     }
     Launch out;
-    out.grid = static_cast<unsigned>(tiling.tiles * config_.split_k);
+    const std::int64_t at_once = std::int64_t{num_sms} * config_.ctas;
+    out.grid = static_cast<unsigned>(is_persistent(config_) ? std::min(tiling.tiles, at_once)
+                                                            : tiling.tiles * config_.split_k);
     out.block = static_cast<unsigned>(num_threads(config_));
     out.smem_bytes = static_cast<unsigned>(smem_bytes(config_));
     out.overlaps_previous = config_.split_k == 1;  // else zeros are written right before

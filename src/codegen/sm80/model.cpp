@@ -109,6 +109,7 @@ double expected_us(const plan::FusedGemm& step, const Config& config, const Gemm
   if (is_split) {  // those that come last are mostly of the last wave
     clocks += static_cast<double>(ceil_div(tiles, num_sms)) * (join_clocks(c, config) + epilogue);
   }
+  if (is_persistent(config)) clocks *= c.persistent_slows;
   return longer(clocks / c.clocks_per_us, memory_us(c, step, sizes, config, tiles)) + c.launch_us +
          (is_split ? c.clear_us : 0);
 }

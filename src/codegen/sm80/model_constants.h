@@ -23,6 +23,7 @@ struct ModelConstants {
   double launch_us, bytes_per_us;  // of a kernel, of memory
   double l2_bytes;
   double join_clocks, clear_us;  // of a tile whose K is split, and of the zeros before
+  double persistent_slows;       // CTAs that take one tile after another
 };
 
 // The row of the device. Without one, constants of the kernels with the rates that the driver and

@@ -29,7 +29,8 @@ void test_everything(int m, int n, int k, int padding, int offset = 0) {
   p.gemm.plain_tiles[0] = tile.params();
   p.gemm.non_tma_stores[0] = y.params();
   p.gemm.non_tma_stores[1] = z.params();
-  run<Config, Epilogue>(p, tiles(m, n, Config::kTileM, Config::kTileN));
+  const unsigned all = tiles(m, n, Config::kTileM, Config::kTileN);
+  run<Config, Epilogue>(p, Config::kPersistent ? (all + 2) / 3 : all);
   for (int r = 0; r < m; ++r) {
     for (int c = 0; c < n; ++c) {
       const float acc = sum(a, b, r, c);
@@ -81,6 +82,24 @@ TEST(Sm80Kernel, WaitsForCopiesAndForThoseThatReadBefore) {
   for (const bool late : {false, true}) {
     device_on_host::copies_land_late = late;
     test_everything<Wide>(40, 150, 200, 8);
+  }
+}
+
+struct Persistent : Layout<Bf16, true, false, 64, 16> {
+  static constexpr bool kPersistent = true;
+};
+struct DeepPersistent : Layout<F16, false, true, 128, 4> {
+  static constexpr bool kPersistent = true;
+  static constexpr int kStages = 4, kSharedBytes = 98304;
+};
+// Also with fewer steps than stages, when copies are several tiles ahead.
+TEST(Sm80Kernel, TakesOneTileAfterAnother) {
+  for (const bool late : {false, true}) {
+    device_on_host::copies_land_late = late;
+    test_everything<Persistent>(150, 200, 200, 8);
+    test_everything<Persistent>(270, 136, 24, 8);
+    test_everything<Persistent>(100, 64, 0, 8);
+    test_everything<DeepPersistent>(100, 130, 70, 2);
   }
 }
 

@@ -1,6 +1,7 @@
 // Which kernels of the cp.async + mma.sync GEMM tensors ask for, and what their launches say.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -76,6 +77,28 @@ TEST_F(Sm80Launch, DescribesTheOperandsOfADenseProduct) {
   EXPECT_EQ(p.b.col_stride, 1);
   EXPECT_EQ(p.gemm.plain_tiles[0].row_stride, 72);
   EXPECT_EQ(p.gemm.non_tma_stores[0].row_stride, 72);
+}
+
+TEST_F(Sm80Launch, StartsPersistentCtasOnceForAllTiles) {
+  const targets::TargetInfo& target = *targets::find_target("sm_80");
+  constexpr std::int64_t kSms = 10;
+  targets::DeviceLimits limits;
+  limits.num_sms = kSms;
+  int count = 0;
+  for (const std::int64_t m : {130, 13000}) {
+    bind(kResidual, {{"M", m}, {"N", 720}, {"K", 40}});
+    for (const sm80::Config& config : sm80::configs(step(), target)) {
+      if (!print(config).ends_with(", persistent")) continue;
+      ++count;
+      const std::int64_t tiles =
+          sm80::tile(config, {1, m, 720, 40, 0}, static_cast<int>(kSms)).tiles;
+      const Launch launch = sm80::launch(plan_, step(), config, variant(), bound_, limits);
+      EXPECT_EQ(launch.grid, std::min(tiles, kSms * config.ctas)) << print(config);
+      const int stages = (config.tile_m + config.tile_n) * config.step_bytes * config.stages;
+      EXPECT_GE(launch.smem_bytes, stages + 4 * 16 * (64 + 8) * 4) << "of four warps";
+    }
+  }
+  EXPECT_GE(count, 2 * 5);
 }
 
 TEST_F(Sm80Launch, CopiesAsMuchAtOnceAsAllRowsAllow) {
