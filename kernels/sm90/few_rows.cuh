@@ -178,18 +178,20 @@ __device__ __forceinline__ void sum_few_rows(const FewRowsLoads<Config>& loads, 
                                              typename FewRowsTile<Config>::Sums& sums) {
   using Tile = FewRowsTile<Config>;
   constexpr int kStride = Tile::kStep * Config::kWarps * Config::kSplitK;
-  typename Tile::Step steps[Config::kDepth];
+  typename Tile::Loaded loaded[Config::kDepth];
 #pragma unroll
-  for (int i = 0; i < Config::kDepth; ++i) loads.load(k + i * kStride, steps[i]);
+  for (int i = 0; i < Config::kDepth; ++i) loads.load(k + i * kStride, loaded[i]);
   for (; k < end; k += kStride * Config::kDepth) {
 #pragma unroll
     for (int i = 0; i < Config::kDepth; ++i) {
+      typename Tile::Step step;
+      loads.arrange(k + i * kStride, loaded[i], step);
       if constexpr (Config::kBIsKMajor) {
-        multiply_k_major<Config>(steps[i], sums);
+        multiply_k_major<Config>(step, sums);
       } else {
-        multiply_n_major<Config>(steps[i], sums);
+        multiply_n_major<Config>(step, sums);
       }
-      loads.load(k + (i + Config::kDepth) * kStride, steps[i]);
+      loads.load(k + (i + Config::kDepth) * kStride, loaded[i]);
     }
   }
 }

@@ -46,6 +46,16 @@ __device__ __forceinline__ uint2 load_8_bytes(const void* from, bool is_there) {
   return x;
 }
 
+__device__ __forceinline__ unsigned short load_2_bytes(const void* from, bool is_there) {
+  unsigned short x;
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t"
+      "mov.b16 %0, 0;\n\t@p ld.global.nc.b16 %0, [%1];\n\t}"
+      : "=&h"(x)
+      : "l"(from), "r"(static_cast<int>(is_there)));
+  return x;
+}
+
 // D[16, 8] += A[16, 16] * B[16, 8] of a warp.
 template <class Element>
 struct Mma;

@@ -52,6 +52,17 @@ const KnownDevice* find_device(std::string_view name) {
   return found == std::end(kDevices) ? nullptr : found;
 }
 
+double slowed_down(double us, double slowdown, const DeviceRates& rates) {
+  return us + std::max(us - rates.start_us, 0.0) * (slowdown - 1);
+}
+
+const MisalignedProducts* find_misaligned(const Measurements& measured, Rows a, Rows b) {
+  const auto row = std::ranges::find_if(measured.misaligned, [&](const MisalignedProducts& each) {
+    return each.a == a && each.b == b;
+  });
+  return row == measured.misaligned.end() ? nullptr : &*row;
+}
+
 DeviceProfile make_profile(const TargetInfo& target, std::string_view name, int num_sms,
                            const DriverRates& driver) {
   const KnownDevice* known = find_device(name);

@@ -37,6 +37,9 @@ struct MisalignedProducts {
   double another_even = 0, another_odd = 0;
 };
 
+// Microseconds of a product that takes `us` on aligned operands; its start takes no longer.
+double slowed_down(double us, double slowdown, const DeviceRates& rates);
+
 // Where rows of A that a product looks up are better copied in order before it.
 struct RowsFirst {
   double gather_slows;       // the product, by this part of its time, when it copies them itself
@@ -61,6 +64,9 @@ struct Measurements {
   std::span<const ModelConstant> constants;  // in the place of the families' own
   std::string_view origin = "";              // of a profile of this machine: when, with what
 };
+
+// The row of operands that lie so; null where it was not measured.
+const MisalignedProducts* find_misaligned(const Measurements& measured, Rows a, Rows b);
 
 // A row of devices.def, or a profile that `epifuse calibrate` made on this machine.
 struct KnownDevice {

@@ -114,7 +114,8 @@ std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::Gem
   const std::optional<double> product = vendor_gemm_us(step.gemm, product_sizes, device);
   if (!product) return std::nullopt;
   const targets::DeviceRates& rates = device.known->measured->rates;
-  return slowed_down(*product, slowdown, rates) * (is_one ? 1 : 2) + tail_us(step, sizes, rates);
+  return targets::slowed_down(*product, slowdown, rates) * (is_one ? 1 : 2) +
+         tail_us(step, sizes, rates);
 }
 
 bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
@@ -137,17 +138,10 @@ bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& siz
 std::optional<Slowdown> slowdown(targets::Rows a, targets::Rows b, int boundary_bytes,
                                  const targets::DeviceProfile& device) {
   if (device.known == nullptr) return std::nullopt;
-  for (const targets::MisalignedProducts& row : device.known->measured->misaligned) {
-    if (row.a != a || row.b != b) continue;
-    const bool is_even = boundary_bytes >= kEvenBytes;
-    return Slowdown{row.fused, is_even ? row.vendor_even : row.vendor_odd,
-                    is_even ? row.another_even : row.another_odd};
-  }
-  return std::nullopt;
-}
-
-double slowed_down(double us, double slowdown, const targets::DeviceRates& rates) {
-  return us + std::max(us - rates.start_us, 0.0) * (slowdown - 1);
+  const auto* const row = targets::find_misaligned(*device.known->measured, a, b);
+  if (row == nullptr) return std::nullopt;
+  if (boundary_bytes >= kEvenBytes) return Slowdown{row->vendor_even, row->another_even};
+  return Slowdown{row->vendor_odd, row->another_odd};
 }
 
 bool is_clearly_slower(double fused_us, double unfused_us) {

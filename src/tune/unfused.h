@@ -42,17 +42,15 @@ std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::Gem
 bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
                       const targets::DeviceProfile& device);
 
-// How much longer than on aligned operands products take.
+// How much longer than on aligned operands products take that are not the usual family's.
 struct Slowdown {
-  double fused, vendor;
-  double another = 0;  // of another family's kernels; 0 where they were not measured
+  double vendor;
+  double another = 0;  // of another family's kernels, than the usual family's on aligned operands;
+                       // 0 where they were not measured
 };
 // All rows start at multiples of `boundary_bytes`. Empty where nothing was measured.
 std::optional<Slowdown> slowdown(targets::Rows a, targets::Rows b, int boundary_bytes,
                                  const targets::DeviceProfile& device);
-
-// Microseconds of a product that takes `us` on aligned operands; its start takes no longer.
-double slowed_down(double us, double slowdown, const targets::DeviceRates& rates);
 
 // Whether a fused kernel is so clearly slower that the step is better split. Both are estimates, so
 // a difference within their errors leaves the step fused.

@@ -63,9 +63,12 @@ constexpr const char* kGraphs[] = {
     "reductions/reduce_row_sum",
     "models/residual_layer_scale",
 };
-// The last one has more tiles of the largest config than there are multiprocessors.
+// The last one has more tiles of the largest config than there are multiprocessors. The second and
+// the third are few rows off 16-byte boundaries.
 const Sizes kSizes[] = {
     {{"M", 1}, {"N", 8}, {"K", 8}, {"B", 1}, {"T", 1}, {"G", 1}, {"S", 1}, {"R", 1}},
+    {{"M", 5}, {"N", 133}, {"K", 205}, {"B", 2}, {"T", 5}, {"G", 3}, {"S", 5}, {"R", 7}},
+    {{"M", 14}, {"N", 650}, {"K", 1772}, {"B", 3}, {"T", 14}, {"G", 3}, {"S", 14}, {"R", 7}},
     {{"M", 13}, {"N", 520}, {"K", 2056}, {"B", 2}, {"T", 13}, {"G", 3}, {"S", 13}, {"R", 7}},
     {{"M", 130}, {"N", 264}, {"K", 136}, {"B", 3}, {"T", 130}, {"G", 3}, {"S", 50}, {"R", 7}},
     {{"M", 515}, {"N", 1160}, {"K", 72}, {"B", 2}, {"T", 515}, {"G", 40}, {"S", 515}, {"R", 600}},

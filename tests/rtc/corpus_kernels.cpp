@@ -167,7 +167,7 @@ class Collector {
     add(family, plan, step, config, variant, fmt::format("; {}", print(variant)), target);
   }
 
-  // A config for few rows, by turns; of every third product.
+  // A config for few rows, by turns, of aligned operands and of others; of every third product.
   void add_few_rows(const Plan& plan, const plan::FusedGemm& step,
                     const codegen::KernelFamily& family,
                     const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
@@ -175,7 +175,13 @@ class Collector {
     std::ranges::copy_if(configs, std::back_inserter(taken),
                          [&](const auto& config) { return is_for_few_rows(family, config); });
     if (taken.empty()) return;
-    add(family, plan, step, taken[turn_ / 3 % taken.size()], {}, "", target);
+    const std::uint64_t turn = turn_ / 3;
+    const codegen::GemmConfig& config = taken[turn % taken.size()];
+    add(family, plan, step, config, {}, "", target);
+    const codegen::GemmVariant variant = misaligned(family, turn % 3 != 1, turn % 3 != 2);
+    const auto fitted = family.fitted(step, config, variant, target);
+    if (!fitted) return;
+    add(family, plan, step, *fitted, variant, fmt::format("; {}", print(variant)), target);
   }
 
   // The kernels of many problems, by turns one of the configs; of every ninth product.

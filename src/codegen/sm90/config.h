@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "targets/device_profile.h"
+
 namespace epifuse::codegen::sm90 {
 
 // One point of the search space.
@@ -25,11 +27,17 @@ struct Config {
   // Of a kernel for few rows (few_rows.h), which share K; 0 where wgmma multiplies. There `stages`
   // are steps loaded ahead, and tile_m is a multiple of 8.
   int warps = 0;
+  // How the operands lie in memory, after the exchange where roles are swapped: of what `fitted`
+  // makes of a config.
+  targets::Rows rows_a = targets::Rows::aligned, rows_b = targets::Rows::aligned;
   bool operator==(const Config&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
 std::string print(const Config& config);
 inline bool is_for_few_rows(const Config& config) { return config.warps > 0; }
+inline bool is_misaligned(const Config& config) {
+  return config.rows_a != targets::Rows::aligned || config.rows_b != targets::Rows::aligned;
+}
 // The same with half as many math_columns, or for few rows a step less ahead, which takes fewer
 // registers; nothing at the fewest.
 std::optional<Config> leaner(Config config);

@@ -21,6 +21,8 @@ std::optional<plan::WhyNot> why_not_bound(const plan::Plan& plan, const plan::Fu
                                           const Bound& bound);
 std::optional<Config> fitted(const plan::FusedGemm& step, const Config& config,
                              const Variant& variant, const targets::TargetInfo& target);
+// How the operands of the variant lie.
+void set_rows(const plan::GemmDesc& gemm, const Variant& variant, Config& config);
 Variant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
 OperandRoles roles(const Variant& variant);
 Partials partials(const plan::FusedGemm& step, const Config& config, const Variant& variant,

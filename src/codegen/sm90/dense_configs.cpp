@@ -293,7 +293,17 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
   const int fewest = variant.is_misaligned() ? kFewestOfMovers : kFewestStages;
   out.stages = std::min(config.stages, room / stage_bytes(config));
   if (room < 0 || out.stages < fewest) return std::nullopt;
+  set_rows(step.gemm, variant, out);
   return out;
+}
+
+void set_rows(const plan::GemmDesc& gemm, const Variant& variant, Config& config) {
+  const auto rows = [](const plan::Operand& operand, bool is_misaligned) {
+    if (!is_misaligned) return targets::Rows::aligned;
+    return operand.major == plan::Major::k ? targets::Rows::k_major : targets::Rows::mn_major;
+  };
+  config.rows_a = rows(variant.swapped ? gemm.b : gemm.a, variant.misaligned_a);
+  config.rows_b = rows(variant.swapped ? gemm.a : gemm.b, variant.misaligned_b);
 }
 
 std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& target) {

@@ -21,7 +21,8 @@
 //
 // Memory takes bytes / bandwidth beside it, where bytes are what is read and written and what other
 // kernels left in L2 to be written. The two overlap, but not fully: time = (clocks^p +
-// memory^p)^(1/p). The constants are the device's (model_constants.h).
+// memory^p)^(1/p). The constants are the device's (model_constants.h). Where rows lie off 16-byte
+// boundaries all of it takes longer, by what was measured on the device.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -168,6 +169,16 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
          (is_apart ? 1 + c.read_again : 1);
 }
 
+// Of what takes `us` on aligned operands.
+double on_rows_of(const Config& config, double us, const targets::DeviceProfile& device) {
+  constexpr double kUnmeasured = 2.2;  // the least of what was
+  if (!is_misaligned(config)) return us;
+  if (device.known == nullptr) return kUnmeasured * us;
+  const targets::Measurements& measured = *device.known->measured;
+  const auto* const row = targets::find_misaligned(measured, config.rows_a, config.rows_b);
+  return targets::slowed_down(us, row == nullptr ? kUnmeasured : row->fused, measured.rates);
+}
+
 }  // namespace
 
 Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits) {
@@ -220,8 +231,9 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
     clocks += waves * std::max(main, (main + epilogue) / 2) + epilogue;
   }
   const double memory = memory_us(c, load, config, sizes);
-  return overlapped(clocks / c.clocks_per_us, memory, c.overlap) + c.launch_us +
-         (load.reductions > 0 ? c.finish_us : 0);
+  const double us = overlapped(clocks / c.clocks_per_us, memory, c.overlap) + c.launch_us +
+                    (load.reductions > 0 ? c.finish_us : 0);
+  return on_rows_of(config, us, device);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -40,7 +40,7 @@ struct Functions {
   static constexpr auto why_not_bound = sm90::why_not_bound;
   static std::optional<Config> fitted(const FusedGemm& step, const Config& config,
                                       const Variant& variant, const TargetInfo& target) {
-    return is_for_few_rows(config) ? few_rows_fitted(config, variant)
+    return is_for_few_rows(config) ? few_rows_fitted(step, config, variant)
                                    : sm90::fitted(step, config, variant, target);
   }
   static constexpr auto variant = sm90::variant;

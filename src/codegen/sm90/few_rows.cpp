@@ -36,53 +36,88 @@ constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
 
 bool is_k_major(const plan::Operand& operand) { return operand.major == plan::Major::k; }
 
+// As kernels/sm90/few_rows_tile.cuh has them.
+enum class LoadsOfA { vectors, shifted, elements };
+constexpr std::string_view kLoadsOfA[] = {"vectors", "shifted", "elements"};
+
+// How a thread reads its operands.
+struct Loads {
+  bool is_k_major, is_shifted;  // B
+  LoadsOfA of_a;
+};
+Loads loads_of(const plan::GemmDesc& gemm, const Config& config) {
+  const bool is_b_k_major = is_k_major(gemm.b),
+             is_shifted = config.rows_b != targets::Rows::aligned;
+  const bool is_usual = is_k_major(gemm.a) && config.rows_a == targets::Rows::aligned;
+  if (is_b_k_major && is_shifted && is_k_major(gemm.a)) return {true, true, LoadsOfA::shifted};
+  const bool takes_vectors = is_usual && !(is_b_k_major && is_shifted);
+  return {is_b_k_major, is_shifted, takes_vectors ? LoadsOfA::vectors : LoadsOfA::elements};
+}
+
 int sums_bytes(const Config& config) {
   return config.warps * config.products * config.tile_m * config.tile_n *
          static_cast<int>(sizeof(float));
 }
 
-// Loads of B by a thread in a step.
-int loads_of_step(int columns, bool k_major, int products) {
-  return products * columns / (k_major ? 4 : 8);
+// 16 bytes each that a thread multiplies of B in a step.
+int vectors_of_step(const Config& config, const Loads& loads) {
+  return config.products * config.tile_n / (loads.is_k_major ? 4 : 8);
 }
 
-// How many CTAs an SM has at once, and the steps that each loads ahead: at least two, in as many
-// registers as that leaves a thread. Beside operands and sums there are addresses.
+// What holds them and those of A, also 16 bytes each.
+int loads_of_step(const Config& config, const Loads& loads) {
+  const int of_b = vectors_of_step(config, loads), row_blocks = config.tile_m / 8;
+  const int held = !loads.is_shifted ? of_b : loads.is_k_major ? of_b * 3 / 2 : of_b * 2;
+  switch (loads.of_a) {
+    case LoadsOfA::vectors: return held + row_blocks * (loads.is_k_major ? 2 : 1);
+    case LoadsOfA::shifted: return held + row_blocks * 3;
+    case LoadsOfA::elements: break;  // each has a register
+  }
+  return held + row_blocks * (loads.is_k_major ? 4 : 2);
+}
+
+// How many CTAs an SM has at once, and the steps that each loads ahead: at least two, or of a CTA
+// alone one, in as many registers as that leaves a thread. Beside operands and sums there are
+// addresses, and operands that are moved into their order.
 struct Occupancy {
   int ctas = 0, depth = 0;
 };
-Occupancy occupancy(const Config& config, bool k_major) {
-  constexpr int kDeepest = 4, kOfSecondProduct = 8;  // registers, as all that follow
+Occupancy occupancy(const Config& config, const Loads& loads) {
+  constexpr int kDeepest = 4;
+  constexpr int kOfSecondProduct = 8;  // registers, as all that follow
   struct Room {
-    int threads, registers;  // of an SM, of a thread for operands and sums
+    int threads;                 // of an SM
+    int registers, where_moved;  // of a thread for operands and sums
+    int fewest_steps = 2;
   };
-  constexpr Room kRooms[] = {{768, 60}, {512, 88}, {256, 210}};
-  const int row_blocks = config.tile_m / 8, of_load = kLoadBytes / 4;
-  const int step = of_load * (loads_of_step(config.tile_n, k_major, config.products) +
-                              row_blocks * (k_major ? 2 : 1));
+  constexpr Room kRooms[] = {{768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
+  const int step = kLoadBytes / 4 * loads_of_step(config, loads);
   const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
+  const bool moves = loads.is_shifted || loads.of_a != LoadsOfA::vectors;
   for (const Room& room : kRooms) {
     const int ctas = room.threads / (config.warps * kWarpThreads);
-    const int left = room.registers - (config.products - 1) * kOfSecondProduct - sums;
+    const int left = (moves ? room.where_moved : room.registers) -
+                     (config.products - 1) * kOfSecondProduct - sums;
     const int depth = std::min(left / step, kDeepest);
-    if (ctas >= 1 && depth >= 2) return {ctas, depth};
+    if (ctas >= 1 && depth >= room.fewest_steps) return {ctas, depth};
   }
   return {};
 }
 
 // By how much the model is off (a sweep on an H100). Tiles of 8 rows by 16 have three CTAs an SM,
-// which fill gaps. Gates of 8 columns won 4 % at 768 x 2048 and lost 3 % at 14336 x 4096, and b
-// along N was not swept: the model does not choose these, measurements may.
-double correction(const Config& config, bool k_major) {
+// which fill gaps; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. Gates of 8
+// columns won 4 % at 768 x 2048 and lost 3 % at 14336 x 4096, and b along N was not swept: the
+// model does not choose these, measurements may.
+double correction(const Config& config, bool k_major, std::int64_t row_tiles) {
   constexpr double kThreeCtas = 0.95, kByMeasurement = 1.2;
-  if (!k_major || config.tile_n < 16) return kByMeasurement;
+  if (!k_major || config.tile_n < 16 || row_tiles > 1) return kByMeasurement;
   return config.products == 1 && config.tile_m == 8 ? kThreeCtas : 1;
 }
 
 // What memory delivers while `ctas` of the config are at work.
-double copy_rate(const ModelConstants& c, const Config& config, int loads, std::int64_t ctas) {
-  const double under_way =
-      static_cast<double>(ctas) * config.warps * kWarpThreads * config.stages * loads * kLoadBytes;
+double copy_rate(const ModelConstants& c, const Config& config, int vectors, std::int64_t ctas) {
+  const double under_way = static_cast<double>(ctas) * config.warps * kWarpThreads * config.stages *
+                           vectors * kLoadBytes;
   return std::min(c.bytes_per_us / c.few_rows_slows, under_way / c.few_rows_latency_us);
 }
 
@@ -136,7 +171,6 @@ std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
                                                epifuse::name(gemm.a.dtype))};
   }
   if (gemm.is_grouped()) return WhyNot{"groups", "its rows belong to groups."};
-  if (!is_k_major(gemm.a)) return WhyNot{"a_not_k_major", "its rows are not contiguous along K."};
   if (has_adjacent_gates(gemm)) {
     return WhyNot{"gates", "columns of its two products alternate in memory."};
   }
@@ -153,7 +187,6 @@ std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
 std::vector<Config> few_rows_configs(const FusedGemm& step) {
   std::vector<Config> out;
   if (why_not_few_rows(step)) return out;
-  const bool k_major = is_k_major(step.gemm.b);
   const auto add = [&](const Shape& shape) {
     Config config;
     config.tile_m = shape.rows;
@@ -161,10 +194,10 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
     config.warps = shape.warps;
     config.split_k = shape.split_k;
     config.products = step.epilogue.num_accumulators;
-    config.stages = occupancy(config, k_major).depth;
+    config.stages = occupancy(config, loads_of(step.gemm, config)).depth;
     if (config.stages > 0) out.push_back(config);
   };
-  if (!k_major) {
+  if (!is_k_major(step.gemm.b)) {
     std::ranges::for_each(kAlongN, add);
   } else if (step.epilogue.num_accumulators > 1) {
     std::ranges::for_each(kGatesAlongK, add);
@@ -185,17 +218,17 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const std::int64_t row_tiles = ceil_div(sizes.m, config.tile_m);
   const std::int64_t ctas =
       sizes.batch * row_tiles * ceil_div(sizes.n, config.tile_n) * config.split_k;
-  const bool k_major = is_k_major(step.gemm.b);
-  const Occupancy of_sm = occupancy(config, k_major);
+  const Loads loads = loads_of(step.gemm, config);
+  const Occupancy of_sm = occupancy(config, loads);
   const std::int64_t num_sms = device.limits.num_sms;
 
   const Pressure load = pressure(step.epilogue);
   const double full = load.load_slots + load.store_slots;
   const double of_b = batch * n * k * config.products * kElementBytes;
   const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
-  const int loads = loads_of_step(config.tile_n, k_major, config.products);
-  const double memory = (bytes + std::min(bytes, c.dirty_bytes)) /
-                        copy_rate(c, config, loads, std::min(ctas, num_sms * of_sm.ctas));
+  const double memory =
+      (bytes + std::min(bytes, c.dirty_bytes)) /
+      copy_rate(c, config, vectors_of_step(config, loads), std::min(ctas, num_sms * of_sm.ctas));
   const double of_a = static_cast<double>(ctas) / config.split_k *
                       std::min<double>(config.tile_m, m) * k * kElementBytes;
   const double l2 = (static_cast<double>(row_tiles) * of_b + of_a) / c.few_rows_l2_bytes_per_us;
@@ -205,13 +238,18 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
                                  std::pow(l2, c.overlap),
                              1 / c.overlap);
   if (sizes.m > kMostFewRows) return kTooMany * us;
-  return us * correction(config, k_major);
+  return us * correction(config, loads.is_k_major, row_tiles);
 }
 
-std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant) {
+std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& config,
+                                      const Variant& variant) {
   // Where roles are swapped the rows are those of B, few or not.
-  if (variant.swapped || variant.is_misaligned()) return std::nullopt;
-  return config;
+  if (variant.swapped || (config.products > 1 && variant.misaligned_b)) return std::nullopt;
+  Config out = config;
+  set_rows(step.gemm, variant, out);
+  if (is_misaligned(out)) out.stages = occupancy(out, loads_of(step.gemm, out)).depth;
+  if (out.stages == 0) return std::nullopt;
+  return out;
 }
 
 KernelSource few_rows_source(const plan::Plan& plan, const FusedGemm& step, const Config& config,
@@ -227,6 +265,8 @@ struct Config {{
   using Operand = {operand};
   static constexpr int kProducts = {products};
   static constexpr bool kBIsKMajor = {k_major};
+  static constexpr bool kBIsShifted = {shifted};
+  static constexpr auto kLoadsOfA = sm90::LoadsOfA::{loads_of_a};
   static constexpr int kRows = {rows};
   static constexpr int kColumns = {columns};
   static constexpr int kWarps = {warps};  // that share K
@@ -244,6 +284,7 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
 }}
 )";
   const int threads = config.warps * kWarpThreads;
+  const Loads loads = loads_of(step.gemm, config);
   KernelSource out;
   out.entry = entry_name("few_rows", step.epilogue);
   out.arch = target.name;
@@ -255,12 +296,12 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
                                    plan.graph[step.gemm.b.value].name, epifuse::name(plan.numerics),
                                    print(config), plan::print(step.epilogue)))),
       fmt::arg("operand", element_cuda(step.gemm.a.dtype)), fmt::arg("products", config.products),
-      fmt::arg("k_major", is_k_major(step.gemm.b)), fmt::arg("rows", config.tile_m),
-      fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
-      fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
-      fmt::arg("threads", threads),
-      fmt::arg("ctas", occupancy(config, is_k_major(step.gemm.b)).ctas),
-      fmt::arg("entry", out.entry),
+      fmt::arg("k_major", loads.is_k_major), fmt::arg("shifted", loads.is_shifted),
+      fmt::arg("loads_of_a", kLoadsOfA[static_cast<std::size_t>(loads.of_a)]),
+      fmt::arg("rows", config.tile_m), fmt::arg("columns", config.tile_n),
+      fmt::arg("warps", config.warps), fmt::arg("split_k", config.split_k),
+      fmt::arg("depth", config.stages), fmt::arg("threads", threads),
+      fmt::arg("ctas", occupancy(config, loads).ctas), fmt::arg("entry", out.entry),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;
 }

@@ -20,7 +20,8 @@ double few_rows_us(const plan::FusedGemm& step, const Config& config, const Gemm
                    const targets::DeviceProfile& device);
 KernelSource few_rows_source(const plan::Plan& plan, const plan::FusedGemm& step,
                              const Config& config, const targets::TargetInfo& target);
-std::optional<Config> few_rows_fitted(const Config& config, const Variant& variant);
+std::optional<Config> few_rows_fitted(const plan::FusedGemm& step, const Config& config,
+                                      const Variant& variant);
 Launch few_rows_launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
                        const Bound& bound);
 

@@ -31,30 +31,40 @@ struct TestEpilogue {
   }
 };
 
-template <class OperandType, bool kKMajor, int kRowsOfTile, int kColumnsOfTile, int kProductsOfTile>
+template <class OperandType, bool kKMajor, int kRowsOfTile, int kColumnsOfTile, int kProductsOfTile,
+          LoadsOfA kLoads = LoadsOfA::vectors, bool kShifted = false>
 struct TestConfig {
   using Operand = OperandType;
   static constexpr int kProducts = kProductsOfTile;
-  static constexpr bool kBIsKMajor = kKMajor;
+  static constexpr bool kBIsKMajor = kKMajor, kBIsShifted = kShifted;
+  static constexpr LoadsOfA kLoadsOfA = kLoads;
   static constexpr int kRows = kRowsOfTile, kColumns = kColumnsOfTile;
   static constexpr int kWarps = 2, kSplitK = 1, kDepth = 3;
 };
 
 float small(std::int64_t i) { return static_cast<float>(i % 7 - 3); }
 
-// rows x cols, of batches, rows padded to 16 bytes and no further: padding is poisoned.
+// rows x cols, of batches. Rows are padded to 16 bytes and no further, or they begin off 16-byte
+// boundaries: `off` elements of 16 bytes before the first, as many behind each. What is no element
+// is poisoned.
 template <class T>
 struct Padded {
-  std::int64_t rows, cols, stride, seed;
+  std::int64_t rows, cols, off, stride, seed;
   std::vector<uint4> memory;
 
-  Padded(int batch, std::int64_t rows_, std::int64_t cols_, std::int64_t seed_)
-      : rows(rows_), cols(cols_), stride((cols_ + 7) / 8 * 8), seed(seed_) {
-    memory.resize(static_cast<std::size_t>(batch * rows * stride) * sizeof(Element) / 16);
+  Padded(int batch, std::int64_t rows_, std::int64_t cols_, std::int64_t seed_,
+         std::int64_t off_ = 0)
+      : rows(rows_),
+        cols(cols_),
+        off(off_),
+        stride((off != 0 ? cols : (cols + 7) / 8 * 8) + off),
+        seed(seed_) {
+    memory.resize((static_cast<std::size_t>(batch * rows * stride + off) * sizeof(Element) + 15) /
+                  16);
     std::vector<Element> all(memory.size() * 8, T::store(std::numeric_limits<float>::quiet_NaN()));
     for (std::int64_t r = 0; r < batch * rows; ++r) {
       for (std::int64_t c = 0; c < cols; ++c) {
-        all[static_cast<std::size_t>(r * stride + c)] = T::store(at(r, c));
+        all[static_cast<std::size_t>(off + r * stride + c)] = T::store(at(r, c));
       }
     }
     std::memcpy(memory.data(), all.data(), memory.size() * 16);
@@ -63,21 +73,32 @@ struct Padded {
   }
   float at(std::int64_t r, std::int64_t c) const { return small(r * 5 + c * 3 + seed + r * c); }
   abi::Matrix params(bool transposed) {
-    return {memory.data(), transposed ? 1 : stride, transposed ? stride : 1, {0, rows * stride}};
+    return {reinterpret_cast<Element*>(memory.data()) + off,
+            transposed ? 1 : stride,
+            transposed ? stride : 1,
+            {0, rows * stride}};
   }
 };
 
+// How operands lie beside what Config says: elements that rows begin off 16-byte boundaries.
+struct Lies {
+  bool is_a_along_m = false;
+  std::int64_t a_off = 0, b_off = 0;
+};
+
 template <class Config>
-void expect_right(int m, int n, int k) {
-  SCOPED_TRACE(::testing::Message() << m << "x" << n << "x" << k);
+void expect_right(int m, int n, int k, const Lies& lies) {
+  SCOPED_TRACE(::testing::Message()
+               << m << "x" << n << "x" << k << ", off by " << lies.a_off << " and " << lies.b_off);
   using T = typename Config::Operand;
   constexpr int kBatch = 2;
   constexpr bool kTransposed = !Config::kBIsKMajor;
   device_on_host::readable.clear();
   device_on_host::num_bad_loads = 0;
-  Padded<T> a(kBatch, m, k, 1);
-  Padded<T> b(kBatch, kTransposed ? k : n, kTransposed ? n : k, 2), second(b);
-  second = Padded<T>(kBatch, b.rows, b.cols, 5);
+  const bool along_m = lies.is_a_along_m;
+  Padded<T> a(kBatch, along_m ? k : m, along_m ? m : k, 1, lies.a_off);
+  Padded<T> b(kBatch, kTransposed ? k : n, kTransposed ? n : k, 2, lies.b_off), second(b);
+  second = Padded<T>(kBatch, b.rows, b.cols, 5, lies.b_off);
   std::vector<float> row, tile, y(static_cast<std::size_t>(kBatch * m * n), -77.0f);
   std::vector<Element> col, z(y.size());
   for (int i = 0; i < n; ++i) row.push_back(small(i * 2));
@@ -85,7 +106,7 @@ void expect_right(int m, int n, int k) {
   for (int i = 0; i < kBatch * m * n; ++i) tile.push_back(small(i));
   abi::FewRowsParams p{};
   p.m = m, p.n = n, p.k = k, p.batch_inner = kBatch;
-  p.a = a.params(false), p.b = b.params(kTransposed), p.second_b = second.params(kTransposed);
+  p.a = a.params(along_m), p.b = b.params(kTransposed), p.second_b = second.params(kTransposed);
   p.parameters[0] = 0.5f;
   p.rows[0] = {row.data(), 1, {}};
   p.cols[0] = {col.data(), 1, {}};
@@ -104,7 +125,7 @@ void expect_right(int m, int n, int k) {
         for (int l = 0; l < k; ++l) {
           const std::int64_t r = batch * b.rows + (kTransposed ? l : j), c = kTransposed ? j : l;
           const float of_b = b.at(r, c) + (Config::kProducts > 1 ? 2 * second.at(r, c) : 0);
-          acc += a.at(batch * m + i, l) * of_b;
+          acc += (along_m ? a.at(batch * k + l, i) : a.at(batch * m + i, l)) * of_b;
         }
         const float expected =
             acc * 0.5f + small(j * 2) + small(i * 3) + small((batch * m + i) * n + j);
@@ -117,13 +138,13 @@ void expect_right(int m, int n, int k) {
 }
 
 template <class Config>
-void expect_right_at_all_edges() {
-  expect_right<Config>(1, 16, 64);
-  expect_right<Config>(8, 70, 1000);
-  expect_right<Config>(5, 33, 205);
-  expect_right<Config>(17, 130, 71);
-  expect_right<Config>(3, 5, 3);
-  expect_right<Config>(2, 9, 0);
+void expect_right_at_all_edges(const Lies& lies = {}) {
+  expect_right<Config>(1, 16, 64, lies);
+  expect_right<Config>(8, 70, 1000, lies);
+  expect_right<Config>(5, 33, 205, lies);
+  expect_right<Config>(17, 130, 71, lies);
+  expect_right<Config>(3, 5, 3, lies);
+  expect_right<Config>(2, 9, 0, lies);
 }
 
 TEST(Sm90FewRowsKernel, MultipliesWeightsAlongK) {
@@ -134,6 +155,40 @@ TEST(Sm90FewRowsKernel, MultipliesWeightsAlongK) {
 TEST(Sm90FewRowsKernel, MultipliesWeightsAlongN) {
   expect_right_at_all_edges<TestConfig<Bf16, false, 8, 64, 1>>();
   expect_right_at_all_edges<TestConfig<F16, false, 16, 128, 1>>();
+}
+
+TEST(Sm90FewRowsKernel, MultipliesRowsAlongM) {
+  const Lies aligned{.is_a_along_m = true}, odd{.is_a_along_m = true, .a_off = 3};
+  using AlongK = TestConfig<Bf16, true, 16, 16, 1, LoadsOfA::elements>;
+  using AlongN = TestConfig<F16, false, 8, 64, 1, LoadsOfA::elements>;
+  expect_right_at_all_edges<AlongK>(aligned);
+  expect_right_at_all_edges<AlongK>(odd);
+  expect_right_at_all_edges<AlongN>(aligned);
+  expect_right_at_all_edges<AlongN>(odd);
+  expect_right_at_all_edges<TestConfig<Bf16, true, 8, 16, 2, LoadsOfA::elements>>(odd);
+}
+
+TEST(Sm90FewRowsKernel, MultipliesRowsAlongKAtAnyPlaces) {
+  using AlongK = TestConfig<Bf16, true, 8, 16, 1, LoadsOfA::elements>;
+  using AlongN = TestConfig<Bf16, false, 16, 64, 1, LoadsOfA::elements>;
+  expect_right_at_all_edges<AlongK>({.a_off = 1});
+  expect_right_at_all_edges<AlongN>({.a_off = 4});
+}
+
+TEST(Sm90FewRowsKernel, MultipliesWeightsAlongKAtAnyPlaces) {
+  using Both = TestConfig<Bf16, true, 16, 16, 1, LoadsOfA::shifted, true>;
+  for (const int off : {1, 2, 4, 7}) expect_right_at_all_edges<Both>({.a_off = off, .b_off = off});
+  expect_right_at_all_edges<Both>({.b_off = 5});
+  expect_right_at_all_edges<Both>({.a_off = 7, .b_off = 2});
+  expect_right_at_all_edges<TestConfig<F16, true, 8, 16, 1, LoadsOfA::elements, true>>(
+      {.is_a_along_m = true, .a_off = 1, .b_off = 3});
+}
+
+TEST(Sm90FewRowsKernel, MultipliesWeightsAlongNAtAnyPlaces) {
+  using Plain = TestConfig<F16, false, 8, 128, 1, LoadsOfA::vectors, true>;
+  for (const int off : {1, 2, 4, 7}) expect_right_at_all_edges<Plain>({.b_off = off});
+  expect_right_at_all_edges<TestConfig<Bf16, false, 16, 64, 1, LoadsOfA::elements, true>>(
+      {.is_a_along_m = true, .a_off = 1, .b_off = 3});
 }
 
 TEST(Sm90FewRowsKernel, MultipliesGates) {

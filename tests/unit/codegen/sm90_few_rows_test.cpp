@@ -28,9 +28,15 @@ struct Case {
     EXPECT_EQ(why.has_value(), few_rows_configs(step()).empty());
     return why ? why->code : "";
   }
-  Config chosen(const GemmSizes& sizes) const {
+  // Of the configs that may be of the variant.
+  Config chosen(const GemmSizes& sizes, const Variant& variant = {}) const {
     const KernelFamily& family = all_families().front();
-    const auto all = family.configs(step(), *targets::find_target("sm_90a"));
+    const targets::TargetInfo& target = *targets::find_target("sm_90a");
+    std::vector<GemmConfig> all;
+    for (const GemmConfig& config : family.configs(step(), target)) {
+      const auto fitted = family.fitted(step(), config, make_variant(variant), target);
+      if (fitted) all.push_back(*fitted);
+    }
     return all[choose(family, step(), all, sizes, targets::reference_gpu())].as<Config>();
   }
 };
@@ -43,6 +49,11 @@ std::string linear(const std::string& dtype, const std::string& rows = "M") {
                "  h = matmul x, w^T\n  y = silu h\n  return y\n");
 }
 
+std::string along_m(const std::string& dtype) {
+  return graph("x: " + dtype + "[K, M], w: " + dtype + "[N, K]",
+               "  h = matmul x^T, w^T\n  y = silu h\n  return y\n");
+}
+
 TEST(Sm90FewRows, TakesSixteenBitLayersOfEitherLayout) {
   EXPECT_EQ(Case(linear("bf16")).code(), "");
   EXPECT_EQ(Case(linear("f16", "16")).code(), "");
@@ -50,15 +61,12 @@ TEST(Sm90FewRows, TakesSixteenBitLayersOfEitherLayout) {
       Case(graph("x: bf16[M, K], w: bf16[K, N]", "  h = matmul x, w\n  y = silu h\n  return y\n"))
           .code(),
       "");
+  EXPECT_EQ(Case(along_m("bf16")).code(), "");
 }
 
 TEST(Sm90FewRows, SaysWhyItTakesNothingElse) {
   EXPECT_EQ(Case(linear("bf16", "17")).code(), "many_rows");
   EXPECT_EQ(Case(linear("f32")).code(), "operand_dtype");
-  EXPECT_EQ(Case(graph("x: bf16[K, M], w: bf16[N, K]",
-                       "  h = matmul x^T, w^T\n  y = silu h\n  return y\n"))
-                .code(),
-            "a_not_k_major");
   EXPECT_EQ(Case(graph("x: bf16[M, K], w: bf16[N, K]",
                        "  h = matmul x, w^T\n  y = silu h\n  s = row_sum y\n  return y, s\n"))
                 .code(),
@@ -158,12 +166,57 @@ TEST(Sm90FewRows, SmallTilesLeaveRoomForMoreCtas) {
             (Strings{"8x8: 256, 3", "16x8: 256, 2", "8x16: 256, 1", "16x16: 256, 1"}));
 }
 
-TEST(Sm90FewRows, AreNotForMisalignedRowsNorForColumnMajorResults) {
+TEST(Sm90FewRows, AreNotForColumnMajorResultsNorForMisalignedGates) {
   const Case layer(linear("bf16"));
   const Config config = few_rows_configs(layer.step()).front();
-  EXPECT_TRUE(few_rows_fitted(config, {.non_tma_loads = 1, .unpaired = true}));
-  EXPECT_FALSE(few_rows_fitted(config, {.swapped = true}));
-  EXPECT_FALSE(few_rows_fitted(config, {.misaligned_b = true}));
+  EXPECT_EQ(few_rows_fitted(layer.step(), config, {.non_tma_loads = 1, .unpaired = true}), config);
+  EXPECT_FALSE(few_rows_fitted(layer.step(), config, {.swapped = true}));
+  const Case gates(graph("x: bf16[M, K], w: bf16[N, K], v: bf16[N, K]",
+                         "  g = matmul x, w^T\n  u = matmul x, v^T\n  y = mul g, u\n"
+                         "  return y\n"));
+  const Config gate = few_rows_configs(gates.step()).front();
+  EXPECT_TRUE(few_rows_fitted(gates.step(), gate, {.misaligned_a = true}));
+  EXPECT_FALSE(few_rows_fitted(gates.step(), gate, {.misaligned_b = true}));
+}
+
+// What a thread loads of B and of A, and how many steps ahead.
+std::string loads(const Case& layer, const Variant& variant) {
+  const auto config =
+      few_rows_fitted(layer.step(), few_rows_configs(layer.step()).front(), variant);
+  const std::string text =
+      few_rows_source(layer.plan, layer.step(), *config, *targets::find_target("sm_90a")).text;
+  const auto value = [&](const std::string& constant) {
+    const std::size_t begin = text.find(constant + " = ") + constant.size() + 3;
+    return text.substr(begin, text.find(';', begin) - begin);
+  };
+  const std::string of_a = value("kLoadsOfA");
+  return fmt::format("{}, {}, {}", value("kBIsShifted"), of_a.substr(of_a.rfind(':') + 1),
+                     value("kDepth"));
+}
+
+TEST(Sm90FewRows, ReadMisalignedRowsByVectorsThatHoldThem) {
+  const Case rows(linear("bf16")), columns(along_m("bf16"));
+  const Case nn(
+      graph("x: bf16[M, K], w: bf16[K, N]", "  h = matmul x, w\n  y = silu h\n  return y\n"));
+  EXPECT_EQ(loads(rows, {}), "false, vectors, 2");
+  EXPECT_EQ(loads(rows, {.misaligned_a = true, .misaligned_b = true}), "true, shifted, 3");
+  EXPECT_EQ(loads(rows, {.misaligned_b = true}), "true, shifted, 3");
+  EXPECT_EQ(loads(rows, {.misaligned_a = true}), "false, elements, 3");
+  EXPECT_EQ(loads(columns, {}), "false, elements, 3");
+  EXPECT_EQ(loads(columns, {.misaligned_a = true, .misaligned_b = true}), "true, elements, 2");
+  EXPECT_EQ(loads(nn, {.misaligned_a = true}), "false, elements, 3");
+  EXPECT_EQ(loads(nn, {.misaligned_b = true}), "true, vectors, 2");
+}
+
+TEST(Sm90FewRows, AreChosenForMisalignedRowsOfAnyLayout) {
+  const Case rows(linear("bf16")), columns(along_m("bf16"));
+  const Variant both{.misaligned_a = true, .misaligned_b = true};
+  EXPECT_TRUE(is_for_few_rows(rows.chosen({1, 5, 1289, 1772}, both)));
+  EXPECT_TRUE(is_for_few_rows(columns.chosen({1, 2, 320, 548}, both)));
+  EXPECT_FALSE(is_for_few_rows(rows.chosen({1, 20, 1289, 1772}, both)));
+  const Case nn(
+      graph("x: bf16[K, M], w: bf16[K, N]", "  h = matmul x^T, w\n  y = silu h\n  return y\n"));
+  EXPECT_TRUE(is_for_few_rows(nn.chosen({1, 14, 10496, 5032}, {.misaligned_a = true})));
 }
 
 TEST(Sm90FewRows, LaunchACtaForEachTileAndPartOfK) {

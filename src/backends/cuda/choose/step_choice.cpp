@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "epifuse/error.h"
@@ -212,6 +213,16 @@ const StepKernels* others_kernels(const Prepared& prepared, std::size_t step, La
 
 namespace {
 
+// What the family takes on aligned operands by those of its configs that may be of the variant.
+double on_aligned_us(const StepKernels& usual, const plan::FusedGemm& gemm, LateKernels& late,
+                     const targets::DeviceProfile& device, const StepChoice& choice) {
+  std::vector<codegen::GemmConfig> configs;
+  std::ranges::copy_if(usual.candidates, std::back_inserter(configs), [&](const auto& config) {
+    return usual.family->fitted(gemm, config, choice.variant, late.target()).has_value();
+  });
+  return late.times().best(*usual.family, gemm, configs, choice.sizes, device).us;
+}
+
 // All ways take longer on rows off 16-byte boundaries, each in other cases: ours, that of another
 // family, the vendor's.
 void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& late,
@@ -223,14 +234,15 @@ void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& la
   if (!slower) return;
   const targets::DeviceRates& rates = device.known->measured->rates;
   choice.unfused_us = tune::unfused_us(gemm, vendor_sizes, device, slower->vendor);
-  const double aligned_us = choice.expected_us;
-  choice.expected_us = tune::slowed_down(aligned_us, slower->fused, rates);
-  if (slower->another == 0 || slower->another >= slower->fused) return;
+  if (slower->another == 0) return;
+  const double aligned_us = on_aligned_us(prepared.steps[step], gemm, late, device, choice);
+  const double another_us = targets::slowed_down(aligned_us, slower->another, rates);
+  if (another_us >= choice.expected_us) return;
   const StepKernels* const others = others_kernels(prepared, step, late, bound, choice);
   if (others == nullptr) return;
   choice.kernels = others;
   choose_by_model(prepared, step, late, device, choice);
-  choice.expected_us = tune::slowed_down(aligned_us, slower->another, rates);
+  choice.expected_us = another_us;
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class LateKernels {
   bool compiles_for_sizes() const { return for_sizes_; }
   ChosenKernels& chosen() { return chosen_; }
   TimeMemo& times() { return times_; }
+  const targets::TargetInfo& target() const { return target_; }
 
   const PreparedSteps& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);

@@ -54,6 +54,9 @@ inline uint4 load_16_bytes(const void* from, bool is_there) {
 inline uint2 load_8_bytes(const void* from, bool is_there) {
   return device_on_host::checked_load<uint2>(from, is_there);
 }
+inline unsigned short load_2_bytes(const void* from, bool is_there) {
+  return device_on_host::checked_load<unsigned short>(from, is_there);
+}
 
 // Fragments as the PTX ISA has them, of m16n8k16: of lane 4 g + t.
 template <class Element>

@@ -1,0 +1,77 @@
+// What a CTA and a thread of the kernel for few rows have to do.
+#pragma once
+
+#include "kernels/abi.h"
+#include "kernels/common/operands.cuh"
+#include "kernels/sm90/few_rows_primitives.cuh"
+
+namespace epifuse::sm90 {
+
+constexpr int kRowsOfBlock = 8;  // of an instruction's result
+
+// How a thread reads its elements of A: in whole vectors; in vectors that hold them at any place
+// (as B's, if they lie so), along K; or one by one, in any layout.
+enum class LoadsOfA { vectors, shifted, elements };
+
+// Config (generated): Operand, the element type of A and B; kProducts, 2 where gated; kBIsKMajor;
+// kBIsShifted, where rows of B in memory start off 16-byte boundaries; kLoadsOfA; kRows and
+// kColumns of a CTA's tile; kWarps, which share K; kSplitK, the CTAs of a cluster that share K;
+// kDepth, the steps that are loaded ahead.
+template <class Config>
+struct FewRowsTile {
+  // Gates whose weights run along K share instructions: 8 columns of each product in one.
+  static constexpr bool kJoined = Config::kBIsKMajor && Config::kProducts > 1;
+  static constexpr int kOperands = kJoined ? 1 : Config::kProducts;
+  static constexpr int kColumnsOfBlock = kJoined ? 8 : 16;
+  static constexpr int kBlocks = Config::kColumns / kColumnsOfBlock;  // side by side
+  static constexpr int kRowBlocks = Config::kRows / kRowsOfBlock;
+  // Of K, of a warp's step: a thread multiplies 64 bytes of B for each block, or where B runs along
+  // N 8 rows of 8 columns for each 4 blocks.
+  static constexpr int kStep = Config::kBIsKMajor ? 64 : 32;
+  static constexpr int kVectors = Config::kBIsKMajor ? 4 * kBlocks : 8 * (kBlocks / 4);
+  // Vectors of B that lie behind one another, and those that hold them.
+  static constexpr int kRun = Config::kBIsKMajor && Config::kBIsShifted ? 2 : 1;
+  static constexpr int kLoadsOfRun = kRun + (Config::kBIsShifted ? 1 : 0);
+  static constexpr int kElements = Config::kBIsKMajor ? 16 : 8;  // of a row of A, of a thread
+  static_assert(Config::kColumns % (Config::kBIsKMajor ? kColumnsOfBlock : 64) == 0);
+  static_assert(Config::kRows % kRowsOfBlock == 0);
+  static_assert(!Config::kBIsShifted || Config::kProducts == 1);
+  static_assert(Config::kLoadsOfA != LoadsOfA::shifted || kRun == 2);
+
+  // As instructions take it. Where B runs along N the second half of A is in `a[..][0].zw`.
+  struct Step {
+    uint4 b[kOperands][kVectors];
+    uint4 a[kRowBlocks][2];
+  };
+  // As memory gives it. Of A one of both.
+  struct Loaded {
+    uint4 b[kOperands][kVectors / kRun * kLoadsOfRun];
+    uint4 a[kRowBlocks][3];
+    unsigned short elements[kRowBlocks][kElements];
+  };
+  using Sums = float[kOperands][kRowBlocks][kBlocks][4];
+};
+
+// A CTA's tile: its first row and column, and its product of the batch.
+template <class Config>
+struct FewRowsPlace {
+  int row = 0, column = 0, outer = 0, inner = 0;
+
+  // Tiles of the same columns run side by side, so that memory gives B once. Most launches have
+  // one row of tiles, which takes no divisions.
+  __device__ __forceinline__ FewRowsPlace(const abi::FewRowsParams& p, int tile) {
+    const int columns = (p.n + Config::kColumns - 1) / Config::kColumns;
+    if (tile >= columns || p.m > Config::kRows) {
+      const int rows = (p.m + Config::kRows - 1) / Config::kRows;
+      const int product = tile / (rows * columns);
+      tile -= product * (rows * columns);
+      row = tile % rows * Config::kRows;
+      tile /= rows;
+      outer = product / p.batch_inner;
+      inner = product % p.batch_inner;
+    }
+    column = tile * Config::kColumns;
+  }
+};
+
+}  // namespace epifuse::sm90
