@@ -37,7 +37,7 @@ __device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Conf
   }
 }
 
-// Of each four blocks of 16 columns a thread has 8 neighbours: two of each block.
+// Of each group of blocks of 16 columns a thread has neighbours: two of each block.
 template <class Config>
 __device__ __forceinline__ void multiply_n_major(const typename FewRowsTile<Config>::Step& step,
                                                  typename FewRowsTile<Config>::Sums& sums) {
@@ -48,12 +48,14 @@ __device__ __forceinline__ void multiply_n_major(const typename FewRowsTile<Conf
     for (int block = 0; block < Tile::kBlocks; ++block) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const uint4* rows_of_k = &step.b[product][(block / 4 * 2 + half) * 4];
+        constexpr int kGroup = Tile::kSideBySide;
+        const uint4* rows_of_k = &step.b[product][(block / kGroup * 2 + half) * 4];
         uint32_t w[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const uint4& x = rows_of_k[j];
-          w[j] = block % 4 == 0 ? x.x : block % 4 == 1 ? x.y : block % 4 == 2 ? x.z : x.w;
+          const int at = block % kGroup;
+          w[j] = at == 0 ? x.x : at == 1 ? x.y : at == 2 ? x.z : x.w;
         }
         const uint32_t b[4] = {__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[0], w[1], 0x7632),
                                __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[2], w[3], 0x7632)};
@@ -125,9 +127,11 @@ class FewRowsSums {
  private:
   // Of the tile: of row `of_eight` of a block's instruction, or 8 rows below.
   static __device__ __forceinline__ int column(int block, int of_eight, int half) {
-    if constexpr (FewRowsTile<Config>::kJoined) return block * 8 + of_eight;
+    using Tile = FewRowsTile<Config>;
+    if constexpr (Tile::kJoined) return block * 8 + of_eight;
     if constexpr (Config::kBIsKMajor) return block * 16 + half * 8 + of_eight;
-    return block / 4 * 64 + of_eight * 8 + block % 4 * 2 + half;
+    return block / Tile::kSideBySide * Tile::kColumnsOfGroup + of_eight * Tile::kColumnsOfThread +
+           block % Tile::kSideBySide * 2 + half;
   }
 };
 

@@ -21,6 +21,22 @@ __device__ __forceinline__ int shift_of(const void* element) {
   return static_cast<int>(reinterpret_cast<unsigned long long>(element) / 2 % 8);
 }
 
+// Moves `kWords` words to the front whose first element is number `shift`, fewer than are in kMore
+// words.
+template <int kWords, int kMore>
+__device__ __forceinline__ void realign(uint32_t (&words)[kWords + kMore], int shift) {
+#pragma unroll
+  for (int distance = kMore / 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int i = 0; i < kWords + distance; ++i) {
+      words[i] = (shift & 2 * distance) != 0 ? words[i + distance] : words[i];
+    }
+  }
+  const unsigned selector = (shift & 1) != 0 ? 0x5432 : 0x3210;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) words[i] = __byte_perm(words[i], words[i + 1], selector);
+}
+
 // `kCount` vectors whose first element is number `shift`, 0 to 7, of one more.
 template <int kCount>
 __device__ __forceinline__ void realign(const uint4* from, int shift, uint4* to) {
@@ -30,16 +46,18 @@ __device__ __forceinline__ void realign(const uint4* from, int shift, uint4* to)
     words[4 * i] = from[i].x, words[4 * i + 1] = from[i].y;
     words[4 * i + 2] = from[i].z, words[4 * i + 3] = from[i].w;
   }
-#pragma unroll
-  for (int i = 0; i < 4 * kCount + 2; ++i) words[i] = (shift & 4) != 0 ? words[i + 2] : words[i];
-#pragma unroll
-  for (int i = 0; i < 4 * kCount + 1; ++i) words[i] = (shift & 2) != 0 ? words[i + 1] : words[i];
-  const unsigned selector = (shift & 1) != 0 ? 0x5432 : 0x3210;
-  const auto word = [&](int i) { return __byte_perm(words[i], words[i + 1], selector); };
+  realign<4 * kCount, 4>(words, shift);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    to[i] = make_uint4(word(4 * i), word(4 * i + 1), word(4 * i + 2), word(4 * i + 3));
+    to[i] = make_uint4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
   }
+}
+
+// Half a vector whose first element is number `shift`, 0 to 3, of a whole one.
+__device__ __forceinline__ uint4 realign_half(const uint4& from, int shift) {
+  uint32_t words[4] = {from.x, from.y, from.z, from.w};
+  realign<2, 2>(words, shift);
+  return make_uint4(words[0], words[1], 0, 0);
 }
 
 // Of K, what is read in vectors. All that their 16 bytes hold lies before the end of a matrix: what
@@ -47,7 +65,8 @@ __device__ __forceinline__ void realign(const uint4* from, int shift, uint4* to)
 template <class Config>
 __device__ __forceinline__ int k_in_vectors(const abi::FewRowsParams& p) {
   if constexpr (!Config::kBIsKMajor) {
-    const bool ends_whole = !Config::kBIsShifted && p.n % 8 == 0;
+    const bool ends_whole =
+        !Config::kBIsShifted && p.n % FewRowsTile<Config>::kColumnsOfThread == 0;
     return (ends_whole ? p.k : p.k - 1) / 4 * 4;
   }
   const int before_last = p.k > 7 ? p.k - 7 : 0;
@@ -110,18 +129,20 @@ class FewRowsLoads {
   }
 
  private:
-  // Columns of B that a thread reads: rows of each block's instructions, or 8 side by side.
-  static constexpr int kOffsets = !Config::kBIsKMajor ? Tile::kBlocks / 4
+  // Columns of B that a thread reads: rows of each block's instructions, or some side by side.
+  static constexpr int kOffsets = !Config::kBIsKMajor ? Tile::kGroups
                                   : Tile::kJoined     ? Tile::kBlocks
                                                       : 2 * Tile::kBlocks;
   static constexpr int kHalf = Tile::kElements / 2;  // of K, of a thread, of half a step
   static constexpr int kRowsOfHalf = 4;              // the same where B runs along N
 
   __device__ __forceinline__ int offset(int i) const {
-    return Config::kBIsKMajor ? i * 8 + lane_ / 4 : i * 64 + lane_ / 4 * 8;
+    return Config::kBIsKMajor ? i * 8 + lane_ / 4
+                              : i * Tile::kColumnsOfGroup + lane_ / 4 * Tile::kColumnsOfThread;
   }
   static __device__ __forceinline__ int last_column(int n) {
-    return Config::kBIsKMajor ? n - 1 : (n - 1) / 8 * 8;
+    constexpr int kOfThread = Tile::kColumnsOfThread;
+    return Config::kBIsKMajor ? n - 1 : (n - 1) / kOfThread * kOfThread;
   }
   // Of K: the first that this thread multiplies of one half of a step that starts at `k`.
   __device__ __forceinline__ int first_k(int k, int half) const {
@@ -129,7 +150,7 @@ class FewRowsLoads {
     return Tile::kRun == 2 ? k + lane_ % 4 * (2 * kHalf) + half * kHalf
                            : k + half * (kLanes * kHalf) + lane_ % 4 * kHalf;
   }
-  // Where B runs along N: of row `j` of a half, the first of 8 columns.
+  // Where B runs along N: of row `k`, the first of the columns side by side.
   __device__ __forceinline__ const Storage* place_of(int product, int k, int i) const {
     return b_[product] + k * stride_[product] + columns_[i];
   }
@@ -156,10 +177,15 @@ class FewRowsLoads {
             const Storage* from = b_[product] + columns_[i] * stride_[product] + k;
             k_major_vector(to.b, product, half, i) = load_once(from, k < k_);
           } else {
+            const Storage* from = place_of(product, k, i);
 #pragma unroll
-            for (int j = 0; j < kRowsOfHalf; ++j) {
-              to.b[product][(i * 2 + half) * kRowsOfHalf + j] =
-                  load_once(place_of(product, k + j, i), k + j < k_);
+            for (int j = 0; j < kRowsOfHalf; ++j, from += stride_[product]) {
+              uint4& vector = to.b[product][(i * 2 + half) * kRowsOfHalf + j];
+              if constexpr (Tile::kReadsHalves) {
+                put_half(vector, 0, load_8_bytes_once(from, k + j < k_));
+              } else {
+                vector = load_once(from, k + j < k_);
+              }
             }
           }
         }
@@ -183,16 +209,31 @@ class FewRowsLoads {
     for (int i = 0; i < kOffsets; ++i)
       load_run(row_of_b(i), first, true, &to.b[0][i * Tile::kLoadsOfRun]);
   }
+  // Where B runs along N: elements between a boundary of a load and the first column of row `k`.
+  __device__ __forceinline__ int shift_at(int k, int i) const {
+    const auto stride = static_cast<unsigned>(stride_[0]);
+    const unsigned at = static_cast<unsigned>(k) * stride + static_cast<unsigned>(columns_[i]);
+    return static_cast<int>((static_cast<unsigned>(shift_of(b_[0])) + at) % Tile::kColumnsOfThread);
+  }
   __device__ __forceinline__ void load_shifted_n_major(int first, Loaded& to) const {
+    constexpr int kLoad = Tile::kColumnsOfThread;
 #pragma unroll
-    for (int row = 0; row < Tile::kVectors; ++row) {
-      const int i = row / (2 * kRowsOfHalf), half = row / kRowsOfHalf % 2;
-      const int k = first_k(first, half) + row % kRowsOfHalf;
+    for (int four = 0; four < Tile::kVectors / kRowsOfHalf; ++four) {
+      const int i = four / 2, k = first_k(first, four % 2);
       const Storage* place = place_of(0, k, i);
-      const int shift = shift_of(place);
-      const bool holds_more = shift > 0 && columns_[i] - shift + 8 < n_;
-      to.b[0][2 * row] = load_16_bytes(place - shift, k < k_);
-      to.b[0][2 * row + 1] = load_16_bytes(place - shift + 8, k < k_ && holds_more);
+#pragma unroll
+      for (int j = 0; j < kRowsOfHalf; ++j, place += stride_[0]) {
+        const int row = four * kRowsOfHalf + j, shift = shift_at(k + j, i);
+        const bool is_there = k + j<k_, holds_more = shift> 0 && columns_[i] - shift + kLoad < n_;
+        const Storage* from = place - shift;
+        if constexpr (Tile::kReadsHalves) {
+          put_half(to.b[0][row], 0, load_8_bytes(from, is_there));
+          put_half(to.b[0][row], 1, load_8_bytes(from + kLoad, is_there && holds_more));
+        } else {
+          to.b[0][2 * row] = load_16_bytes(from, is_there);
+          to.b[0][2 * row + 1] = load_16_bytes(from + kLoad, is_there && holds_more);
+        }
+      }
     }
   }
 
@@ -247,7 +288,11 @@ class FewRowsLoads {
       for (int row = 0; row < Tile::kVectors; ++row) {
         const int i = row / (2 * kRowsOfHalf), half = row / kRowsOfHalf % 2;
         const int k = first_k(first, half) + row % kRowsOfHalf;
-        realign<1>(&from.b[0][2 * row], shift_of(place_of(0, k, i)), &to.b[0][row]);
+        if constexpr (Tile::kReadsHalves) {
+          to.b[0][row] = realign_half(from.b[0][row], shift_at(k, i));
+        } else {
+          realign<1>(&from.b[0][2 * row], shift_at(k, i), &to.b[0][row]);
+        }
       }
     }
   }

@@ -24,6 +24,16 @@ __device__ __forceinline__ uint4 load_once(const void* from, bool is_there) {
       : "l"(from), "r"(static_cast<int>(is_there)));
   return x;
 }
+__device__ __forceinline__ uint2 load_8_bytes_once(const void* from, bool is_there) {
+  uint2 x;
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\t"
+      "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\t"
+      "@p ld.global.nc.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];\n\t}"
+      : "=&r"(x.x), "=&r"(x.y)
+      : "l"(from), "r"(static_cast<int>(is_there)));
+  return x;
+}
 
 // The same of a matrix that all CTAs read.
 __device__ __forceinline__ uint4 load_16_bytes(const void* from, bool is_there) {

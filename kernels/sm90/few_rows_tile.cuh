@@ -25,15 +25,20 @@ struct FewRowsTile {
   static constexpr int kColumnsOfBlock = kJoined ? 8 : 16;
   static constexpr int kBlocks = Config::kColumns / kColumnsOfBlock;  // side by side
   static constexpr int kRowBlocks = Config::kRows / kRowsOfBlock;
+  // Where B runs along N: blocks of which a thread reads columns side by side, two of each.
+  static constexpr int kSideBySide = Config::kColumns % 64 == 0 ? 4 : 2;
+  static constexpr int kGroups = kBlocks / kSideBySide;
+  static constexpr int kColumnsOfGroup = 16 * kSideBySide, kColumnsOfThread = 2 * kSideBySide;
   // Of K, of a warp's step: a thread multiplies 64 bytes of B for each block, or where B runs along
-  // N 8 rows of 8 columns for each 4 blocks.
+  // N 8 rows of 8 columns of each group, or of 4, which are half a vector.
   static constexpr int kStep = Config::kBIsKMajor ? 64 : 32;
-  static constexpr int kVectors = Config::kBIsKMajor ? 4 * kBlocks : 8 * (kBlocks / 4);
+  static constexpr int kVectors = Config::kBIsKMajor ? 4 * kBlocks : 8 * kGroups;
   // Vectors of B that lie behind one another, and those that hold them.
   static constexpr int kRun = Config::kBIsKMajor && Config::kBIsShifted ? 2 : 1;
-  static constexpr int kLoadsOfRun = kRun + (Config::kBIsShifted ? 1 : 0);
+  static constexpr bool kReadsHalves = !Config::kBIsKMajor && kSideBySide == 2;
+  static constexpr int kLoadsOfRun = kRun + (Config::kBIsShifted && !kReadsHalves ? 1 : 0);
   static constexpr int kElements = Config::kBIsKMajor ? 16 : 8;  // of a row of A, of a thread
-  static_assert(Config::kColumns % (Config::kBIsKMajor ? kColumnsOfBlock : 64) == 0);
+  static_assert(Config::kColumns % (Config::kBIsKMajor ? kColumnsOfBlock : kColumnsOfGroup) == 0);
   static_assert(Config::kRows % kRowsOfBlock == 0);
   static_assert(!Config::kBIsShifted || Config::kProducts == 1);
   static_assert(Config::kLoadsOfA != LoadsOfA::shifted || kRun == 2);

@@ -22,17 +22,19 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 constexpr int kWarpThreads = 32, kLoadBytes = 16;
-constexpr int kElementBytes = 2;  // of bf16 and f16
+constexpr int kWholeColumns = 64;  // along N, of which threads read 16 bytes each
+constexpr int kElementBytes = 2;   // of bf16 and f16
 
 struct Shape {
   int rows, columns, warps, split_k;
 };
-// Those that were ahead at some point of `small` on an H100; 16 warps where CTAs are too few; and
-// what only measurements choose: correction().
+// Those that were ahead at some point of `small` on an H100; 16 warps where CTAs are too few; tiles
+// of 32 columns, which are many; and what only measurements choose: correction().
 constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {16, 16, 16, 1}};
 constexpr Shape kGatesAlongK[] = {{8, 8, 8, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
-                             {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 64, 8, 4}};
+                             {8, 32, 8, 1},  {8, 32, 8, 4},  {16, 64, 8, 1},
+                             {16, 64, 8, 2}, {16, 32, 8, 1}, {16, 32, 8, 4}};
 
 bool is_k_major(const plan::Operand& operand) { return operand.major == plan::Major::k; }
 
@@ -59,7 +61,7 @@ int sums_bytes(const Config& config) {
          static_cast<int>(sizeof(float));
 }
 
-// 16 bytes each that a thread multiplies of B in a step.
+// 16 bytes each that a thread multiplies of B in a step. Of 32 columns along N a load is 8.
 int vectors_of_step(const Config& config, const Loads& loads) {
   return config.products * config.tile_n / (loads.is_k_major ? 4 : 8);
 }
@@ -76,15 +78,16 @@ int loads_of_step(const Config& config, const Loads& loads) {
   return held + row_blocks * (loads.is_k_major ? 4 : 2);
 }
 
-// How many CTAs an SM has at once, and the steps that each loads ahead: at least two, or of a CTA
-// alone one, in as many registers as that leaves a thread. Beside operands and sums there are
-// addresses, and operands that are moved into their order.
+// How many CTAs an SM has at once, and the steps that each loads ahead, in as many registers as
+// that leaves a thread: at least two, or of a CTA alone one. Where loads are of 8 bytes it is one,
+// of many CTAs. Beside operands and sums there are addresses, and operands that are moved into
+// their order.
 struct Occupancy {
   int ctas = 0, depth = 0;
 };
 Occupancy occupancy(const Config& config, const Loads& loads) {
   constexpr int kDeepest = 4;
-  constexpr int kOfSecondProduct = 8;  // registers, as all that follow
+  constexpr int kOfSecondProduct = 8, kOfHalves = 8;  // registers, as all that follow
   struct Room {
     int threads;                 // of an SM
     int registers, where_moved;  // of a thread for operands and sums
@@ -93,25 +96,27 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
   constexpr Room kRooms[] = {{768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
   const int step = kLoadBytes / 4 * loads_of_step(config, loads);
   const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
+  const bool reads_halves = !loads.is_k_major && config.tile_n % kWholeColumns != 0;
+  const int besides =
+      (config.products - 1) * kOfSecondProduct + (reads_halves ? kOfHalves : 0) + sums;
   const bool moves = loads.is_shifted || loads.of_a != LoadsOfA::vectors;
   for (const Room& room : kRooms) {
     const int ctas = room.threads / (config.warps * kWarpThreads);
-    const int left = (moves ? room.where_moved : room.registers) -
-                     (config.products - 1) * kOfSecondProduct - sums;
-    const int depth = std::min(left / step, kDeepest);
-    if (ctas >= 1 && depth >= room.fewest_steps) return {ctas, depth};
+    const int left = (moves ? room.where_moved : room.registers) - besides;
+    const int depth = std::min(left / step, reads_halves ? 1 : kDeepest);
+    if (ctas >= 1 && depth >= (reads_halves ? 1 : room.fewest_steps)) return {ctas, depth};
   }
   return {};
 }
 
 // By how much the model is off (a sweep on an H100). Tiles of 8 rows by 16 have three CTAs an SM,
 // which fill gaps; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. Gates of 8
-// columns won 4 % at 768 x 2048 and lost 3 % at 14336 x 4096, and b along N was not swept: the
-// model does not choose these, measurements may.
-double correction(const Config& config, bool k_major, std::int64_t row_tiles) {
+// columns won 4 % at 768 x 2048 and lost 3 % at 14336 x 4096, and b along N lost to wgmma by 1 to
+// 10 % at 4 of 5 products: the model does not choose these, measurements may.
+double correction(const Config& config, bool k_major, int ctas, std::int64_t row_tiles) {
   constexpr double kThreeCtas = 0.95, kByMeasurement = 1.2;
   if (!k_major || config.tile_n < 16 || row_tiles > 1) return kByMeasurement;
-  return config.products == 1 && config.tile_m == 8 ? kThreeCtas : 1;
+  return config.products == 1 && ctas == 3 ? kThreeCtas : 1;
 }
 
 // What memory delivers while `ctas` of the config are at work.
@@ -238,7 +243,7 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
                                  std::pow(l2, c.overlap),
                              1 / c.overlap);
   if (sizes.m > kMostFewRows) return kTooMany * us;
-  return us * correction(config, loads.is_k_major, row_tiles);
+  return us * correction(config, loads.is_k_major, of_sm.ctas, row_tiles);
 }
 
 std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& config,

@@ -157,6 +157,13 @@ TEST(Sm90FewRowsKernel, MultipliesWeightsAlongN) {
   expect_right_at_all_edges<TestConfig<F16, false, 16, 128, 1>>();
 }
 
+TEST(Sm90FewRowsKernel, MultipliesNarrowTilesOfWeightsAlongN) {
+  expect_right_at_all_edges<TestConfig<Bf16, false, 16, 32, 1>>();
+  expect_right_at_all_edges<TestConfig<F16, false, 8, 32, 2>>();
+  using Shifted = TestConfig<Bf16, false, 8, 32, 1, LoadsOfA::elements, true>;
+  for (const int off : {1, 2, 3, 6}) expect_right_at_all_edges<Shifted>({.a_off = 1, .b_off = off});
+}
+
 TEST(Sm90FewRowsKernel, MultipliesRowsAlongM) {
   const Lies aligned{.is_a_along_m = true}, odd{.is_a_along_m = true, .a_off = 3};
   using AlongK = TestConfig<Bf16, true, 16, 16, 1, LoadsOfA::elements>;
