@@ -125,6 +125,23 @@ def test_gradients():
         assert (parameter.grad - want).abs().max() <= 1e-2 * scale
 
 
+@pytest.mark.parametrize("rows", [96, 1000, 4096])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_weights_gradient_is_added_in_place(dtype, rows):
+    def accumulate(x, way, total):
+        total += x.t() @ way
+
+    x, way = tokens(rows), tokens(rows)[:, :200].contiguous()
+    total = torch.randn(256, 200, device="cuda").to(dtype)
+    exact, place = total.double(), total.data_ptr()
+    run = compiled(accumulate)
+    for _ in range(2):
+        run(x, way, total)
+        exact += x.double().t() @ way.double()
+    assert total.data_ptr() == place
+    assert (total - exact).abs().max() <= 2**-7 * exact.abs().max()
+
+
 @pytest.mark.parametrize(
     "layer", [layers.Bert, layers.Llama, lambda: layers.Autocast(layers.Vit())],
     ids=["bert", "llama", "vit_autocast"])  # fmt: skip

@@ -10,7 +10,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.nn import functional as F
 
 from epifuse.torch import inductor, rewrite
-from epifuse.torch.call import fused
+from epifuse.torch.call import fused, fused_in_place
 
 ROWS, WIDTH, HIDDEN = 96, 64, 128
 BATCH = 4  # rows are BATCH sequences where tensors have three dims
@@ -23,7 +23,7 @@ def kernels(fresh, monkeypatch):
 
     def fuse(graph, *options):
         report = rewrite.fuse(graph, *options)
-        calls = [node for node in graph.nodes if node.target is fused]
+        calls = [node for node in graph.nodes if node.target in (fused, fused_in_place)]
         graphs.append([([each.meta["val"] for each in node.args[0]], node.meta["val"])
                        for node in calls])  # fmt: skip
         return report
@@ -147,19 +147,70 @@ def test_a_weights_gradient_is_added_to_a_float32_sum_in_the_kernel(kernels, fun
     assert (got - exact).abs().max() <= 2**-7 * exact.abs().max()
 
 
-def test_a_sum_in_place_is_written_once(kernels):
-    """By Inductor's kernel: ours would give a tensor of its own, to be copied."""
+def plus(x, way, total):
+    total += x.t() @ way
+
+
+def times(x, way, total):
+    total.addmm_(x.t(), way, beta=0.5)
+
+
+def minus_and_read(x, way, total):
+    total -= (x.t() @ way) * 0.25
+    return total.square().sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("accumulate", [plus, times, minus_and_read])
+def test_a_sum_in_place_is_the_kernels(kernels, accumulate, layout, dtype):
+    if accumulate is times and dtype == torch.float32:
+        pytest.skip("addmm takes one dtype")
     x, way = (torch.randn(ROWS, width, dtype=torch.bfloat16) for width in (WIDTH, HIDDEN))
-    total = torch.randn(WIDTH, HIDDEN)
-    before = total.clone()
-
-    def accumulate(x, way, total):
-        total += x.t() @ way
-
-    torch.compile(accumulate, backend=inductor.backend)(x, way, total)
-    assert kernels == [[]]
-    exact = before.double() + x.t().double() @ way.double()
+    total = torch.randn(WIDTH, HIDDEN).to(dtype)
+    total = total if layout == "rows" else total.t().contiguous().t()
+    exact, place = total.double(), total.data_ptr()
+    compiled = torch.compile(accumulate, backend=inductor.backend)
+    got, (code,) = run_and_get_code(compiled, x, way, total)
+    wanted = accumulate(x.double(), way.double(), exact)
+    [[(read, written)]] = kernels
+    assert [each.dtype for each in written] == [dtype] and len(read) == 3
+    assert ".copy_(" not in code and total.data_ptr() == place
+    if accumulate is not minus_and_read:  # the kernel and nothing else, in no memory of its own
+        assert "cpp_fused" not in code and "empty_strided_cpu(" not in code.split("def call")[1]
+    else:
+        assert abs(got - wanted) <= 2**-5 * wanted
     assert (total - exact).abs().max() <= 2**-7 * exact.abs().max()
+
+
+def keeps_the_old(x, way, total):
+    old = total * 2
+    total += x.t() @ way
+    return old
+
+
+def multiplies_the_old(x, way, total):
+    total += x.t() @ way
+    return way @ total.t().to(way.dtype), total @ total.t()
+
+
+def adds_a_square(x, way, total):
+    total += total @ total
+    return total * 2
+
+
+@pytest.mark.parametrize("function", [keeps_the_old, multiplies_the_old, adds_a_square])
+def test_others_read_what_they_would_of_a_sum_in_place(kernels, function):
+    x, way = (torch.randn(ROWS, WIDTH, dtype=torch.bfloat16) for _ in range(2))
+    total = torch.randn(WIDTH, WIDTH).bfloat16()
+    eager = total.clone()
+    wanted = function(x, way, eager)
+    got = torch.compile(function, backend=inductor.backend)(x, way, total)
+    limit = 2**-6 * eager.abs().max()
+    assert (total - eager).abs().max() <= limit
+    for mine, theirs in zip(torch.utils._pytree.tree_leaves(got),
+                            torch.utils._pytree.tree_leaves(wanted)):
+        assert (mine - theirs).abs().max() <= 2**-5 * theirs.abs().max()
 
 
 @pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this PyTorch has no grouped_mm")

@@ -1,6 +1,7 @@
 """Steps of training: gradients as near to float64 as eager's, as real programs take them."""
 
 import copy
+import re
 
 import layers
 import pytest
@@ -8,6 +9,7 @@ import torch
 from close import distance
 from torch import nn
 from torch.nn import functional as F
+from torch._inductor.utils import run_and_get_code
 from torch.utils.checkpoint import checkpoint
 
 from epifuse.torch import inductor, process
@@ -82,6 +84,29 @@ def test_a_backward_that_is_compiled_when_it_runs():
     eager = gradients(model, model, given)
     for mine, theirs in zip(ours, eager, strict=True):
         assert distance(mine, theirs) <= 2**-6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_gradients_are_summed_in_place(dtype):
+    """Compiled autograd sees sums over micro-steps: those of weights are the kernels'."""
+    model = nn.Sequential(nn.Linear(layers.WIDTH, layers.INNER), nn.GELU(),
+                          nn.Linear(layers.INNER, layers.WIDTH)).to(dtype)  # fmt: skip
+    model = layers.Autocast(model) if dtype == torch.float32 else model
+    run, given = compiled(model), batches(3, dtype)
+
+    def sums():
+        with torch._dynamo.compiled_autograd._enable(compiled):
+            return gradients(model, run, given)
+
+    with torch._inductor.config.patch(force_disable_caches=True):
+        ours, code = run_and_get_code(sums)
+    ours = [each.clone() for each in ours]
+    for mine, theirs in zip(ours, gradients(model, model, given), strict=True):
+        assert mine.dtype == theirs.dtype and distance(mine, theirs) <= 2**-6
+    calls = [re.findall(r"epifuse_matmul\w*residual\w*\((.+)\)", text) for text in code]
+    read_and_written = [re.findall(r"(arg\d+_1)\.data_ptr\(\)", call)
+                        for text in calls for call in text]  # fmt: skip
+    assert sum(names.count(names[-1]) == 2 for names in read_and_written if names) == 2
 
 
 def test_steps_with_adamw_reach_what_eagers_reach():

@@ -24,6 +24,19 @@ fused._inductor_lowering_function = True  # type: ignore[attr-defined]
 
 
 @torch.fx.node.has_side_effect
+def fused_in_place(inputs: list[Any], graph: str, options: str, place: int) -> list[Any]:
+    """The same of a kernel whose only result is written over the input at `place`."""
+    if isinstance(inputs[0], torch.Tensor):
+        return [inputs[place].copy_(op.load()(inputs, graph, options)[0])]
+    from epifuse.torch import lowering
+
+    return lowering.lower_in_place(inputs, graph, options, place)
+
+
+fused_in_place._inductor_lowering_function = True  # type: ignore[attr-defined]
+
+
+@torch.fx.node.has_side_effect
 def _report(text: str, reasons: dict[str, int], device: str) -> None:
     """Runs nothing. Inductor writes the report into its code."""
     from torch._inductor.virtualized import NullHandler, V
@@ -43,7 +56,7 @@ def keep_report(graph: torch.fx.Graph, report: tuple[str, dict[str, int]]) -> bo
 
     The first kernel does. In a graph of products alone a node does that has no result.
     """
-    calls = [node for node in graph.nodes if node.target is fused]
+    calls = [node for node in graph.nodes if node.target in (fused, fused_in_place)]
     for call in calls:  # Inductor may write the code of some other than the first one first
         call.meta["epifuse_report"] = report
     products = [node.meta.get("val") for node in graph.nodes if origin.is_product(node)]

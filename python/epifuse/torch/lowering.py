@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._inductor import ir
+from torch._inductor.lowering import lowerings
 from torch._inductor.virtualized import V
 
 from epifuse.torch import op
@@ -22,8 +23,7 @@ def lower(inputs: list[Any], graph: str, options: str) -> list[Any]:
     """What Inductor makes of a call: tensors of its IR for each result, which is new and dense."""
     tensors = [_realized(tensor) for tensor in inputs]
     results = V.graph.current_node.meta["val"]
-    in_python = not V.graph.cpp_wrapper and not getattr(V.graph, "fx_wrapper", False)
-    if not in_python or not all(map(_has_own_dtype, tensors)):
+    if not _is_called_by_address(tensors):
         outputs = ir.FallbackKernel.create(op.load(), inputs, graph, options)
     elif len(results) == 1:
         outputs = [KernelOfOne(ir.FallbackKernel.tensor_to_layout(results[0]), tensors,
@@ -35,6 +35,21 @@ def lower(inputs: list[Any], graph: str, options: str) -> list[Any]:
     for output in outputs:
         V.graph.unaligned_buffers.discard(output.get_name())
     return [ir.TensorBox.create(output) for output in outputs]
+
+
+def lower_in_place(inputs: list[Any], graph: str, options: str, place: int) -> list[Any]:
+    """The same for a kernel whose only result lies in the input at `place`."""
+    tensors = [_realized(tensor) for tensor in inputs]
+    if _is_called_by_address(tensors):
+        KernelInPlace(tensors, place, (graph, options))
+        return [inputs[place]]
+    (result,) = lower(inputs, graph, options)
+    return [lowerings[torch.ops.aten.copy_.default](inputs[place], result)]
+
+
+def _is_called_by_address(tensors: list[Any]) -> bool:
+    in_python = not V.graph.cpp_wrapper and not getattr(V.graph, "fx_wrapper", False)
+    return in_python and all(map(_has_own_dtype, tensors))
 
 
 class KernelOfOne(ir.ExternKernelOut):
@@ -69,6 +84,37 @@ class KernelOfSeveral(ir.FallbackKernel):
         (_, *texts), _ = self.unflatten_args(self.inputs, self.constant_args)
         _write_call(wrapper, self, texts,
                     [(f"{name}[{index}]", layout) for index, layout in enumerate(layouts)])
+
+
+class KernelInPlace(ir.ExternKernel):
+    """A kernel that writes over one of its inputs, and has no other result."""
+
+    def __init__(self, inputs: list[Any], place: int, constants: tuple[str, str]) -> None:
+        written = inputs[place]
+        layout = ir.NoneLayout(device=written.get_device())
+        super().__init__(None, layout, self.unwrap_storage(inputs), constants,
+                         op_overload=op.load())
+        self.place = place
+        self.label = V.graph.current_node.name
+        self.report = V.graph.current_node.meta.get("epifuse_report")
+        V.graph.mark_buffer_mutated(written.get_name())
+        self.name = V.graph.register_buffer(self)
+        V.graph.register_operation(self)
+
+    def should_allocate(self) -> bool:
+        """Its result has memory."""
+        return False
+
+    def get_mutation_names(self) -> list[str]:
+        """What others have to have read before it, or read behind it."""
+        return [self.inputs[self.place].get_name()]
+
+    def codegen(self, wrapper: Any) -> None:
+        """Writes the call."""
+        self.codegen_comment(wrapper)
+        written = self.inputs[self.place]
+        _write_call(wrapper, self, self.constant_args,
+                    [(_buffer(written).codegen_reference(), written.get_layout())])
 
 
 class ReportOfNone(ir.ExternKernel):

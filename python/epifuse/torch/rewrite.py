@@ -18,6 +18,7 @@ from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.call import fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
+from epifuse.torch.in_place import copies_over_inputs, write_in_place
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view
 from epifuse.torch.padding import put_back, without_padding
 from epifuse.torch.report import Report
@@ -241,7 +242,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     it is waited for. What cannot be fused stays as it is, and the report says why. `asks_hopper`:
     whether the report of a graph for the CPU says what a Hopper GPU would make of it.
     """
-    unpadded = without_padding(graph)
+    unpadded, over_inputs = without_padding(graph), copies_over_inputs(graph)
     products = origin.products(graph)
     report = _fuse(graph, options, only_faster, asks_hopper)
     report.left_out = [replace(each, product=products.get(each.node)) for each in report.left_out]
@@ -250,6 +251,8 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
                        for each in report.left_out]
     if report.kernels or names:
         _sort(graph)
+        gone = write_in_place(graph, over_inputs)
+        report.left_out = [each for each in report.left_out if each.node not in gone]
     return report
 
 
