@@ -133,6 +133,15 @@ struct FewRowsParams {
   Matrix tiles[kMaxTiles], stores[kMaxStores];
 };
 
+// Several of them in one launch, which have an epilogue in common: part i has the CTAs before
+// ends[i] that no earlier one has. The block is within the 4096 bytes that every driver takes.
+constexpr int kMostSideBySide = 4;
+struct FewRowsSideBySideParams {
+  FewRowsParams parts[kMostSideBySide];
+  int ends[kMostSideBySide];
+};
+static_assert(sizeof(FewRowsSideBySideParams) <= 4096);
+
 struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in elements
   void* data;
   long long strides[kMaxRank];

@@ -250,11 +250,12 @@ __device__ __forceinline__ float sum_of_last_k(const abi::FewRowsParams& p, cons
   return sum;
 }
 
+// `cta`: of those that the product has.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void few_rows(const abi::FewRowsParams& p) {
+__device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
   using Tile = FewRowsTile<Config>;
   const int rank = Config::kSplitK > 1 ? rank_in_cluster() : 0;
-  const FewRowsPlace<Config> at(p, static_cast<int>(blockIdx.x) / Config::kSplitK);
+  const FewRowsPlace<Config> at(p, cta / Config::kSplitK);
 
   await_previous_kernel();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -275,6 +276,26 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p) {
                             write_few_rows<Config, Epilogue>(p, at.outer, at.inner, row, column,
                                                              sum, second);
                           });
+}
+
+template <class Config, class Epilogue>
+__device__ __forceinline__ void few_rows(const abi::FewRowsParams& p) {
+  few_rows<Config, Epilogue>(p, static_cast<int>(blockIdx.x));
+}
+
+// Several products. A cluster is within one of them.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void few_rows(const abi::FewRowsSideBySideParams& p) {
+  const int cta = static_cast<int>(blockIdx.x);
+  int part = 0, first = 0;
+#pragma unroll
+  for (int i = 0; i + 1 < abi::kMostSideBySide; ++i) {
+    if (cta >= p.ends[i]) {
+      part = i + 1;
+      first = p.ends[i];
+    }
+  }
+  few_rows<Config, Epilogue>(p.parts[part], cta - first);
 }
 
 }  // namespace epifuse::sm90

@@ -41,6 +41,7 @@ struct Scratch {
 };
 
 struct PointerArrayFunctions;  // codegen/pointer_arrays.h
+struct SideBySideFunctions;    // codegen/side_by_side.h
 
 // A constant of a family's model of time, and whether a fit to few measurements may change it.
 struct NamedConstant {
@@ -90,6 +91,8 @@ struct KernelFamily {
                    const Bound&, const targets::DeviceLimits&);
   // Arrays of problems in one launch; null where the family has no kernels for them.
   const PointerArrayFunctions* pointer_arrays = nullptr;
+  // Steps of one A in one launch; null where the family has no kernels for them.
+  const SideBySideFunctions* side_by_side = nullptr;
 };
 std::span<const KernelFamily> all_families();
 // Those to ask for a step, in order: the one of that name alone, where one is named. Throws

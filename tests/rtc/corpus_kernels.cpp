@@ -12,6 +12,7 @@
 #include "codegen/family.h"
 #include "codegen/grouped.h"
 #include "codegen/pointer_arrays.h"
+#include "codegen/side_by_side.h"
 #include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
@@ -79,6 +80,7 @@ class Collector {
   }
 
   void add_plan(const Plan& plan, const TargetInfo& target) {
+    add_side_by_side(plan, target);
     for (const plan::Step& step : plan.steps) {
       if (const auto* tail = std::get_if<plan::Tail>(&step)) {
         add_tail(plan, *tail, target);
@@ -119,6 +121,21 @@ class Collector {
       if (bare.gemm.is_grouped()) add("grouped", codegen::grouped_source(plan, bare, target));
     }
     ++turn_;
+  }
+
+  // Of steps of one A: kernels for all of them, of every config.
+  void add_side_by_side(const Plan& plan, const TargetInfo& target) {
+    for (const auto* family : codegen::families_for(target, family_)) {
+      if (family->side_by_side == nullptr || plan.numerics != Numerics::fast) continue;
+      for (const codegen::StepRange range :
+           codegen::side_by_side(plan, family->side_by_side->most)) {
+        const auto& step = std::get<plan::FusedGemm>(plan.steps[range.first]);
+        if (family->why_not(plan, step, target)) continue;
+        for (const codegen::GemmConfig& config : family->side_by_side->configs(step)) {
+          add("side by side", family->side_by_side->source(plan, step, config, target));
+        }
+      }
+    }
   }
 
   // Elsewhere than on the usual target a product takes one config, by turns. The kernels of one

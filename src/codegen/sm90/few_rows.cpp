@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/ceil_div.h"
 #include "base/check.h"
@@ -257,8 +258,12 @@ std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& confi
   return out;
 }
 
-KernelSource few_rows_source(const plan::Plan& plan, const FusedGemm& step, const Config& config,
-                             const targets::TargetInfo& target) {
+namespace {
+
+// `stem`: of the entry's name; `params`: the type of its parameter.
+KernelSource source_of(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+                       const targets::TargetInfo& target, std::string_view stem,
+                       std::string_view params) {
   constexpr std::string_view kText = R"({header}
 #include "kernels/sm90/few_rows.cuh"
 
@@ -283,7 +288,7 @@ struct Config {{
 }}  // namespace epifuse::generated
 
 extern "C" __global__ void __launch_bounds__({threads}, {ctas})
-    {entry}(const __grid_constant__ epifuse::abi::FewRowsParams p) {{
+    {entry}(const __grid_constant__ epifuse::abi::{params} p) {{
   using namespace epifuse;
   sm90::few_rows<generated::Config, generated::Epilogue>(p);
 }}
@@ -291,7 +296,7 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
   const int threads = config.warps * kWarpThreads;
   const Loads loads = loads_of(step.gemm, config);
   KernelSource out;
-  out.entry = entry_name("few_rows", step.epilogue);
+  out.entry = entry_name(stem, step.epilogue);
   out.arch = target.name;
   out.text = fmt::format(
       fmt::runtime(kText),
@@ -307,7 +312,37 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
       fmt::arg("warps", config.warps), fmt::arg("split_k", config.split_k),
       fmt::arg("depth", config.stages), fmt::arg("threads", threads),
       fmt::arg("ctas", occupancy(config, loads).ctas), fmt::arg("entry", out.entry),
+      fmt::arg("params", params),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
+  return out;
+}
+
+}  // namespace
+
+KernelSource few_rows_source(const plan::Plan& plan, const FusedGemm& step, const Config& config,
+                             const targets::TargetInfo& target) {
+  return source_of(plan, step, config, target, "few_rows", "FewRowsParams");
+}
+
+KernelSource few_rows_side_by_side_source(const plan::Plan& plan, const FusedGemm& step,
+                                          const Config& config, const targets::TargetInfo& target) {
+  return source_of(plan, step, config, target, "side_by_side", "FewRowsSideBySideParams");
+}
+
+Launch few_rows_side_by_side_launch(std::span<const Launch> parts) {
+  EPIFUSE_CHECK(!parts.empty() && parts.size() <= abi::kMostSideBySide, "as many as there is room");
+  abi::FewRowsSideBySideParams params{};
+  Launch out = parts.front();
+  out.grid = 0;
+  for (std::size_t i = 0; i < abi::kMostSideBySide; ++i) {
+    if (i < parts.size()) {
+      EPIFUSE_CHECK(parts[i].params.size() == sizeof params.parts[i], "parts are for few rows");
+      std::memcpy(&params.parts[i], parts[i].params.data(), sizeof params.parts[i]);
+      out.grid += parts[i].grid;
+    }
+    params.ends[i] = static_cast<int>(out.grid);
+  }
+  set_params(out, &params, sizeof params);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "codegen/family.h"
@@ -22,6 +23,10 @@ KernelSource few_rows_source(const plan::Plan& plan, const plan::FusedGemm& step
                              const Config& config, const targets::TargetInfo& target);
 std::optional<Config> few_rows_fitted(const plan::FusedGemm& step, const Config& config,
                                       const Variant& variant);
+// Several steps with this epilogue, of one k, in one launch: `parts` are those of each alone.
+KernelSource few_rows_side_by_side_source(const plan::Plan& plan, const plan::FusedGemm& step,
+                                          const Config& config, const targets::TargetInfo& target);
+Launch few_rows_side_by_side_launch(std::span<const Launch> parts);
 Launch few_rows_launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
                        const Bound& bound);
 

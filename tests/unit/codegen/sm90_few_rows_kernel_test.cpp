@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "cuda_on_host.h"
 #include "kernels/sm90/few_rows.cuh"
@@ -202,6 +203,67 @@ TEST(Sm90FewRowsKernel, MultipliesGates) {
   expect_right_at_all_edges<TestConfig<Bf16, true, 16, 16, 2>>();
   expect_right_at_all_edges<TestConfig<Bf16, true, 8, 8, 2>>();
   expect_right_at_all_edges<TestConfig<Bf16, false, 8, 64, 2>>();
+}
+
+// y = acc + row[n].
+struct BiasEpilogue {
+  using Rows = Types<F32>;
+  using Cols = Types<>;
+  using Tiles = Types<>;
+  using Scalars = Types<>;
+  using Stores = Types<F32>;
+  static constexpr int kNumParameters = 0;
+  static void apply(float acc, const Operands<BiasEpilogue>& x, float (&out)[1]) {
+    out[0] = acc + x.row[0];
+  }
+};
+
+// Products of one A whose B have these numbers of columns, in one launch.
+void expect_right_side_by_side(const std::vector<int>& columns) {
+  using Config = TestConfig<Bf16, true, 8, 16, 1>;
+  constexpr int kM = 9, kK = 200;
+  device_on_host::readable.clear();
+  device_on_host::num_bad_loads = 0;
+  Padded<Bf16> a(1, kM, kK, 1);
+  std::vector<Padded<Bf16>> b;
+  std::vector<std::vector<float>> rows, results;
+  abi::FewRowsSideBySideParams p{};
+  int num_ctas = 0;
+  for (std::size_t i = 0; i < abi::kMostSideBySide; ++i) {
+    if (i < columns.size()) {
+      const int n = columns[i];
+      b.emplace_back(1, n, kK, static_cast<std::int64_t>(2 + 3 * i));
+      rows.emplace_back();
+      for (int j = 0; j < n; ++j) rows.back().push_back(small(j * 2 + static_cast<int>(i)));
+      results.emplace_back(static_cast<std::size_t>(kM * n), -77.0f);
+      abi::FewRowsParams& part = p.parts[i];
+      part.m = kM, part.n = n, part.k = kK, part.batch_inner = 1;
+      part.a = a.params(false), part.b = b.back().params(false);
+      part.rows[0] = {rows.back().data(), 1, {}};
+      part.stores[0] = {results.back().data(), n, 1, {}};
+      num_ctas += 2 * ((n + 15) / 16);
+    }
+    p.ends[i] = num_ctas;
+  }
+  device_on_host::launch(static_cast<unsigned>(num_ctas), Config::kWarps * 32,
+                         [&] { few_rows<Config, BiasEpilogue>(p); });
+  EXPECT_EQ(device_on_host::num_bad_loads, 0);
+  for (std::size_t part = 0; part < columns.size(); ++part) {
+    for (int i = 0; i < kM; ++i) {
+      for (int j = 0; j < columns[part]; ++j) {
+        float expected = rows[part][static_cast<std::size_t>(j)];
+        for (int l = 0; l < kK; ++l) expected += a.at(i, l) * b[part].at(j, l);
+        ASSERT_EQ(results[part][static_cast<std::size_t>(i * columns[part] + j)], expected)
+            << part << ": " << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST(Sm90FewRowsKernel, MultipliesOneAByOthersSideBySide) {
+  expect_right_side_by_side({40, 16});
+  expect_right_side_by_side({5, 33, 17});
+  expect_right_side_by_side({16, 1, 48, 31});
 }
 
 }  // namespace

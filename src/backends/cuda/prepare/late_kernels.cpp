@@ -2,8 +2,10 @@
 #include "backends/cuda/prepare/late_kernels.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/tail.h"
+#include "epifuse/error.h"
 
 namespace epifuse::cuda {
 
@@ -126,6 +128,69 @@ const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
     known = candidates_.emplace(std::pair(&kernels, name), std::move(compiled)).first;
   }
   return known->second.empty() ? nullptr : &known->second.front();
+}
+
+namespace {
+
+// The first family with kernels for several steps like this one; null without any.
+const codegen::KernelFamily* family_side_by_side(const Prepared& prepared, std::size_t step,
+                                                 const targets::TargetInfo& target,
+                                                 std::string_view name) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  for (const codegen::KernelFamily* family : codegen::families_for(target, name)) {
+    if (family->side_by_side == nullptr || family->why_not(prepared.plan, gemm, target)) continue;
+    if (!family->side_by_side->configs(gemm).empty()) return family;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const codegen::KernelFamily* LateKernels::family_of(const Prepared& prepared,
+                                                    codegen::StepRange range) const {
+  return family_side_by_side(prepared, range.first, target_, family_);
+}
+
+codegen::StepRange LateKernels::range_at(const Prepared& prepared, std::size_t step) {
+  if (prepared.plan.steps.size() < 2) return {};
+  const std::scoped_lock lock(mutex_);
+  if (!ranges_) {
+    std::size_t most = 0;
+    for (const codegen::KernelFamily* family : codegen::families_for(target_, family_)) {
+      if (family->side_by_side != nullptr) most = std::max(most, family->side_by_side->most);
+    }
+    ranges_ = codegen::side_by_side(prepared.plan, most);
+    std::erase_if(*ranges_, [&](const codegen::StepRange& range) {
+      return family_of(prepared, range) == nullptr;
+    });
+  }
+  const auto found = std::ranges::find(*ranges_, step, &codegen::StepRange::first);
+  return found == ranges_->end() ? codegen::StepRange{} : *found;
+}
+
+const SideBySideKernels& LateKernels::side_by_side(const Prepared& prepared,
+                                                   codegen::StepRange range) {
+  const std::scoped_lock lock(mutex_);
+  const auto [found, is_new] = side_by_side_.try_emplace(range.first);
+  SideBySideKernels& out = found->second;
+  if (!is_new) return out;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[range.first]);
+  out.family = family_of(prepared, range);
+  out.candidates = out.family->side_by_side->configs(gemm);
+  const auto all = [&] {
+    std::vector<std::size_t> places(out.candidates.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    return places;
+  };
+  const auto source_of = [&](const codegen::GemmConfig& config) {
+    return out.family->side_by_side->source(prepared.plan, gemm, config, target_);
+  };
+  try {
+    compile_candidates({{{out.candidates, out.kernels, all, source_of}}}, {}, {}, *jit_);
+  } catch (const UnavailableError&) {  // each step runs alone
+    out.kernels.clear();
+  }
+  return out;
 }
 
 bool LateKernels::is_compiled(const Prepared& prepared, std::size_t step,

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -14,10 +15,19 @@
 #include "backends/cuda/choose/chosen_kernels.h"
 #include "backends/cuda/choose/time_memo.h"
 #include "backends/cuda/prepare/prepare.h"
+#include "codegen/side_by_side.h"
 
 namespace epifuse::cuda {
 
 struct InOrder;
+
+// Kernels that take several steps in one launch. None where no candidate compiles well, or there is
+// no compiler.
+struct SideBySideKernels {
+  const codegen::KernelFamily* family = nullptr;
+  std::vector<codegen::GemmConfig> candidates;
+  std::vector<Kernel> kernels;
+};
 
 // Of one prepared plan. Thread-safe; results stay valid as long as the object.
 class LateKernels {
@@ -61,6 +71,12 @@ class LateKernels {
   // Compiles these candidates at once, for calls of candidate() to come.
   void compile(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                std::span<const codegen::GemmConfig> candidates);
+  // The steps that may run side by side with the one of that number, which is their first; none
+  // where no family has kernels for them.
+  codegen::StepRange range_at(const Prepared& prepared, std::size_t step);
+  const codegen::KernelFamily* family_of(const Prepared& prepared, codegen::StepRange range) const;
+  // Kernels for such steps, compiled when they are asked for first.
+  const SideBySideKernels& side_by_side(const Prepared& prepared, codegen::StepRange range);
   // Whether candidate() and split() compile nothing: their kernels are here, or in the cache.
   bool is_compiled(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                    const codegen::GemmConfig& config) const;
@@ -87,6 +103,8 @@ class LateKernels {
   std::map<std::pair<DType, DType>, Prepared> row_copies_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
   std::map<std::size_t, Variants> variants_, others_;  // of the step's family, of another one
+  std::optional<std::vector<codegen::StepRange>> ranges_;
+  std::map<std::size_t, SideBySideKernels> side_by_side_;  // by their first step
   std::map<std::pair<const StepKernels*, std::string>, std::vector<Kernel>>
       candidates_;  // one or none
 };

@@ -1,6 +1,7 @@
 // Goes through a run once, for the files that add its parts.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <variant>
@@ -37,9 +38,11 @@ class RunBuilder {
         workspace_(workspace) {
     stand_in_for_empty(prepared.plan.graph);
     place_temporaries(prepared.plan);
-    for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
-      step_begins_.push_back(actions_.size());
-      add_step(prepared, i);
+    for (std::size_t i = 0; i < prepared.steps.size();) {
+      const std::size_t begin = actions_.size(), together = add_side_by_side(prepared, i);
+      if (together == 0) add_step(prepared, i);
+      const std::size_t end = i + std::max<std::size_t>(together, 1);
+      for (; i < end; ++i) step_begins_.push_back(begin);
     }
     step_begins_.push_back(actions_.size());
   }
@@ -62,6 +65,8 @@ class RunBuilder {
   void place(const plan::Plan& plan, ir::ValueId id);
   void add_split(const plan::Plan& plan, const PreparedSteps& parts);
   void add_step(const Prepared& prepared, std::size_t step);
+  // The number of steps from this one on that became one launch; 0: none.
+  std::size_t add_side_by_side(const Prepared& prepared, std::size_t step);
   void add_alone(const plan::Plan& plan, const plan::Step& step, const StepKernels& kernels);
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
   bool add_in_order(const plan::Plan& plan, std::size_t index, InOrder& product);

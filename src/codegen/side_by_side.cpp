@@ -1,0 +1,74 @@
+// Steps that may run side by side in one launch.
+#include "codegen/side_by_side.h"
+
+#include <algorithm>
+#include <string>
+
+#include "codegen/epilogue_cuda.h"
+#include "ir/views.h"
+
+namespace epifuse::codegen {
+namespace {
+
+using plan::FusedGemm;
+
+// What is read element by element may be overwritten in place by the step that reads it last.
+bool may_run_beside_others(const FusedGemm& step) {
+  const auto is_tile = [](const plan::Load& load) { return load.access == plan::Access::tile; };
+  return step.gemm.gating == plan::Gating::none && !step.gemm.is_grouped() &&
+         !step.epilogue.reduces() && std::ranges::none_of(step.epilogue.loads, is_tile);
+}
+
+bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y) {
+  return x.a.value == y.a.value && x.a.transposed == y.a.transposed && x.a.lookup == y.a.lookup &&
+         x.b.dtype == y.b.dtype && x.b.major == y.b.major && x.m == y.m && x.k == y.k &&
+         x.batch == y.batch && x.promoted == y.promoted;
+}
+
+bool reads(const plan::Plan& plan, const FusedGemm& step, const FusedGemm& earlier) {
+  const auto is_stored = [&](ir::ValueId id) {
+    const ir::ValueId origin = ir::storage(plan.graph, id);
+    return std::ranges::any_of(earlier.epilogue.stores, [&](const plan::Store& store) {
+      return ir::storage(plan.graph, store.value) == origin;
+    });
+  };
+  const auto loads_stored = [&](const plan::Load& load) { return is_stored(load.value); };
+  return std::ranges::any_of(step.gemm.operands(), is_stored) ||
+         std::ranges::any_of(step.epilogue.loads, loads_stored);
+}
+
+// Its text, without the names of what it reads and writes.
+std::string nameless(plan::Epilogue epilogue, Numerics numerics) {
+  for (plan::Load& load : epilogue.loads) load.name.clear();
+  for (plan::Store& store : epilogue.stores) store.name.clear();
+  return epilogue_cuda(epilogue, numerics);
+}
+
+}  // namespace
+
+std::vector<StepRange> side_by_side(const plan::Plan& plan, std::size_t most) {
+  std::vector<StepRange> out;
+  const auto gemm = [&](std::size_t i) { return std::get_if<FusedGemm>(&plan.steps[i]); };
+  for (std::size_t first = 0; first + 1 < plan.steps.size(); ++first) {
+    const FusedGemm* const leader = gemm(first);
+    if (leader == nullptr || !may_run_beside_others(*leader)) continue;
+    std::string epilogue;
+    std::size_t end = first + 1;
+    for (; end < plan.steps.size() && end - first < most; ++end) {
+      const FusedGemm* const next = gemm(end);
+      if (next == nullptr || !may_run_beside_others(*next)) break;
+      if (!multiply_alike(leader->gemm, next->gemm)) break;
+      bool is_apart = true;
+      for (std::size_t i = first; i < end; ++i) is_apart &= !reads(plan, *next, *gemm(i));
+      if (!is_apart) break;
+      if (epilogue.empty()) epilogue = nameless(leader->epilogue, plan.numerics);
+      if (nameless(next->epilogue, plan.numerics) != epilogue) break;
+    }
+    if (end - first < 2) continue;
+    out.push_back({first, end - first});
+    first = end - 1;
+  }
+  return out;
+}
+
+}  // namespace epifuse::codegen

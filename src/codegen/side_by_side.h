@@ -1,0 +1,37 @@
+// Steps that may run side by side in one launch: products of one A, each with a B of its own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codegen/config.h"
+#include "codegen/launch.h"
+#include "plan/plan.h"
+#include "targets/targets.h"
+
+namespace epifuse::codegen {
+
+// Neighbours in a plan.
+struct StepRange {
+  std::size_t first = 0, count = 0;
+};
+
+// All ranges of two to `most` steps that multiply one A, have one epilogue, and of which none reads
+// what another stores or may be bound to write.
+std::vector<StepRange> side_by_side(const plan::Plan& plan, std::size_t most);
+
+// What a family does of such steps.
+struct SideBySideFunctions {
+  std::size_t most = 0;        // steps of a launch
+  std::int64_t most_rows = 0;  // of them; of more rows each has a launch of its own
+  // Those of the family's configs that have such kernels; none where no step like this has.
+  std::vector<GemmConfig> (*configs)(const plan::FusedGemm&);
+  // The kernel for several steps like this one.
+  KernelSource (*source)(const plan::Plan&, const plan::FusedGemm&, const GemmConfig&,
+                         const targets::TargetInfo&);
+  // `parts`: the family's launches of that config, of each step alone.
+  Launch (*launch)(std::span<const Launch> parts);
+};
+
+}  // namespace epifuse::codegen

@@ -1,0 +1,92 @@
+// Which steps of one A are one launch, and at which sizes.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/run/run_builder.h"
+#include "backends/pointer_arrays.h"
+#include "codegen/side_by_side.h"
+#include "ir/text.h"
+#include "tests/unit/jit/environment.h"
+
+namespace epifuse::cuda {
+namespace {
+
+constexpr const char* kThree =
+    "graph g(x: bf16[M, 2048], a: bf16[2048, 2048], b: bf16[512, 2048], c: bf16[512, 2048]) {\n"
+    "  q = matmul x, a^T\n  k = matmul x, b^T\n  v = matmul x, c^T\n  return q, k, v\n}\n";
+
+plan::Plan plan_of(const std::string& text) { return plan::make_plan(ir::parse(text), {}); }
+
+// The first step and the number of steps of each range.
+std::vector<std::pair<std::size_t, std::size_t>> ranges(const std::string& text,
+                                                        std::size_t most = 4) {
+  std::vector<std::pair<std::size_t, std::size_t>> out;
+  for (const codegen::StepRange& range : codegen::side_by_side(plan_of(text), most)) {
+    out.emplace_back(range.first, range.count);
+  }
+  return out;
+}
+
+using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
+
+std::string two(const std::string& body, const std::string& more = "") {
+  return "graph g(x: bf16[M, 64], a: bf16[N, 64], b: bf16[L, 64], r: bf16[M, N], s: bf16[N], "
+         "t: bf16[L]" +
+         more + ") {\n" + body + "}\n";
+}
+
+TEST(SideBySide, TakesStepsOfOneAWithOneEpilogue) {
+  EXPECT_EQ(ranges(kThree), (Ranges{{0, 3}}));
+  EXPECT_EQ(ranges(kThree, 2), (Ranges{{0, 2}}));
+  EXPECT_EQ(ranges(two("  h = matmul x, a^T\n  y = add h, s\n  i = matmul x, b^T\n"
+                       "  z = add i, t\n  return y, z\n")),
+            (Ranges{{0, 2}}));
+}
+
+TEST(SideBySide, LeavesOthersAlone) {
+  EXPECT_EQ(ranges(two("  h = matmul x, a^T\n  y = add h, s\n  z = matmul x, b^T\n"
+                       "  return y, z\n")),
+            Ranges{})
+      << "another epilogue";
+  EXPECT_EQ(ranges(two("  h = matmul x, a^T\n  y = add h, r\n  i = matmul x, a^T\n"
+                       "  j = mul i, r\n  k = relu j\n  return y, k\n")),
+            Ranges{})
+      << "what is read element by element may be overwritten";
+  EXPECT_EQ(
+      ranges(two("  y = matmul x, a^T\n  z = matmul c, b^T\n  return y, z\n", ", c: bf16[M, 64]")),
+      Ranges{})
+      << "another A";
+  EXPECT_EQ(ranges("graph g(x: bf16[64, 64], c: bf16[64, 64]) {\n  y = matmul x, c\n"
+                   "  z = matmul x, y\n  return y, z\n}\n"),
+            Ranges{})
+      << "one multiplies by what the other stores";
+}
+
+TEST(SideBySide, IsOneLaunchOfFewRows) {
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const jit::TemporaryFolder folder;
+  const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(folder.path()));
+  const Prepared prepared = prepare_steps(plan_of(kThree), target, *jit);
+  LateKernels late(target, jit), early(target, jit, false);
+  const targets::DeviceProfile device = targets::reference_profile(target);
+  const auto together = [&](std::int64_t rows, LateKernels& kernels, const ChoiceRules& rules) {
+    const backends::RunPlan run =
+        plan_of_run(prepared, kernels, rules,
+                    backends::bind_stand_ins(prepared.plan, {{"M", rows}}, DeviceKind::cuda));
+    EXPECT_EQ(run.plan.steps.size(), 3);
+    return std::ranges::count_if(run.how, [](const std::string& how) {
+      return how.ends_with(", side by side in one launch of 3 steps");
+    });
+  };
+  EXPECT_EQ(together(1, late, {device}), 3);
+  EXPECT_EQ(together(16, late, {device}), 3);
+  const SideBySideKernels& kernels = late.side_by_side(prepared, late.range_at(prepared, 0));
+  EXPECT_EQ(kernels.kernels.size(), 3) << "none spills";
+  EXPECT_EQ(together(17, late, {device}), 0);
+  EXPECT_EQ(together(0, late, {device}), 0);
+  EXPECT_EQ(together(1, early, {device}), 0) << "compiles for sizes";
+  const ForcedChoice forced{1, "of one step alone"};
+  EXPECT_EQ(together(1, late, {.device = device, .forced = &forced}), 0);
+}
+
+}  // namespace
+}  // namespace epifuse::cuda
