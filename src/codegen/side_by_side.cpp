@@ -25,16 +25,24 @@ bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y) {
          x.batch == y.batch && x.promoted == y.promoted;
 }
 
-bool reads(const plan::Plan& plan, const FusedGemm& step, const FusedGemm& earlier) {
-  const auto is_stored = [&](ir::ValueId id) {
-    const ir::ValueId origin = ir::storage(plan.graph, id);
-    return std::ranges::any_of(earlier.epilogue.stores, [&](const plan::Store& store) {
-      return ir::storage(plan.graph, store.value) == origin;
-    });
+// Whether one reads what the other stores, or what both load: a single row may be a whole result,
+// which is then written in place.
+bool meet(const plan::Plan& plan, const FusedGemm& step, const FusedGemm& earlier) {
+  const auto is_same = [&](ir::ValueId x, ir::ValueId y) {
+    return ir::storage(plan.graph, x) == ir::storage(plan.graph, y);
   };
-  const auto loads_stored = [&](const plan::Load& load) { return is_stored(load.value); };
+  const auto is_stored = [&](ir::ValueId id) {
+    return std::ranges::any_of(earlier.epilogue.stores,
+                               [&](const plan::Store& store) { return is_same(store.value, id); });
+  };
+  const auto meets = [&](const plan::Load& load) {
+    return is_stored(load.value) ||
+           std::ranges::any_of(earlier.epilogue.loads, [&](const plan::Load& other) {
+             return is_same(load.value, other.value);
+           });
+  };
   return std::ranges::any_of(step.gemm.operands(), is_stored) ||
-         std::ranges::any_of(step.epilogue.loads, loads_stored);
+         std::ranges::any_of(step.epilogue.loads, meets);
 }
 
 // Its text, without the names of what it reads and writes.
@@ -59,7 +67,7 @@ std::vector<StepRange> side_by_side(const plan::Plan& plan, std::size_t most) {
       if (next == nullptr || !may_run_beside_others(*next)) break;
       if (!multiply_alike(leader->gemm, next->gemm)) break;
       bool is_apart = true;
-      for (std::size_t i = first; i < end; ++i) is_apart &= !reads(plan, *next, *gemm(i));
+      for (std::size_t i = first; i < end; ++i) is_apart &= !meet(plan, *next, *gemm(i));
       if (!is_apart) break;
       if (epilogue.empty()) epilogue = nameless(leader->epilogue, plan.numerics);
       if (nameless(next->epilogue, plan.numerics) != epilogue) break;

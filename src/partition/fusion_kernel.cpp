@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <variant>
 
 #include "epifuse/error.h"
+#include "ir/strides.h"
+#include "ir/text.h"
 #include "ir/views.h"
 #include "plan/facts.h"
 
@@ -195,6 +199,33 @@ CutResult cut_kernel(const FrameworkPlan& framework, const std::vector<ValueId>&
   } catch (const GraphError& error) {  // sizes that only the framework knows to be equal
     return {{}, plan::WhyNot{"size_not_known", error.what()}};
   }
+}
+
+ir::Graph with_strides_of(const ir::Graph& cut, const ir::Graph& kernel) {
+  std::vector<std::vector<ir::Stride>> strides;
+  for (const ir::Node& node : cut.nodes) {
+    if (node.op == ir::Op::input) strides.push_back(ir::strides_of(node.type.strides));
+  }
+  return ir::parse(ir::print(ir::with_strides(kernel, strides)));
+}
+
+plan::Plan with_framework_names(plan::Plan plan, const ir::Graph& nameless, const ir::Graph& cut) {
+  std::map<std::string_view, std::string_view> framework_names;
+  for (std::size_t i = 0; i < nameless.nodes.size(); ++i) {
+    framework_names.emplace(nameless.nodes[i].name, cut.nodes[i].name);
+  }
+  const auto rename = [&](std::string& name) {
+    const auto found = framework_names.find(name);
+    if (found != framework_names.end()) name = found->second;
+  };
+  for (ir::Node& node : plan.graph.nodes) rename(node.name);
+  for (plan::Step& step : plan.steps) {
+    plan::Epilogue& epilogue =
+        std::visit([](auto& any) -> plan::Epilogue& { return any.epilogue; }, step);
+    for (plan::Load& load : epilogue.loads) rename(load.name);
+    for (plan::Store& store : epilogue.stores) rename(store.name);
+  }
+  return plan;
 }
 
 }  // namespace epifuse

@@ -26,6 +26,12 @@ struct CutResult {
 CutResult cut_kernel(const FrameworkPlan& framework, const std::vector<ir::ValueId>& values,
                      const FrameworkValues& framework_values);
 
+// The kernel's graph as programs for the framework's tensors will declare it, with the strides that
+// the cut one has. Inputs come first in both.
+ir::Graph with_strides_of(const ir::Graph& cut, const ir::Graph& kernel);
+// The plan of a graph without names, under the framework's: nodes of `nameless` are those of `cut`.
+plan::Plan with_framework_names(plan::Plan plan, const ir::Graph& nameless, const ir::Graph& cut);
+
 // The graph with inputs called x0.., values t0.., views v0.., constants c0.., for any strides.
 ir::Graph without_names(ir::Graph graph);
 

@@ -18,6 +18,7 @@
 #include "partition/fusion_kernel.h"
 #include "partition/fusion_levels.h"
 #include "partition/fusion_region.h"
+#include "partition/fusion_side_by_side.h"
 #include "plan/facts.h"
 #include "tune/framework_gemm.h"
 #include "tune/shortlist.h"
@@ -28,6 +29,7 @@ namespace {
 using Names = std::set<std::string, std::less<>>;
 using Reasons = std::map<std::string, plan::WhyNot, std::less<>>;
 using ir::ValueId;
+constexpr const char* kNothingToFuse = "nothing_to_fuse";
 
 void check_likely_sizes(const FusionRequest& request, const ir::Graph& graph) {
   if (request.likely_sizes.empty()) return;
@@ -105,36 +107,6 @@ class ReadByProducts {
   std::map<std::string_view, ValueId> ids_;
 };
 
-// The graph as programs for the framework's tensors will declare it. Inputs come first in both
-// graphs.
-ir::Graph with_strides_of(const ir::Graph& cut, const ir::Graph& kernel) {
-  std::vector<std::vector<ir::Stride>> strides;
-  for (const ir::Node& node : cut.nodes) {
-    if (node.op == ir::Op::input) strides.push_back(ir::strides_of(node.type.strides));
-  }
-  return ir::parse(ir::print(ir::with_strides(kernel, strides)));
-}
-
-// The plan of a graph without names, under the framework's: nodes of `nameless` are those of `cut`.
-plan::Plan with_framework_names(plan::Plan plan, const ir::Graph& nameless, const ir::Graph& cut) {
-  std::map<std::string_view, std::string_view> framework_names;
-  for (std::size_t i = 0; i < nameless.nodes.size(); ++i) {
-    framework_names.emplace(nameless.nodes[i].name, cut.nodes[i].name);
-  }
-  const auto rename = [&](std::string& name) {
-    const auto found = framework_names.find(name);
-    if (found != framework_names.end()) name = found->second;
-  };
-  for (ir::Node& node : plan.graph.nodes) rename(node.name);
-  for (plan::Step& step : plan.steps) {
-    plan::Epilogue& epilogue =
-        std::visit([](auto& any) -> plan::Epilogue& { return any.epilogue; }, step);
-    for (plan::Load& load : epilogue.loads) rename(load.name);
-    for (plan::Store& store : epilogue.stores) rename(store.name);
-  }
-  return plan;
-}
-
 class Finder {
  public:
   Finder(const targets::TargetInfo& target, const CompileOptions& options,
@@ -146,7 +118,8 @@ class Finder {
         names_(names),
         of_products_(of_products),
         left_before_(left_before),
-        plans_(plans) {}
+        plans_(plans),
+        few_rows_(few_rows_side_by_side(target, options.family)) {}
 
   // `fused`: what kernels of this plan may compute, or all; then what they compute.
   void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of,
@@ -157,8 +130,13 @@ class Finder {
     for (const plan::LeftOut& value : plan.left_out) {
       leave_out(plan.graph[value.value].name, value.why);
     }
+    lone_.clear();
+    num_before_ = found_.kernels.size();
     for (const plan::Step& step : plan.steps) {
       if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(framework, *gemm);
+    }
+    for (const std::vector<LoneProduct>& together : side_by_side(lone_, few_rows_)) {
+      add_side_by_side(framework, together);
     }
     fused = fused_;
   }
@@ -180,6 +158,7 @@ class Finder {
     const auto no = known != left_before_.end() ? known->second
                     : values.empty()            ? nothing_to_fuse(product)
                                                 : add_kernel(framework, values, step.gemm);
+    if (!no || no->code == kNothingToFuse) add_lone(framework, values, step, !no);
     if (!no) return;
     products_left_.insert_or_assign(product, *no);
     for (const ValueId id : values.empty() ? computed : values) {
@@ -208,16 +187,60 @@ class Finder {
     const plan::Plan named = with_framework_names(*plan, nameless, cut.kernel.graph);
     if (auto no = why_not_fused(named, std::get<plan::FusedGemm>(named.steps[0]))) return no;
     if (auto no = why_slower(*step, gemm)) return no;
-    FusedKernel kernel{.name = "matmul_" + plan::identifier(step->epilogue),
-                       .epilogue = plan::label(step->epilogue),
-                       .graph = std::move(graph),
-                       .inputs = std::move(cut.kernel.inputs),
-                       .outputs = std::move(cut.kernel.outputs),
-                       .values = {}};
-    fused_.insert(values.begin(), values.end());
-    kernel.values = framework_names(framework.plan().graph, values);
-    found_.kernels.push_back(std::move(kernel));
+    keep(framework, values, "matmul_" + plan::identifier(step->epilogue),
+         plan::label(step->epilogue), std::move(graph), std::move(cut.kernel));
     return std::nullopt;
+  }
+
+  void keep(const FrameworkPlan& framework, const std::vector<ValueId>& values, std::string name,
+            std::string epilogue, Graph graph, CutKernel cut) {
+    fused_.insert(values.begin(), values.end());
+    found_.kernels.push_back({.name = std::move(name),
+                              .epilogue = std::move(epilogue),
+                              .graph = std::move(graph),
+                              .inputs = std::move(cut.inputs),
+                              .outputs = std::move(cut.outputs),
+                              .values = framework_names(framework.plan().graph, values)});
+  }
+
+  // A product that may get neighbours: alone in its kernel's work, or left out.
+  void add_lone(const FrameworkPlan& framework, const std::vector<ValueId>& values,
+                const plan::FusedGemm& step, bool has_kernel) {
+    const auto sizes = likely_sizes(step.gemm);
+    const ValueId product = step.gemm.matmul;
+    if (!sizes || sizes->m > few_rows_.most_rows) return;
+    if (has_kernel) {
+      lone_.push_back({&step, values, found_.kernels.back().epilogue, found_.kernels.back().name});
+    } else if (framework.unit(product).size() == 1) {
+      lone_.push_back({&step, {product}, "", "matmul"});
+    }
+  }
+
+  // One kernel for them, in place of those that they have, where it is one launch.
+  void add_side_by_side(const FrameworkPlan& framework, const std::vector<LoneProduct>& products) {
+    const ir::Graph& graph = framework.plan().graph;
+    std::set<ValueId> together;
+    for (const LoneProduct& each : products) {
+      together.insert(each.values.begin(), each.values.end());
+    }
+    const std::vector<ValueId> values(together.begin(), together.end());
+    CutResult cut = cut_kernel(framework, values, names_);
+    if (cut.why_not) return;
+    Graph kernel = Graph::parse(ir::print(without_names(cut.kernel.graph)));
+    const auto plan =
+        plans_.of(with_strides_of(cut.kernel.graph, kernel.ir()), options_, target_.limits);
+    if (!is_one_launch(*plan, products.size(), target_, options_.family)) return;
+    std::set<std::string> names;
+    for (const ValueId id : values) names.insert(graph[id].name);
+    std::erase_if(found_.kernels, [&](const FusedKernel& each) {
+      return std::ranges::any_of(each.values,
+                                 [&](const auto& name) { return names.contains(name); });
+    });
+    std::erase_if(found_.left_out,
+                  [&](const LeftOutValue& each) { return names.contains(each.value); });
+    keep(framework, values, products.front().name + "_side_by_side", products.front().epilogue,
+         std::move(kernel), std::move(cut.kernel));
+    move_behind_its_inputs(found_.kernels, num_before_);
   }
 
   // The framework's values among these, each once: halves of one are the whole of it.
@@ -251,7 +274,7 @@ class Finder {
   }
 
   static plan::WhyNot nothing_to_fuse(const std::string& product) {
-    return {"nothing_to_fuse",
+    return {kNothingToFuse,
             fmt::format("There is no work on {} that pays to be done with it.", product)};
   }
 
@@ -319,6 +342,9 @@ class Finder {
   const std::set<std::string>& of_products_;  // the framework's values that need one
   const Reasons& left_before_;                // products that stay with the framework
   plan::Plans& plans_;
+  const FewRows few_rows_;
+  std::vector<LoneProduct> lone_;                                 // of the plan at hand
+  std::size_t num_before_ = 0;                                    // kernels of plans before it
   const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
   Fusions found_;
   Reasons products_left_;

@@ -5,6 +5,7 @@ import pytest
 import torch
 from close import assert_no_further_than_eager, in_float64
 from test_backend import Mlp, Views, compiled
+from test_side_by_side import WIDTH, Decoder
 from test_training import assert_no_further_than_eager as assert_gradients_no_further_than_eager
 from torch import nn
 from torch.nn import functional as F
@@ -123,6 +124,19 @@ def test_gradients():
     for parameter, want in zip(model.parameters(), exact):
         scale = want.abs().max()
         assert (parameter.grad - want).abs().max() <= 1e-2 * scale
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("rows", [1, 9, 16])
+@pytest.mark.parametrize("bias", [False, True])
+def test_products_of_one_input(bias, rows, mode):
+    model = Decoder(bias).bfloat16().cuda().requires_grad_(False)
+    x = torch.randn(rows, 1, WIDTH, device="cuda", dtype=torch.bfloat16)
+    names = [kernel.name for kernel in epifuse.torch.explain(model, x).kernels]
+    assert ("matmul_bias_side_by_side" if bias else "matmul_side_by_side") in names
+    run = compiled(model, mode=mode)
+    for _ in range(3):
+        assert_no_further_than_eager(model, run, (torch.randn_like(x),))
 
 
 @pytest.mark.parametrize("rows", [96, 1000, 4096])

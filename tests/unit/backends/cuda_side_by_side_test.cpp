@@ -47,6 +47,11 @@ TEST(SideBySide, LeavesOthersAlone) {
                        "  return y, z\n")),
             Ranges{})
       << "another epilogue";
+  EXPECT_EQ(ranges(two("  h = matmul x, a^T\n  y = add h, c\n  i = matmul x, b^T\n"
+                       "  z = add i, c\n  return y, z\n",
+                       ", c: f32[]")),
+            Ranges{})
+      << "what both read may be overwritten by one";
   EXPECT_EQ(ranges(two("  h = matmul x, a^T\n  y = add h, r\n  i = matmul x, a^T\n"
                        "  j = mul i, r\n  k = relu j\n  return y, k\n")),
             Ranges{})

@@ -12,33 +12,10 @@
 #include "ir/graph.h"
 #include "ir/text.h"
 #include "partition/partition.h"
+#include "tests/unit/partition/found.h"
 
 namespace epifuse {
 namespace {
-
-const Target kHopper{DeviceKind::cuda, "sm_90a"};
-
-std::string show(const FusionTensor& tensor) {
-  return tensor.shape ? tensor.value + ir::print(*tensor.shape) : tensor.value;
-}
-
-// One line a kernel, "name(inputs) -> outputs: values", one a value left out, "value: code".
-std::string found(const std::string& text, const FusionRequest& request = {},
-                  const Target& target = Target::cpu(), const CompileOptions& options = {}) {
-  const Fusions fusions = find_fusions(Graph::parse(text), target, options, request);
-  std::string out;
-  for (const FusedKernel& kernel : fusions.kernels) {
-    std::vector<std::string> inputs, outputs;
-    for (const FusionTensor& tensor : kernel.inputs) inputs.push_back(show(tensor));
-    for (const FusionTensor& tensor : kernel.outputs) outputs.push_back(show(tensor));
-    out += fmt::format("{}({}) -> {}: {}\n", kernel.name, fmt::join(inputs, ", "),
-                       fmt::join(outputs, ", "), fmt::join(kernel.values, " "));
-  }
-  for (const LeftOutValue& value : fusions.left_out) {
-    out += fmt::format("{}: {}\n", value.value, value.code);
-  }
-  return out;
-}
 
 const char* const kLayer =
     "graph g(x: bf16[B*S, K], w: bf16[K, N], b: bf16[N], r: bf16[B, S, N]) {\n"

@@ -110,6 +110,10 @@ class QuickTuner {
 
   void find_all_ways() {
     for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
+      if (const std::size_t together = rules_.again ? 0 : num_together(i)) {
+        i += together - 1;  // one launch, which is not chosen by what each would take alone
+        continue;
+      }
       if (prepared_.steps[i].kind != StepKind::family) continue;
       if (!rules_.again && is_known(i)) continue;
       auto ways = find_ways(prepared_, i, late_, form_.bound, context_.profile(),
@@ -156,6 +160,10 @@ class QuickTuner {
 
   void run(std::span<const Action> actions) const {
     for (const Action& action : actions) cuda::run(device(), action, memory_.stream);
+  }
+
+  std::size_t num_together(std::size_t step) {
+    return num_side_by_side(prepared_, step, late_, context_.rules(), form_.bound);
   }
 
   bool is_known(std::size_t step) {

@@ -50,15 +50,22 @@ Timed best(const SideBySideKernels& kernels, const Prepared& prepared, codegen::
 }  // namespace
 
 // Not while a step is measured, which is then alone.
-std::size_t RunBuilder::add_side_by_side(const Prepared& prepared, std::size_t index) {
-  if (rules_.forced != nullptr || !late_.compiles_for_sizes()) return 0;
-  const codegen::StepRange range = late_.range_at(prepared, index);
+std::size_t num_side_by_side(const Prepared& prepared, std::size_t step, LateKernels& late,
+                             const ChoiceRules& rules, const codegen::Bound& bound) {
+  if (rules.forced != nullptr || !late.compiles_for_sizes()) return 0;
+  const codegen::StepRange range = late.range_at(prepared, step);
   if (range.count == 0) return 0;
-  const codegen::KernelFamily* const family = late_.family_of(prepared, range);
-  if (!suit(prepared, range, *family, bound_)) return 0;
+  if (!suit(prepared, range, *late.family_of(prepared, range), bound)) return 0;
+  return late.side_by_side(prepared, range).kernels.empty() ? 0 : range.count;
+}
+
+std::size_t RunBuilder::add_side_by_side(const Prepared& prepared, std::size_t index) {
+  const std::size_t together = num_side_by_side(prepared, index, late_, rules_, bound_);
+  if (together == 0) return 0;
+  const codegen::StepRange range{index, together};
   const SideBySideKernels& kernels = late_.side_by_side(prepared, range);
+  const codegen::KernelFamily* const family = kernels.family;
   const auto [kernel, us] = best(kernels, prepared, range, bound_, rules_.device);
-  if (kernel == nullptr) return 0;
   std::vector<codegen::Launch> parts;
   for (std::size_t i = range.first; i < range.first + range.count; ++i) {
     const plan::FusedGemm& step = gemm_at(prepared, i);

@@ -1,0 +1,75 @@
+// Products of one operand that are one launch where rows are few.
+#include "partition/fusion_side_by_side.h"
+
+#include <algorithm>
+
+#include "codegen/family.h"
+#include "codegen/side_by_side.h"
+
+namespace epifuse {
+namespace {
+
+const codegen::KernelFamily* family_of(const targets::TargetInfo& target, const std::string& name) {
+  if (target.kind == DeviceKind::cpu) return nullptr;
+  for (const codegen::KernelFamily* family : codegen::families_for(target, name)) {
+    if (family->side_by_side != nullptr) return family;
+  }
+  return nullptr;
+}
+
+bool go_together(const LoneProduct& x, const LoneProduct& y) {
+  const plan::GemmDesc &a = x.step->gemm, &b = y.step->gemm;
+  return a.a.value == b.a.value && a.a.transposed == b.a.transposed && a.m == b.m && a.k == b.k &&
+         a.b.dtype == b.b.dtype && a.b.major == b.b.major && x.epilogue == y.epilogue;
+}
+
+}  // namespace
+
+FewRows few_rows_side_by_side(const targets::TargetInfo& target, const std::string& family) {
+  const codegen::KernelFamily* const found = family_of(target, family);
+  if (found == nullptr) return {};
+  return {found->side_by_side->most, found->side_by_side->most_rows};
+}
+
+std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct>& products,
+                                                   const FewRows& few) {
+  std::vector<std::vector<LoneProduct>> groups;
+  for (const LoneProduct& each : products) {
+    const auto group = std::ranges::find_if(groups, [&](const std::vector<LoneProduct>& known) {
+      return known.size() < few.most && go_together(known.front(), each);
+    });
+    if (group == groups.end()) {
+      groups.push_back({each});
+    } else {
+      group->push_back(each);
+    }
+  }
+  std::erase_if(groups, [](const std::vector<LoneProduct>& group) { return group.size() < 2; });
+  return groups;
+}
+
+bool is_one_launch(const plan::Plan& plan, std::size_t num_products,
+                   const targets::TargetInfo& target, const std::string& family) {
+  const codegen::KernelFamily* const kernels = family_of(target, family);
+  if (kernels == nullptr || plan.steps.size() != num_products) return false;
+  const auto ranges = codegen::side_by_side(plan, kernels->side_by_side->most);
+  if (ranges.size() != 1 || ranges.front().count != num_products) return false;
+  return std::ranges::all_of(plan.steps, [&](const plan::Step& step) {
+    const auto& gemm = std::get<plan::FusedGemm>(step);
+    return !kernels->why_not(plan, gemm, target) && !kernels->side_by_side->configs(gemm).empty();
+  });
+}
+
+void move_behind_its_inputs(std::vector<FusedKernel>& kernels, std::size_t first) {
+  const FusedKernel& last = kernels.back();
+  const auto is_input = [&](const FusionTensor& made) {
+    return std::ranges::any_of(
+        last.inputs, [&](const FusionTensor& input) { return input.value == made.value; });
+  };
+  auto place = kernels.end() - 1;
+  const auto begin = kernels.begin() + static_cast<std::ptrdiff_t>(first);
+  while (place != begin && std::ranges::none_of((place - 1)->outputs, is_input)) --place;
+  std::rotate(place, kernels.end() - 1, kernels.end());
+}
+
+}  // namespace epifuse

@@ -1,0 +1,40 @@
+// Products of one operand that are one launch where rows are few.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "epifuse/fusion.h"
+#include "plan/plan.h"
+#include "targets/targets.h"
+
+namespace epifuse {
+
+// What kernels of a target take side by side; nothing where most is 0.
+struct FewRows {
+  std::size_t most = 0;
+  std::int64_t most_rows = -1;
+};
+FewRows few_rows_side_by_side(const targets::TargetInfo& target, const std::string& family);
+
+// A product that would be alone in a launch: `values` are what its kernel computes.
+struct LoneProduct {
+  const plan::FusedGemm* step = nullptr;
+  std::vector<ir::ValueId> values;
+  std::string epilogue, name;  // of its kernel
+};
+
+// Two to `few.most` products in each group, of one A and with work of one kind.
+std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct>& products,
+                                                   const FewRows& few);
+
+// Whether a kernel's plan is so many steps in one launch of few rows.
+bool is_one_launch(const plan::Plan& plan, std::size_t num_products,
+                   const targets::TargetInfo& target, const std::string& family);
+
+// Puts the last kernel, which others from the `first` on may read, behind those that make its
+// inputs.
+void move_behind_its_inputs(std::vector<FusedKernel>& kernels, std::size_t first);
+
+}  // namespace epifuse

@@ -1,0 +1,57 @@
+"""Products of one input in one kernel: found as for a Hopper GPU, run on the CPU."""
+
+import pytest
+import torch
+from close import distance
+from torch import nn
+from torch.nn import functional as F
+
+from epifuse import _native
+from epifuse.torch import inductor
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+WIDTH = 64
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """What becomes kernels, graph after graph, as a Hopper GPU would have it."""
+    found, fuse, fusions = [], inductor.fuse, _native.fusions
+    monkeypatch.setattr(inductor, "fuse", lambda *given: found.append(fuse(*given)) or found[-1])
+    monkeypatch.setattr(_native, "fusions",
+                        lambda text, asked: fusions(text, {**asked, "target": "sm_90a"}))
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield found
+
+
+class Decoder(nn.Module):
+    """Queries, keys and values of their own sizes, keys turned."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.q = nn.Linear(WIDTH, 2 * WIDTH, bias)
+        self.k, self.v = (nn.Linear(WIDTH, WIDTH, bias) for _ in range(2))
+        self.o = nn.Linear(2 * WIDTH, WIDTH, bias=False)
+
+    def forward(self, x):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        k = torch.cat((-k[..., WIDTH // 2:], k[..., :WIDTH // 2]), -1)
+        heads = lambda y: y.unflatten(-1, (-1, WIDTH // 2)).transpose(1, 2)
+        y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), enable_gqa=True)
+        return x + self.o(y.transpose(1, 2).flatten(-2))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 16, 17])
+def test_queries_keys_and_values(reports, rows, bias):
+    model = Decoder(bias).bfloat16()
+    x = torch.randn(rows, 1, WIDTH).bfloat16()
+    with torch.no_grad():
+        got = torch.compile(model, backend=inductor.backend)(x)
+        assert distance(got, model(x)) <= 2**-7
+    names = [kernel.name for report in reports for kernel in report.kernels]
+    of_o = "matmul_residual" if rows > 1 else "matmul_bias"
+    of_all = "matmul_bias_side_by_side" if bias else "matmul_side_by_side"
+    alone = ["matmul_bias"] * 3 if bias else []
+    assert sorted(names) == sorted([of_o, *([of_all] if rows <= 16 else alone)])

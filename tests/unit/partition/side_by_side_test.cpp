@@ -1,0 +1,62 @@
+// Products of one input: which become one kernel.
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "tests/unit/partition/found.h"
+
+namespace epifuse {
+namespace {
+
+// Rows, and what is computed of three products of x.
+std::string of_one_input(std::string_view rows, std::string_view rest) {
+  return fmt::format(
+      "graph g(x: bf16[{}, 512], a: bf16[512, 512], b: bf16[64, 512], c: bf16[64, 512], "
+      "r: bf16[512], s: bf16[64], t: bf16[64]) {{\n  q = matmul x, a^T\n  k = matmul x, b^T\n"
+      "  v = matmul x, c^T\n{}}}\n",
+      rows, rest);
+}
+
+TEST(FusionSideBySide, ProductsOfOneInputAreOneKernelWhereRowsAreFew) {
+  const FusionRequest request{.in_memory = {"q", "k", "v"}};
+  const auto together = [](std::string_view rows) {
+    return fmt::format(
+        "matmul_side_by_side(x, a, b, c) -> q[{0}, 512], k[{0}, 64], v[{0}, 64]: q k v\n", rows);
+  };
+  const std::string bare = "  return q, k, v\n";
+  EXPECT_EQ(found(of_one_input("16", bare), request, kHopper), together("16"));
+  const std::string alone = "q: nothing_to_fuse\nk: nothing_to_fuse\nv: nothing_to_fuse\n";
+  EXPECT_EQ(found(of_one_input("17", bare), request, kHopper), alone);
+  EXPECT_EQ(found(of_one_input("16", bare), request), alone) << "on a CPU";
+  EXPECT_EQ(found(of_one_input("16", bare), request, {DeviceKind::cuda, "sm_80"}), alone);
+  EXPECT_EQ(found(of_one_input("M", bare), request, kHopper), alone) << "of any number of rows";
+  FusionRequest few = request;
+  few.likely_sizes = {{"M", 4}};
+  EXPECT_EQ(found(of_one_input("M", bare), few, kHopper), together("M"));
+}
+
+TEST(FusionSideBySide, ProductsOfOneInputGoTogetherByTheirWork) {
+  const FusionRequest request{.in_memory = {"q", "y", "z"}};
+  const std::string biases = "  y = add k, s\n  z = add v, t\n  return q, y, z\n";
+  EXPECT_EQ(found(of_one_input("4", biases), request, kHopper),
+            "matmul_bias_side_by_side(x, b, c, s, t) -> y[4, 64], z[4, 64]: k v y z\n"
+            "q: nothing_to_fuse\n");
+  const std::string gate = "  y = mul k, v\n  z = add y, s\n  return q, z\n";
+  EXPECT_EQ(found(of_one_input("4", gate), request, kHopper),
+            "matmul_mul_bias(x, b, c, s) -> z[4, 64]: k v y z\nq: nothing_to_fuse\n")
+      << "a gate has its kernel";
+}
+
+TEST(FusionSideBySide, WhatReadsProductsThatGoTogetherComesBehindThem) {
+  const std::string text =
+      "graph g(x: bf16[4, 64], a: bf16[64, 64], b: bf16[64, 64], c: bf16[64, 64], r: bf16[4, 64]) "
+      "{\n  h = matmul x, c\n  u = add h, r\n  q = matmul u, a\n  k = matmul u, b\n"
+      "  t = matmul q, c\n  y = add t, r\n  return k, y\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"u", "q", "k", "y"}}, kHopper),
+            "matmul_residual(x, c, r) -> u[4, 64]: h u\n"
+            "matmul_side_by_side(u, a, b) -> q[4, 64], k[4, 64]: q k\n"
+            "matmul_residual(q, c, r) -> y[4, 64]: t y\n");
+}
+
+}  // namespace
+}  // namespace epifuse
