@@ -20,7 +20,7 @@ inline std::string show(const FusionTensor& tensor) {
 
 // One line a kernel, "name(inputs) -> outputs: values", one a value left out, "value: code".
 inline std::string found(const std::string& text, const FusionRequest& request = {},
-                  const Target& target = Target::cpu(), const CompileOptions& options = {}) {
+                         const Target& target = Target::cpu(), const CompileOptions& options = {}) {
   const Fusions fusions = find_fusions(Graph::parse(text), target, options, request);
   std::string out;
   for (const FusedKernel& kernel : fusions.kernels) {
