@@ -97,7 +97,7 @@ class FamilyFit {
     const targets::KnownDevice known{device_.known == nullptr ? "" : device_.known->name,
                                      &measured_};
     const targets::DeviceProfile profile{device_.limits, device_.driver, &known,
-                                         device_.macs_per_clock};
+                                         device_.macs_per_clock, device_.fp8_macs_per_clock};
     std::vector<double> us;
     us.reserve(times_.size());
     for (const TimedConfig& each : times_) {

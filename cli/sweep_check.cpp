@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/reference/evaluate.h"
+#include "backends/target.h"
 #include "base/float_types.h"
 #include "base/parallel.h"
 #include "check/verify_program.h"
@@ -63,7 +64,7 @@ bool SweepCheck::agrees_with_known() const {
 }
 
 std::string SweepCheck::compare_with_reference() {
-  reference::Options options = reference_options(plan_.graph, plan_, DeviceKind::cuda);
+  reference::Options options = reference_options(plan_.graph, plan_, target_info(Target::cuda()));
   options.max_elements =
       kCheckedRows * tensors_.host().view(plan_.graph.outputs.front().name).shape.back();
   for (const reference::Verdict& verdict :

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backends/reference/interval.h"
+#include "backends/target.h"
 #include "base/text.h"
 #include "compile/program_state.h"
 #include "ir/views.h"
@@ -71,11 +72,11 @@ void follow_copies(const plan::Plan& plan, const std::set<std::string>& known, R
 }  // namespace
 
 reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan,
-                                     DeviceKind kind) {
+                                     const targets::TargetInfo& target) {
   reference::Options options;
   options.numerics = plan.numerics;
   options.tf32 = plan.allow_tf32;
-  options.short_sums = kind == DeviceKind::cuda;
+  options.short_step = target.fp8_step;
   Reads reads = find_reads(plan);
   follow_copies(plan, value_names(graph), reads);
   for (std::size_t id = 0; id < plan.graph.nodes.size(); ++id) {
@@ -96,7 +97,7 @@ std::vector<reference::Verdict> verify_program(const Program& program,
   const backends::Executable& executable = *state.executable;
   const codegen::Bound bound = backends::bind(executable.plan(), placed, state.target.kind);
   reference::Options options =
-      reference_options(graph, executable.plan_for(bound).plan, state.target.kind);
+      reference_options(graph, executable.plan_for(bound).plan, target_info(state.target));
   options.max_elements = max_elements;
   options.seed = seed;
   return reference::verify(graph, tensors, options);
@@ -110,7 +111,7 @@ std::vector<reference::Verdict> verify_problem(const Program& program,
   if (executable.pointer_array_sources().empty()) return verify_program(program, tensors, placed);
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
   return reference::verify(graph, tensors,
-                           reference_options(graph, executable.plan(), state.target.kind));
+                           reference_options(graph, executable.plan(), target_info(state.target)));
 }
 
 std::optional<std::string> passes_error(const Program& program, std::span<const Binding> tensors) {

@@ -10,14 +10,15 @@
 #include "backends/reference/evaluate.h"
 #include "epifuse/program.h"
 #include "plan/plan.h"
+#include "targets/targets.h"
 
 namespace epifuse {
 
 // How the reference is to round so that it follows this plan of `graph`: which values pass through
-// memory, and which are read both from there and from registers. `kind`: of the device that runs
+// memory, and which are read both from there and from registers. `target`: of the device that runs
 // it.
 reference::Options reference_options(const ir::Graph& graph, const plan::Plan& plan,
-                                     DeviceKind kind);
+                                     const targets::TargetInfo& target);
 
 // Compares host outputs of `program`, bound beside its inputs, with the reference of its graph
 // after the passes (whose values the plan names). `placed`: the same tensors as the program ran on

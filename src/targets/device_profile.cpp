@@ -66,17 +66,17 @@ const MisalignedProducts* find_misaligned(const Measurements& measured, Rows a, 
 DeviceProfile make_profile(const TargetInfo& target, std::string_view name, int num_sms,
                            const DriverRates& driver) {
   const KnownDevice* known = find_device(name);
-  const double macs = target.macs_per_clock;
+  const double macs = target.macs_per_clock, fp8 = target.fp8_macs_per_clock;
   const KnownDevice* like = known != nullptr ? known : reference_of(target);
-  if (like == nullptr) return {unmeasured(num_sms), driver, nullptr, macs};
-  return {scaled(like->measured->limits, num_sms), driver, known, macs};
+  if (like == nullptr) return {unmeasured(num_sms), driver, nullptr, macs, fp8};
+  return {scaled(like->measured->limits, num_sms), driver, known, macs, fp8};
 }
 
 DeviceProfile reference_profile(const TargetInfo& target) {
   const KnownDevice* known = reference_of(target);
-  const double macs = target.macs_per_clock;
-  if (known == nullptr) return {unmeasured(target.num_sms), {}, nullptr, macs};
-  return {known->measured->limits, {}, known, macs};
+  const double macs = target.macs_per_clock, fp8 = target.fp8_macs_per_clock;
+  if (known == nullptr) return {unmeasured(target.num_sms), {}, nullptr, macs, fp8};
+  return {known->measured->limits, {}, known, macs, fp8};
 }
 
 std::string describe(const DeviceProfile& profile, std::string_view name) {

@@ -92,7 +92,8 @@ struct DeviceProfile {
   DeviceLimits limits;
   DriverRates driver;
   const KnownDevice* known = nullptr;
-  double macs_per_clock = 0;  // of the target that the device runs; 0: not known
+  // Of the target that the device runs; 0: not known.
+  double macs_per_clock = 0, fp8_macs_per_clock = 0;
   auto operator<=>(const DeviceProfile&) const = default;
 };
 

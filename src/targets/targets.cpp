@@ -9,8 +9,9 @@ namespace epifuse::targets {
 namespace {
 
 constexpr TargetInfo kTargets[] = {
-#define EPIFUSE_TARGET(name, kind, major, minor, smem, sms, macs, wgmma, tma, limits, device) \
-  {name, DeviceKind::kind, major, minor, smem, sms, macs, wgmma, tma, limits, device},
+#define EPIFUSE_TARGET(name, kind, major, minor, smem, sms, macs, fp8, step, wgmma, tma, limits, \
+                       device)                                                                   \
+  {name, DeviceKind::kind, major, minor, smem, sms, macs, fp8, step, wgmma, tma, limits, device},
 #include "targets/targets.def"
 #undef EPIFUSE_TARGET
 };

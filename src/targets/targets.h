@@ -18,6 +18,8 @@ struct TargetInfo {
   int smem_per_block_bytes;  // opt-in limit
   int num_sms;               // of a usual device
   int macs_per_clock;        // of an SM's tensor cores, by instructions of one warp
+  int fp8_macs_per_clock;    // of 8-bit floats; 0: it has no such instructions
+  int fp8_step;              // products that these add at once with few bits; 0: in float32
   bool has_wgmma, has_tma;
   StepLimits limits;  // of its steps
   // A row of devices.def: what it stands for without a device. Empty where none was measured.

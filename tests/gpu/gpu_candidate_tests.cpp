@@ -104,6 +104,7 @@ class Candidates {
              std::string_view family)
       : plan_(plan::make_plan(passes::run_all(graph, Numerics::fast), {})),
         context_(context),
+        target_(target),
         prepared_(cuda::prepare_steps(plan_, target, *jit, true, std::nullopt, family)),
         late_(target, jit, true, std::nullopt, std::string(family)),
         host_(plan_.graph, sizes, {}),
@@ -156,7 +157,7 @@ class Candidates {
     }
     device_.fetch_outputs();
     if (outputs_are_known()) return;
-    reference::Options options = reference_options(plan_.graph, plan_, DeviceKind::cuda);
+    reference::Options options = reference_options(plan_.graph, plan_, target_);
     options.max_elements = 1 << 17;
     for (const reference::Verdict& verdict :
          reference::verify(plan_.graph, host_.bindings(), options)) {
@@ -181,6 +182,7 @@ class Candidates {
 
   const plan::Plan plan_;
   cuda::Context& context_;
+  const targets::TargetInfo& target_;
   const cuda::Prepared prepared_;
   cuda::LateKernels late_;
   cli::HostTensors host_;

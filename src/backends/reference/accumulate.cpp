@@ -28,9 +28,7 @@ constexpr double kOrderDeviations = 2;
 // ones, on top of one bias common to all.
 constexpr double kSpreadDeviations = 4;
 
-// fp8 tensor cores: products that are added at once, and what each is cut off at, relative to the
-// largest addend.
-constexpr double kShortStep = 32;
+// fp8 tensor cores: what each product is cut off at, relative to the largest addend.
 constexpr double kShortCut = 0x1p-13;
 
 // A vector type of GCC and clang.
@@ -122,7 +120,7 @@ void accumulate_short(const double* a, const double* b, std::int64_t count, Shor
 double short_sum_error(ShortSums sums, std::size_t lane) {
   if (sums.filled > 0) close_window(sums);
   const auto in_window = static_cast<double>(sums.window);
-  const double steps = std::ceil(in_window / kShortStep);
+  const double steps = std::ceil(in_window / sums.step);
   const double cuts = 2 * steps * kShortCut;  // of the accumulator, relative
   if (cuts >= 0.5) return kInfinity;
   const double cut = kShortCut / (1 - cuts);

@@ -24,6 +24,7 @@ struct Sums {
 // partial sums over windows of K, each of which starts from zero.
 struct ShortSums {
   std::int64_t window;                         // products; all of K where nothing is promoted
+  int step;                                    // products that are added at once
   std::int64_t filled = 0;                     // of the window that is open
   Lanes walk{}, lowest{}, highest{}, signs{};  // of it: partial sum, its range, sum of sign(p)
   Lanes ranges{}, biased{}, squares{};  // of whole windows: sums of range, range signs, range^2

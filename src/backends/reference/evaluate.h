@@ -25,8 +25,8 @@ struct Options {
   std::vector<std::string> maybe_rounded;
   // Whether float32 operands of matrix products may be rounded, or cut off, to TF32.
   bool tf32 = false;
-  // Whether products of fp8 operands may be added up with the fewer bits that tensor cores keep.
-  bool short_sums = false;
+  // How many products of fp8 operands tensor cores add up at once, with few bits; 0: in float32.
+  int short_step = 0;
   // Elements checked per output: all of them up to this many, else whole rows picked by `seed`.
   std::int64_t max_elements = std::int64_t{1} << 22;
   std::uint64_t seed = 0;

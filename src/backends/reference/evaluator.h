@@ -16,7 +16,8 @@ struct Evaluation {
   const ir::Graph& graph;
   const codegen::Bound& bound;
   Numerics numerics;
-  bool tf32, short_sums;            // as in Options
+  bool tf32;                        // as in Options
+  int short_step;                   // the same
   std::vector<Rounding> roundings;  // by ValueId
   std::vector<Table> tables;        // by ValueId
   Table& operator[](ir::ValueId id) { return tables[static_cast<std::size_t>(id)]; }

@@ -99,8 +99,10 @@ Reading reading_of(const Evaluation& evaluation, ir::ValueId matmul) {
 std::int64_t window_of(const Evaluation& evaluation, ir::ValueId matmul, std::int64_t k) {
   constexpr std::int64_t kPromoted = 128;
   const ir::Node& node = evaluation.graph[matmul];
-  const bool is_short = evaluation.short_sums && is_fp8(evaluation.graph[node.args[0]].type.dtype);
-  return !is_short ? 0 : node.promoted ? std::min(k, kPromoted) : k;
+  const bool is_fp8_product = is_fp8(evaluation.graph[node.args[0]].type.dtype);
+  return evaluation.short_step == 0 || !is_fp8_product ? 0
+         : node.promoted                               ? std::min(k, kPromoted)
+                                                       : k;
 }
 
 // The products of some rows of A with all of B.
@@ -139,7 +141,7 @@ class Product {
     const std::int64_t end_col = std::min(first_col + kLanes, b_.num_cols());
     std::vector<Sums> sums(rows_.size());
     std::vector<Spread> spreads(rows_.size());
-    std::vector<ShortSums> short_sums(rows_.size(), {window_});
+    std::vector<ShortSums> short_sums(rows_.size(), {window_, evaluation_.short_step});
     bool exact = a_panel_.exact;
     for (std::int64_t k0 = 0; k0 < k_; k0 += kChunk) {
       const std::int64_t k1 = std::min(k0 + kChunk, k_);

@@ -1,4 +1,5 @@
-// The tolerance of fp8 products whose sums keep few bits, as Hopper's tensor cores add them.
+// The tolerance of fp8 products whose sums keep few bits, as tensor cores of Hopper and Ada add
+// them.
 #include <gtest/gtest.h>
 
 #include "simulated_kernel.h"
@@ -12,13 +13,14 @@ constexpr const char* kText =
 constexpr const char* kPromoted =
     "graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n  y = matmul x, w^T promoted\n  return y\n}\n";
 
-// 32 exact products and the accumulator are aligned to the largest of them and cut off `bits` bits
-// behind its first one, and so is their sum.
-double short_dot(const double* a, const double* b, std::int64_t count, int bits) {
-  constexpr std::int64_t kGroup = 32;
+constexpr int kHopper = 32, kAda = 16;  // products that are added at once
+
+// So many exact products and the accumulator are aligned to the largest of them and cut off `bits`
+// bits behind its first one, and so is their sum.
+double short_dot(const double* a, const double* b, std::int64_t count, int bits, int step) {
   double sum = 0;
-  for (std::int64_t k0 = 0; k0 < count; k0 += kGroup) {
-    const std::int64_t k1 = std::min(k0 + kGroup, count);
+  for (std::int64_t k0 = 0; k0 < count; k0 += step) {
+    const std::int64_t k1 = std::min(k0 + step, count);
     double largest = std::abs(sum);
     for (std::int64_t k = k0; k < k1; ++k) largest = std::max(largest, std::abs(a[k] * b[k]));
     if (largest == 0) continue;
@@ -46,20 +48,21 @@ class ShortSums : public ::testing::TestWithParam<std::tuple<bool, std::int64_t>
   }
 
   // Of results that leave out the first `dropped` products.
-  reference::Verdict verify(int bits, bool short_sums, std::int64_t dropped = 0) {
-    return verify(kText, bits, short_sums, k_, dropped);
+  reference::Verdict verify(int bits, int allowed_step, std::int64_t dropped = 0) {
+    return verify(kText, bits, allowed_step, k_, dropped);
   }
-  reference::Verdict verify(const char* text, int bits, bool short_sums, std::int64_t window,
-                            std::int64_t dropped = 0) {
+  // `step`: of the tensor cores that are simulated.
+  reference::Verdict verify(const char* text, int bits, int allowed_step, std::int64_t window,
+                            std::int64_t dropped = 0, int step = kHopper) {
     const std::vector<double> x = x_.values(), w = w_.values();
     std::vector<double> result;
     for (std::int64_t i = 0; i < kM; ++i) {
       for (std::int64_t j = 0; j < kN; ++j) {
         float sum = 0;
         for (std::int64_t k = dropped; k < k_; k += window) {
-          const auto part =
-              short_dot(&x[static_cast<std::size_t>(i * k_ + k)],
-                        &w[static_cast<std::size_t>(j * k_ + k)], std::min(window, k_ - k), bits);
+          const auto part = short_dot(&x[static_cast<std::size_t>(i * k_ + k)],
+                                      &w[static_cast<std::size_t>(j * k_ + k)],
+                                      std::min(window, k_ - k), bits, step);
           sum += static_cast<float>(part);
         }
         result.push_back(sum);
@@ -69,7 +72,7 @@ class ShortSums : public ::testing::TestWithParam<std::tuple<bool, std::int64_t>
     y.fill(result);
     const std::vector<Binding> tensors{x_.bind("x"), w_.bind("w"), y.bind("y")};
     reference::Options options;
-    options.short_sums = short_sums;
+    options.short_step = allowed_step;
     return reference::verify(ir::parse(text), tensors, options).at(0);
   }
 
@@ -78,35 +81,47 @@ class ShortSums : public ::testing::TestWithParam<std::tuple<bool, std::int64_t>
 };
 
 TEST_P(ShortSums, AcceptsWhatTensorCoresKeep) {
-  const reference::Verdict verdict = verify(13, true);
+  const reference::Verdict verdict = verify(13, kHopper);
   EXPECT_TRUE(verdict.ok()) << verdict.first_failure;
 }
 
 TEST_P(ShortSums, WithoutTheOptionTheyAreWrong) {
-  EXPECT_FALSE(verify(13, false).ok());
-  EXPECT_TRUE(verify(23, false).ok());
+  EXPECT_FALSE(verify(13, 0).ok());
+  EXPECT_TRUE(verify(23, 0).ok());
 }
 
 TEST_P(ShortSums, PromotedOnesAreHeldToLess) {
-  const reference::Verdict verdict = verify(kPromoted, 13, true, kWindow);
+  const reference::Verdict verdict = verify(kPromoted, 13, kHopper, kWindow);
   EXPECT_TRUE(verdict.ok()) << verdict.first_failure;
+}
+
+// Twice as many additions; the kernels promote the sums of each instruction, of 32 products.
+TEST_P(ShortSums, AcceptsWhatAdaKeeps) {
+  const reference::Verdict verdict = verify(kText, 13, kAda, k_, 0, kAda);
+  EXPECT_TRUE(verdict.ok()) << verdict.first_failure;
+  for (const std::int64_t window : {std::int64_t{32}, kWindow}) {
+    const reference::Verdict promoted = verify(kPromoted, 13, kAda, window, 0, kAda);
+    EXPECT_TRUE(promoted.ok()) << promoted.first_failure;
+  }
 }
 
 // Where all products have one sign, or K is large, tensor cores themselves lose as much.
 class ShortSumsWithFaults : public ShortSums {};
 
-TEST_P(ShortSumsWithFaults, SumsOfFiveBitsLessAreRejected) { EXPECT_FALSE(verify(8, true).ok()); }
+TEST_P(ShortSumsWithFaults, SumsOfFiveBitsLessAreRejected) {
+  EXPECT_FALSE(verify(8, kHopper).ok());
+}
 
 TEST_P(ShortSumsWithFaults, TheLossOfASixteenthOfKIsRejected) {
-  EXPECT_FALSE(verify(13, true, k_ / 16).ok());
+  EXPECT_FALSE(verify(13, kHopper, k_ / 16).ok());
 }
 
 TEST_P(ShortSumsWithFaults, PromotedSumsOfFiveBitsLessAreRejected) {
-  EXPECT_FALSE(verify(kPromoted, 8, true, kWindow).ok());
+  EXPECT_FALSE(verify(kPromoted, 8, kHopper, kWindow).ok());
 }
 
 TEST_P(ShortSumsWithFaults, ThePromotedLossOfA32ndOfKIsRejected) {
-  EXPECT_FALSE(verify(kPromoted, 13, true, kWindow, k_ / 32).ok());
+  EXPECT_FALSE(verify(kPromoted, 13, kHopper, kWindow, k_ / 32).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(K, ShortSums,
