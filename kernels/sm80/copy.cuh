@@ -99,12 +99,16 @@ __device__ __forceinline__ void copy_unit(uint32_t shared, const unsigned char* 
       copy_async<kBytes>(shared + i, global + i, max(min(bytes - i, kBytes), 0));
     }
   } else {
+    constexpr bool kMayEndWithin = sizeof(typename Element::Storage) < kAlignment;
     uint32_t words[4] = {};
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i * 2 >= bytes) continue;
-      const uint32_t half = *reinterpret_cast<const unsigned short*>(global + i * 2);
-      words[i / 2] |= half << (i % 2 * 16);
+    for (int i = 0; i < 16; i += kAlignment) {
+      if (i >= bytes) continue;
+      uint32_t piece = global[i];
+      if (kAlignment == 2 && (!kMayEndWithin || i + 1 < bytes)) {
+        piece = *reinterpret_cast<const unsigned short*>(global + i);
+      }
+      words[i / 4] |= piece << (i % 4 * 8);
     }
     store_unit(shared, words);
   }
@@ -218,9 +222,8 @@ class OperandCopy {
   static constexpr bool kRolls = (kIsLean || kAlignment < 4) && !kIsScattered;
   static constexpr int kUnrolled = kIsScattered ? kTurns : 1;
 
-  // Every 8 lines are swizzled alike.
   __device__ __forceinline__ uint32_t to(uint32_t stage, int turn) const {
-    if constexpr (kLinesOfTurn % 8 == 0) {
+    if constexpr (kLinesOfTurn % Stage::kAlikeLines == 0) {
       return stage + place_ + turn * (Stage::place(kLinesOfTurn, 0) - Stage::place(0, 0));
     } else {
       return stage + Stage::place(line_ + turn * kLinesOfTurn, unit_);

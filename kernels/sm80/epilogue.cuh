@@ -174,15 +174,29 @@ class WarpEpilogue {
     }
   }
 
-  // A lane of a fragment has two columns of two rows of each 8 columns.
+  // A lane of a fragment has two columns of two rows of each 8 columns. Of elements of 8 bits that
+  // run along M or N, rows or columns of 16 stand by turns (kernels/sm80/stage.cuh).
   __device__ __forceinline__ void stage(const float (&sums)[Config::kWarpN / 8][4],
                                         int block) const {
-    float* to = staged_ + (block * kBlockRows + (lane_ >> 2)) * kStagedFloats + (lane_ & 3) * 2;
+    constexpr bool kHasBytes = sizeof(typename Config::Element::Storage) == 1;
+    constexpr bool kRowsByTurns = kHasBytes && !Config::kAIsKMajor;
+    constexpr bool kColumnsByTurns = kHasBytes && !Config::kBIsKMajor;
+    constexpr int kNextRow = (kRowsByTurns ? 1 : 8) * kStagedFloats;
+    const int row = block * kBlockRows + (lane_ >> 2) * (kRowsByTurns ? 2 : 1);
+    float* to = staged_ + row * kStagedFloats + (lane_ & 3) * (kColumnsByTurns ? 4 : 2);
+    if constexpr (kColumnsByTurns) {
 #pragma unroll
-    for (int j = 0; j < Config::kWarpN / 8; ++j) {
-      *reinterpret_cast<float2*>(to + j * 8) = make_float2(sums[j][0], sums[j][1]);
-      *reinterpret_cast<float2*>(to + 8 * kStagedFloats + j * 8) =
-          make_float2(sums[j][2], sums[j][3]);
+      for (int j = 0; j < Config::kWarpN / 8; j += 2) {
+        const float(&even)[4] = sums[j], (&odd)[4] = sums[j + 1];
+        *reinterpret_cast<float4*>(to + j * 8) = {even[0], odd[0], even[1], odd[1]};
+        *reinterpret_cast<float4*>(to + kNextRow + j * 8) = {even[2], odd[2], even[3], odd[3]};
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < Config::kWarpN / 8; ++j) {
+        *reinterpret_cast<float2*>(to + j * 8) = make_float2(sums[j][0], sums[j][1]);
+        *reinterpret_cast<float2*>(to + kNextRow + j * 8) = make_float2(sums[j][2], sums[j][3]);
+      }
     }
   }
 

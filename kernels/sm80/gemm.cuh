@@ -17,7 +17,8 @@ template <class Config>
 class Mainloop {
   using Element = typename Config::Element;
   using StageA = Stage<Element, Config::kAIsKMajor, Config::kTileM, Config::kStepBytes>;
-  using StageB = Stage<Element, Config::kBIsKMajor, Config::kTileN, Config::kStepBytes>;
+  using ElementB = ElementOfB<Config>;
+  using StageB = Stage<ElementB, Config::kBIsKMajor, Config::kTileN, Config::kStepBytes>;
   static constexpr int kStages = Config::kStages;
   static constexpr int kStageBytes = StageA::kBytes + StageB::kBytes;
   static constexpr int kParts = Config::kStepBytes / 32;  // instructions along K, of a step
@@ -117,8 +118,22 @@ class Mainloop {
 #pragma unroll
       for (int turn = 0; turn < kBlocks; ++turn) {
         const int j = i % 2 == 0 ? turn : kBlocks - 1 - turn;
-        Multiply<Element>::add(sums[i][j], fragments.a[i], fragments.b[j / 2] + j % 2 * 2);
+        add(fragments.a[i], fragments.b[j / 2] + j % 2 * 2, sums[i][j]);
       }
+    }
+  }
+
+  // Where sums are promoted and tensor cores keep few bits, an instruction's sums are its own.
+  static __device__ __forceinline__ void add(const uint32_t (&a)[4], const uint32_t* b,
+                                             float (&sums)[4]) {
+    using Instruction = Multiply<Element, ElementB>;
+    if constexpr (Config::kPromotesSums && Instruction::kKeepsFewBits) {
+      float own[4] = {};
+      Instruction::add(own, a, b);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[i] += own[i];
+    } else {
+      Instruction::add(sums, a, b);
     }
   }
 

@@ -92,42 +92,75 @@ __device__ __forceinline__ uint32_t multiplied(uint32_t word) {
   }
 }
 
-// sums[16, 8] += a[16, 32 bytes of K] * b[8, 32 bytes of K]^T, as fragments of a warp.
-template <class Element>
+// Bytes 0 and 2 of two words, or bytes 1 and 3: where words hold pairs of two rows of an operand,
+// those of one row.
+__device__ __forceinline__ uint32_t even_bytes(uint32_t x, uint32_t y) {
+  return __byte_perm(x, y, 0x6420);
+}
+__device__ __forceinline__ uint32_t odd_bytes(uint32_t x, uint32_t y) {
+  return __byte_perm(x, y, 0x7531);
+}
+
+// sums[16, 8] += a[16, 32 bytes of K] * b[8, 32 bytes of K]^T, as fragments of a warp. Tensor cores
+// may keep few bits of what they add up (docs/numerics.md).
+template <class A, class B>
 struct Multiply;
+#define EPIFUSE_MULTIPLY(A, B, shape, types)                                             \
+  template <>                                                                            \
+  struct Multiply<A, B> {                                                                \
+    static constexpr bool kKeepsFewBits = sizeof(typename A::Storage) == 1;              \
+    static __device__ __forceinline__ void add(float (&sums)[4], const uint32_t (&a)[4], \
+                                               const uint32_t* b) {                      \
+      asm volatile("mma.sync.aligned." shape ".row.col.f32." types                       \
+                   ".f32 "                                                               \
+                   "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"     \
+                   : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])          \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));  \
+    }                                                                                    \
+  };
+EPIFUSE_MULTIPLY(Bf16, Bf16, "m16n8k16", "bf16.bf16")
+EPIFUSE_MULTIPLY(F16, F16, "m16n8k16", "f16.f16")
+EPIFUSE_MULTIPLY(F32, F32, "m16n8k8", "tf32.tf32")
+#if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+EPIFUSE_MULTIPLY(E4m3, E4m3, "m16n8k32", "e4m3.e4m3")
+EPIFUSE_MULTIPLY(E4m3, E5m2, "m16n8k32", "e4m3.e5m2")
+EPIFUSE_MULTIPLY(E5m2, E4m3, "m16n8k32", "e5m2.e4m3")
+EPIFUSE_MULTIPLY(E5m2, E5m2, "m16n8k32", "e5m2.e5m2")
+#else  // no instruction for 8-bit floats, all of which f16 holds
+
+// The first two bytes of a word, as a pair of f16.
+template <class Element>
+__device__ __forceinline__ uint32_t as_f16(uint32_t word);
 template <>
-struct Multiply<Bf16> {
+__device__ __forceinline__ uint32_t as_f16<E4m3>(uint32_t word) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(word)));
+  return pair;
+}
+template <>
+__device__ __forceinline__ uint32_t as_f16<E5m2>(uint32_t word) {
+  return __byte_perm(word, 0, 0x1404);
+}
+
+// Of each 4 elements of K that a lane has, an instruction takes two for its first 8 and two for the
+// others: A and B alike, so that the order does not matter.
+template <class A, class B>
+struct Multiply {
+  static constexpr bool kKeepsFewBits = false;
   static __device__ __forceinline__ void add(float (&sums)[4], const uint32_t (&a)[4],
                                              const uint32_t* b) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t upper = a[half * 2], lower = a[half * 2 + 1];
+      const uint32_t of_a[4] = {as_f16<A>(upper), as_f16<A>(lower), as_f16<A>(upper >> 16),
+                                as_f16<A>(lower >> 16)};
+      const uint32_t of_b[2] = {as_f16<B>(b[half]), as_f16<B>(b[half] >> 16)};
+      Multiply<F16, F16>::add(sums, of_a, of_b);
+    }
   }
 };
-template <>
-struct Multiply<F16> {
-  static __device__ __forceinline__ void add(float (&sums)[4], const uint32_t (&a)[4],
-                                             const uint32_t* b) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  }
-};
-template <>
-struct Multiply<F32> {
-  static __device__ __forceinline__ void add(float (&sums)[4], const uint32_t (&a)[4],
-                                             const uint32_t* b) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  }
-};
+#endif
+#undef EPIFUSE_MULTIPLY
 
 // One more has come: how many came before it. What they wrote is seen from then on.
 __device__ __forceinline__ int arrive(int* arrivals) {

@@ -22,15 +22,26 @@ struct Stage {
   static constexpr int kLines = kIsKMajor ? kRows : kStepK;
   static constexpr int kUnitsOfLine = (kIsKMajor ? kStepK : kRows) / kUnitElements;
   static constexpr int kUnits = kLines * kUnitsOfLine;
-  // Lines along M or N are cut into blocks of 128 bytes, each of all lines.
-  static constexpr int kBlockBytes = kStepK * 128;
+  // Elements of 8 bits along M or N: no instruction transposes them.
+  static constexpr bool kHasBytesAcross = !kIsKMajor && kElementBytes == 1;
+  // Lines along M or N are cut into blocks of 128 bytes, each of all lines; shorter ones are one.
+  static constexpr int kLineBytes = kRows * kElementBytes < 128 ? 64 : 128;
+  static constexpr int kBlockBytes = kStepK * kLineBytes;
+  static constexpr int kAlikeLines = kHasBytesAcross ? 16 : 8;  // after so many the swizzle repeats
   static_assert(kStepBytes == 64 || kStepBytes == 128);
-  static_assert(kElementBytes == 2 || kElementBytes == 4);
-  static_assert(kIsKMajor || kRows * kElementBytes % 128 == 0);
+  static_assert(kElementBytes == 1 || kElementBytes == 2 || kElementBytes == 4);
+  static_assert(kIsKMajor || kRows * kElementBytes % (kHasBytesAcross ? 64 : 128) == 0);
 
   // The byte at which a unit of a line starts.
   static __device__ __forceinline__ uint32_t place(int line, int unit) {
-    if constexpr (!kIsKMajor) {
+    if constexpr (kHasBytesAcross) {  // lines 0, 1, 4, 5, 8, 9, 12 and 13 are read at once
+      if constexpr (kLineBytes == 128) {
+        const int moved = (line & 1) | (line >> 1 & 6);
+        return (unit >> 3) * kBlockBytes + line * 128 + (((unit & 7) ^ moved) << 4);
+      } else {  // two lines side by side
+        return (line >> 1) * 128 + (((line & 1) * 4 + (unit ^ (line >> 2 & 3))) << 4);
+      }
+    } else if constexpr (!kIsKMajor) {
       // Words of 4 lines are read at once of f32, units of 8 lines of narrower elements.
       const int moved = kElementBytes == 4 ? (line & 3) << 1 : line & 7;
       return (unit >> 3) * kBlockBytes + line * 128 + (((unit & 7) ^ moved) << 4);
@@ -44,7 +55,8 @@ struct Stage {
 
 // Reads fragments of a warp's rows: 16 rows by 32 bytes of K at a time, four words a lane. Of A the
 // words are those of an instruction; of B the first two are those of 8 rows, the others of the next
-// 8. `first` is the warp's first row, a multiple of 32.
+// 8. `first` is the warp's first row, a multiple of 32. Of kHasBytesAcross, the even ones of the 16
+// rows stand in the place of the first 8, the odd ones in that of the next 8.
 template <class Stage, bool kIsA>
 class FragmentReader {
   using Element = typename Stage::Element;
@@ -55,7 +67,11 @@ class FragmentReader {
     // Of the lane's matrix: whether it is the second along M or N, and along K.
     const int upper = kIsA ? lane >> 3 & 1 : lane >> 4;
     const int later = kIsA ? lane >> 4 : lane >> 3 & 1;
-    if constexpr (kByWords) {
+    if constexpr (Stage::kHasBytesAcross) {
+      // Of each 4 lines of K, the first matrix has two and the second the others.
+      const int line = (lane >> 4) * 16 + (lane >> 3 & 1) * 2 + (lane >> 1 & 3) * 4 + (lane & 1);
+      place_ = Stage::place(line, first / Stage::kUnitElements);
+    } else if constexpr (kByWords) {
       place_ = Stage::place(lane & 3, (first + (lane >> 2)) / 4) + (lane >> 2 & 3) * 4;
     } else if constexpr (Stage::kIsKMajor) {
       place_ = Stage::place(first + upper * 8 + (lane & 7), later);
@@ -68,7 +84,9 @@ class FragmentReader {
   // Of the i-th 16 rows, and of the part-th 32 bytes of K of the stage at that address.
   __device__ __forceinline__ void read(uint32_t stage, int i, int part,
                                        uint32_t (&words)[4]) const {
-    if constexpr (kByWords) {
+    if constexpr (Stage::kHasBytesAcross) {
+      read_bytes(stage, i, part, words);
+    } else if constexpr (kByWords) {
       read_words(stage, i, part, words);
     } else if constexpr (Stage::kIsKMajor) {
       load_matrices(stage + (place_ ^ part << 5) + i * 16 * Stage::kStepBytes, words);
@@ -81,6 +99,17 @@ class FragmentReader {
   }
 
  private:
+  // Two columns of a matrix of pairs of bytes are two rows of the operand, by turns along K.
+  __device__ __forceinline__ void read_bytes(uint32_t stage, int i, int part,
+                                             uint32_t (&words)[4]) const {
+    uint32_t pairs[4];
+    load_matrices_transposed(stage + (place_ ^ i << 4) + part * 32 * Stage::kLineBytes, pairs);
+    words[0] = even_bytes(pairs[0], pairs[1]);
+    words[kIsA ? 1 : 2] = odd_bytes(pairs[0], pairs[1]);
+    words[kIsA ? 2 : 1] = even_bytes(pairs[2], pairs[3]);
+    words[3] = odd_bytes(pairs[2], pairs[3]);
+  }
+
   // No instruction transposes elements of 32 bits.
   __device__ __forceinline__ void read_words(uint32_t stage, int i, int part,
                                              uint32_t (&words)[4]) const {

@@ -9,9 +9,11 @@ namespace epifuse::sm80 {
 
 // What is unusual is off; a generated Config overrides it.
 struct UsualConfig {
+  using ElementB = void;  // of b, where it is not that of a
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
   static constexpr int kAlignmentA = 16, kAlignmentB = 16;  // bytes, of all that is copied
   static constexpr bool kIsLean = false;                    // of registers, in copying
+  static constexpr bool kPromotesSums = false;              // of each instruction, in float32
   static constexpr int kSplitK = 1;  // CTAs that share the K of a tile (kernels/sm80/split.cuh)
   static constexpr bool kPersistent = false;  // a CTA takes one tile after another
   static constexpr bool kBatched = false;
@@ -27,6 +29,17 @@ struct UsualConfig {
   using RowReductions = Reductions<>;
   using ColReductions = Reductions<>;
 };
+
+template <class Config, class B>
+struct OtherElement {
+  using Type = B;
+};
+template <class Config>
+struct OtherElement<Config, void> {
+  using Type = typename Config::Element;
+};
+template <class Config>
+using ElementOfB = typename OtherElement<Config, typename Config::ElementB>::Type;
 
 template <class Config>
 constexpr int kProducts = Config::kGated ? 2 : 1;

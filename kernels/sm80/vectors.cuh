@@ -83,12 +83,8 @@ __device__ __forceinline__ void store_vector(typename Element::Storage* to, bool
     *reinterpret_cast<uint2*>(to) =
         make_uint2(pack<Element>(x[0], x[1]), pack<Element>(x[2], x[3]));
   } else {
-    uint32_t word = 0;
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) {
-      word |= static_cast<uint32_t>(Element::store(x[e])) << (e * 8);
-    }
-    *reinterpret_cast<uint32_t*>(to) = word;
+    *reinterpret_cast<uint32_t*>(to) =
+        pack_bytes<Element>(x[0], x[1]) | pack_bytes<Element>(x[2], x[3]) << 16;
   }
 }
 

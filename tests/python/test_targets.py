@@ -12,8 +12,9 @@ from epifuse.torch import rewrite
 from epifuse.torch.call import fused
 from epifuse.torch.importer import PRODUCTS
 
-# NVIDIA GPUs since Ampere, but for Hopper's.
+# NVIDIA GPUs since Ampere, but for Hopper's; and those of them that multiply 8-bit floats.
 TARGETS = ["sm_80", "sm_86", "sm_89", "sm_100", "sm_120"]
+TARGETS_OF_FP8 = ["sm_89", "sm_100", "sm_120"]
 
 
 def randn(*shape):
@@ -41,9 +42,30 @@ PROGRAMS = {
 }
 
 
+def explained(text, target):
+    words = [COMMAND, "explain", "/dev/stdin", "--target", target, "--json"]
+    done = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def scaled_layer(x, w, sx, sw, b):
+    product = torch._scaled_mm(x, w.t(), sx, sw, out_dtype=torch.bfloat16, use_fast_accum=True)
+    return F.silu(product + b)
+
+
+def scaled_layer_of(dtype):
+    """Operands of it, whose weights are of that format."""
+    x, w = randn(64, 144).to(torch.float8_e4m3fn), randn(208, 144).to(dtype)
+    return x, w, torch.rand(64, 1), torch.rand(1, 208), randn(208)
+
+
 def fuse_for(target, name):
     function, shapes = PROGRAMS[name]
-    module = capture(function, *(randn(*shape) for shape in shapes), inductor=True)
+    return fuse(target, function, *(randn(*shape) for shape in shapes))
+
+
+def fuse(target, function, *given):
+    module = capture(function, *given, inductor=True)
     options = {"numerics": "fast", "tf32": False, "target": target}
     return module.graph, rewrite.fuse(module.graph, options, only_faster=False)
 
@@ -58,15 +80,36 @@ def test_each_product_is_a_kernel_on_every_gpu_since_ampere(target, name):
     assert [json.loads(call.args[2])["target"] for call in calls] == [target]
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("target", TARGETS_OF_FP8)
+def test_each_product_of_8_bit_floats_is_a_kernel_from_ada_on(target, dtype):
+    graph, report = fuse(target, scaled_layer, *scaled_layer_of(dtype))
+    assert len(report.kernels) == 1 and not report.left_out
+    assert not any(str(node.target) in PRODUCTS for node in graph.nodes)
+
+
+@pytest.mark.parametrize("target", [each for each in TARGETS if each not in TARGETS_OF_FP8])
+def test_products_of_8_bit_floats_are_left_to_inductor_before_ada(target):
+    graph, report = fuse(target, scaled_layer, *scaled_layer_of(torch.float8_e4m3fn))
+    assert not report.kernels
+    assert {left.code for left in report.left_out} == {"operand_dtype"}
+    assert any(str(node.target) in PRODUCTS for node in graph.nodes)
+
+
+@pytest.mark.skipif(not COMMAND.exists(), reason="needs the command line")
+@pytest.mark.parametrize("target", TARGETS_OF_FP8)
+def test_explain_says_that_a_product_of_8_bit_floats_is_one_kernel(target):
+    _, report = fuse(target, scaled_layer, *scaled_layer_of(torch.float8_e5m2))
+    (run,) = explained(report.kernels[0].graph, target)["runs"]
+    assert run["how"].startswith("sm80, "), run
+
+
 @pytest.mark.skipif(not COMMAND.exists(), reason="needs the command line")
 @pytest.mark.parametrize("target", TARGETS)
 def test_explain_says_which_kernels_run_there_and_that_nothing_was_measured(target):
     _, report = fuse_for(target, "layer")
-    words = [COMMAND, "explain", "/dev/stdin", "--target", target, "--json"]
-    done = subprocess.run(words, input=report.kernels[0].graph, capture_output=True, text=True,
-                          check=True)  # fmt: skip
-    explained = json.loads(done.stdout)
-    (run,) = explained["runs"]
+    told = explained(report.kernels[0].graph, target)
+    (run,) = told["runs"]
     assert run["how"].startswith("sm80, ") and run["grounds"].endswith("us expected"), run
-    assert "There is no profile" in explained["profile"]
-    assert "scaled by the rates that the driver gives" in explained["profile"]
+    assert "There is no profile" in told["profile"]
+    assert "scaled by the rates that the driver gives" in told["profile"]

@@ -64,15 +64,24 @@ class Collector {
   std::vector<CorpusKernel> kernels;
 
  private:
-  // Every second graph is compiled for one of the other targets, by the graph's name.
+  // Every second graph is compiled for one of the other targets, by the graph's name; every one
+  // that multiplies 8-bit floats for one that has instructions for them.
   void add_elsewhere(const ir::Graph& graph) {
+    const bool has_fp8 = multiplies_fp8(graph);
     std::vector<const TargetInfo*> others;
     for (const TargetInfo& target : targets::all_targets()) {
-      if (target.kind == DeviceKind::cuda && !is_usual(target)) others.push_back(&target);
+      if (target.kind != DeviceKind::cuda || is_usual(target)) continue;
+      if (!has_fp8 || target.fp8_macs_per_clock > 0) others.push_back(&target);
     }
     const std::uint64_t turn = turn_ / 4 % (2 * others.size());
-    if (turn % 2 != 0) return;
+    if (!has_fp8 && turn % 2 != 0) return;
     add_plan(plan_of(graph, Numerics::fast), *others[turn / 2]);
+  }
+
+  static bool multiplies_fp8(const ir::Graph& graph) {
+    return std::ranges::any_of(graph.nodes, [&](const ir::Node& node) {
+      return ir::is_matmul(node.op) && is_fp8(graph[node.args[0]].type.dtype);
+    });
   }
 
   static Plan plan_of(const ir::Graph& graph, Numerics numerics) {

@@ -104,6 +104,22 @@ TEST(Rtc, HasKernelsOfEveryTarget) {
   }
 }
 
+TEST(Rtc, HasKernelsOfFp8OfEveryTargetWithInstructionsForIt) {
+  constexpr int kFewest = 2;
+  std::map<std::string_view, int> counts;
+  const std::vector<CorpusKernel> kernels = corpus_kernels();
+  for (const CorpusKernel& kernel : kernels) {
+    if (kernel.graph.starts_with("fp8_") && kernel.kind.starts_with("sm")) {
+      ++counts[kernel.source.arch];
+    }
+  }
+  for (const targets::TargetInfo& target : targets::all_targets()) {
+    if (target.fp8_macs_per_clock == 0) continue;
+    EXPECT_GE(counts[target.name], kFewest) << target.name;
+    fmt::print("  {:<8} {:>5} kernels\n", target.name, counts[target.name]);
+  }
+}
+
 TEST(Rtc, EveryKernelOfTheCorpusCompilesCleanly) {
   const std::vector<CorpusKernel> kernels = corpus_kernels();
   ASSERT_FALSE(kernels.empty());

@@ -32,7 +32,7 @@ std::optional<Config> leaner(Config config);
 // multiples of 16 bytes, and full-size operands are row-major and can be read in vectors.
 struct Variant {
   bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
-  int alignment_a = 16, alignment_b = 16;  // bytes: 16, 8, 4 or 2
+  int alignment_a = 16, alignment_b = 16;  // bytes: 16, 8, 4, 2 or 1
   unsigned non_tma_loads = 0;   // bit i: the i-th full-size load is read element by element
   unsigned non_tma_stores = 0;  // bit i: the i-th full-size store is written so
   bool operator==(const Variant&) const = default;

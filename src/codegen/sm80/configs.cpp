@@ -23,17 +23,26 @@ constexpr Shape kSplitShapes[] = {{128, 128, 64, 64}, {64, 128, 32, 64}, {64, 64
 
 constexpr int kRegistersOfSm = 65536, kReservedBytes = 1024;  // of shared memory, for each CTA
 
-// That a thread takes, whose share of a tile are so many sums: an estimate from above.
-int registers(const Config& config) {
-  const int sums = config.warp_m * config.warp_n / 32;
-  return sums >= 128 ? 255 : sums >= 64 ? 168 : 128;
+int sums_of_thread(int warp_m, int warp_n) { return warp_m * warp_n / 32; }
+
+// Where sums of instructions are promoted, those are beside a thread's own.
+bool leaves_registers(const Shape& shape, const plan::GemmDesc& gemm) {
+  constexpr int kMostSums = 64;
+  return !gemm.promoted || sums_of_thread(shape.warp_m, shape.warp_n) <= kMostSums;
+}
+
+// That a thread takes: an estimate from above.
+int registers(const Config& config, const plan::GemmDesc& gemm) {
+  const int sums = sums_of_thread(config.warp_m, config.warp_n);
+  return sums >= (gemm.promoted ? 64 : 128) ? 255 : sums >= 64 ? 168 : 128;
 }
 
 // CTAs that an SM has room for.
-int ctas_of_sm(const Config& config, const targets::TargetInfo& target) {
+int ctas_of_sm(const Config& config, const plan::GemmDesc& gemm,
+               const targets::TargetInfo& target) {
   const int by_memory =
       (target.smem_per_block_bytes + kReservedBytes) / (smem_bytes(config) + kReservedBytes);
-  const int by_registers = kRegistersOfSm / (registers(config) * num_threads(config));
+  const int by_registers = kRegistersOfSm / (registers(config, gemm) * num_threads(config));
   return std::max(std::min(by_memory, by_registers), 1);
 }
 
@@ -42,7 +51,7 @@ constexpr int kFewestStages = 3, kMostStages = 5;
 Config config_of(const Shape& shape, int step_bytes, int stages, const plan::GemmDesc& gemm,
                  const targets::TargetInfo& target) {
   Config config{shape.tile_m, shape.tile_n, shape.warp_m, shape.warp_n, step_bytes, stages};
-  config.ctas = ctas_of_sm(config, target);
+  config.ctas = ctas_of_sm(config, gemm, target);
   config.products = gemm.gating == plan::Gating::none ? 1 : 2;
   config.grouped = gemm.is_grouped();
   config.gathers = gemm.a.lookup >= 0;
@@ -83,6 +92,7 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
   constexpr int kStepBytes[] = {64, 128}, kSplits[] = {2, 4, 8};
   std::vector<Config> out;
   for (const Shape& shape : kShapes) {
+    if (!leaves_registers(shape, step.gemm)) continue;
     for (const int step_bytes : kStepBytes) {
       for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
         const Config config = config_of(shape, step_bytes, stages, step.gemm, target);
@@ -98,6 +108,7 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
   }
   if (step.gemm.is_grouped()) return out;  // few groups have too few rows for all SMs
   for (const Shape& shape : kSplitShapes) {
+    if (!leaves_registers(shape, step.gemm)) continue;
     for (const int parts : kSplits) {
       Config config = two_of_sm(shape, step.gemm, target);
       config.split_k = parts;

@@ -17,16 +17,25 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 bool is_multiplied(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32 || is_fp8(dtype);
 }
 
+// Whether an instruction multiplies one by the other.
+bool go_together(DType a, DType b) { return a == b || (is_fp8(a) && is_fp8(b)); }
+
 std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operand& operand,
-                                      const plan::Operand& other, std::string_view side) {
+                                      const plan::Operand& other, std::string_view side,
+                                      const targets::TargetInfo& target) {
   const std::string& name = plan.graph[operand.value].name;
-  if (!is_multiplied(operand.dtype) || operand.dtype != other.dtype) {
+  if (!is_multiplied(operand.dtype) || !go_together(operand.dtype, other.dtype)) {
     return WhyNot{"operand_dtype",
-                  fmt::format("{} is {}; this family multiplies bf16, f16 or f32 by the same.",
+                  fmt::format("{} is {}; this family multiplies bf16, f16 or f32 by the same, and "
+                              "e4m3 or e5m2 by either.",
                               name, epifuse::name(operand.dtype))};
+  }
+  if (is_fp8(operand.dtype) && target.fp8_macs_per_clock == 0) {
+    return WhyNot{"operand_dtype", fmt::format("{} is {}, which {} has no instruction to multiply.",
+                                               name, epifuse::name(operand.dtype), target.name)};
   }
   return why_not_multiplied(plan, operand, side);
 }
@@ -49,6 +58,10 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
     if (unusual) out += constant_text(constant, fmt::format("{}", value), meaning);
   };
   constexpr int kUsual = 16;
+  if (gemm.b.dtype != gemm.a.dtype) {
+    out += fmt::format("  using ElementB = {};\n", element_cuda(gemm.b.dtype));
+  }
+  add(gemm.promoted, "bool kPromotesSums", true, "of each instruction, in float32");
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
   add(variant.alignment_a != kUsual, "int kAlignmentA", variant.alignment_a, "bytes");
@@ -81,10 +94,10 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   }
   if (auto no = why_not_gather(plan, gemm)) return no;
   if (auto no = why_not_rows_by_index(plan, step)) return no;
-  if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a")) return no;
-  if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
+  if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a", target)) return no;
+  if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b", target)) return no;
   if (gemm.gating == plan::Gating::separate) {
-    if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
+    if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b", target)) return no;
   }
   return std::nullopt;
 }

@@ -12,11 +12,18 @@ namespace {
 // Of two that overlap.
 double longer(double x, double y) { return std::pow(std::pow(x, 4) + std::pow(y, 4), 0.25); }
 
+// How many times as long an instruction takes as one of 16-bit operands; both take 32 bytes of K.
+double instruction_slows(const plan::FusedGemm& step, const targets::DeviceProfile& device) {
+  if (!is_fp8(step.gemm.a.dtype) || device.fp8_macs_per_clock == 0) return 1;
+  return 2 * device.macs_per_clock / device.fp8_macs_per_clock;
+}
+
 double step_clocks(const ModelConstants& c, const plan::FusedGemm& step, const Config& config,
-                   int num_active) {
+                   int num_active, double slows_multiply) {
   const auto bytes = static_cast<double>(size_bytes(step.gemm.a.dtype));
-  const double k_in_16_bits = config.step_bytes / 2.0;  // an instruction takes 32 bytes of K
-  const double multiply = config.tile_m * config.tile_n * k_in_16_bits / c.multiplies_per_clock;
+  const double k_in_16_bits = config.step_bytes / 2.0;
+  const double multiply =
+      slows_multiply * config.tile_m * config.tile_n * k_in_16_bits / c.multiplies_per_clock;
   const double warps = num_threads(config) / 32.0;
   const double read =
       warps * (config.warp_m + config.warp_n) * config.step_bytes / c.shared_bytes_per_clock;
@@ -94,14 +101,15 @@ double expected_us(const plan::FusedGemm& step, const Config& config, const Gemm
   const std::int64_t tiles = tile(config, sizes, num_sms).tiles, ctas = tiles * config.split_k;
   const std::int64_t at_once = std::int64_t{num_sms} * config.ctas;
   const double epilogue = epilogue_clocks(c, step, config);
+  const double slows_multiply = instruction_slows(step, device);
   // Of several CTAs an SM some multiply while others are at their epilogues.
   const double hidden = config.ctas > 1 ? 0.5 : 1;
   const bool is_split = config.split_k > 1;
   const double leave =
       is_split ? split_bytes(config, 1) / config.split_k / c.l2_bytes_per_clock : epilogue;
   const auto wave_clocks = [&](int num_active) {
-    return steps * step_clocks(c, step, config, num_active) + num_active * leave * hidden +
-           c.first_clocks;
+    return steps * step_clocks(c, step, config, num_active, slows_multiply) +
+           num_active * leave * hidden + c.first_clocks;
   };
   double clocks = static_cast<double>(ctas / at_once) * wave_clocks(config.ctas);
   const std::int64_t left = ctas % at_once;

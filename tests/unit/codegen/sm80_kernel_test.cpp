@@ -16,8 +16,8 @@ void test_everything(int m, int n, int k, int padding, int offset = 0) {
   using Element = typename Config::Element;
   using Epilogue = Everything<Element>;
   Operand<Element> a(m, k, Config::kAIsKMajor, padding, 0, offset),
-      b(n, k, Config::kBIsKMajor, padding, 1, offset), tile(m, n, true, (4 - n % 4) % 4, 2),
-      y(m, n, true, (4 - n % 4) % 4, 3);
+      tile(m, n, true, (4 - n % 4) % 4, 2), y(m, n, true, (4 - n % 4) % 4, 3);
+  Operand<ElementOfB<Config>> b(n, k, Config::kBIsKMajor, padding, 1, offset);
   Operand<F32> z(m, n, true, (4 - n % 4) % 4, 4), cols(1, m, true, 0, 5);
   Operand<Bf16> rows(1, n, true, 0, 6);
   abi::CopiedGemmParams p = params(a.params(), b.params(), m, n, k);
@@ -69,6 +69,45 @@ TEST(Sm80Kernel, CopiesRowsOffTheBoundariesOf16Bytes) {
   test_everything<Layout<F32, true, false, 64, 4>>(50, 51, 19, 0, 3);
 }
 
+template <class A, class B, bool kA, bool kB, int kStep, int kAlign>
+struct Bytes : Layout<A, kA, kB, kStep, kAlign> {
+  using ElementB = B;
+};
+template <class Layout>
+struct Promoted : Layout {
+  static constexpr bool kPromotesSums = true;
+};
+
+// Rows that run along M or N are 64, 128 and 256 bytes in stages.
+template <class Layout, int kM, int kN>
+struct Tile64 : Layout {
+  static constexpr int kTileM = kM, kTileN = kN, kWarpM = 64, kWarpN = 64, kSharedBytes = 98304;
+};
+
+TEST(Sm80Kernel, MultipliesBytesInEveryLayout) {
+  test_everything<Bytes<E4m3, E4m3, true, true, 64, 16>>(50, 60, 80, 16);
+  test_everything<Bytes<E4m3, E5m2, true, true, 128, 16>>(50, 60, 144, 16);
+  test_everything<Bytes<E5m2, E4m3, true, false, 64, 16>>(40, 64, 80, 16);
+  test_everything<Bytes<E4m3, E4m3, false, true, 64, 16>>(64, 48, 80, 16);
+  test_everything<Bytes<E5m2, E5m2, false, false, 128, 16>>(80, 64, 70, 16);
+  test_everything<Tile64<Bytes<E4m3, E4m3, false, false, 64, 16>, 128, 128>>(112, 128, 70, 16);
+  test_everything<Tile64<Bytes<E4m3, E4m3, true, false, 64, 16>, 64, 256>>(50, 240, 80, 16);
+  test_everything<Tile64<Bytes<E4m3, E4m3, false, true, 64, 16>, 256, 64>>(240, 50, 80, 16);
+}
+
+TEST(Sm80Kernel, CopiesRowsOfBytesOffTheBoundariesOf16Bytes) {
+  test_everything<Bytes<E4m3, E5m2, true, true, 64, 8>>(50, 50, 80, 8, 8);
+  test_everything<Bytes<E4m3, E4m3, true, false, 64, 4>>(52, 54, 74, 2, 4);
+  test_everything<Bytes<E4m3, E4m3, true, true, 64, 2>>(50, 50, 77, 1, 2);
+  test_everything<Bytes<E4m3, E4m3, true, true, 64, 1>>(50, 50, 78, 1, 3);
+  test_everything<Bytes<E4m3, E4m3, false, false, 128, 1>>(53, 51, 71, 0, 1);
+}
+
+// What each instruction adds is exact here: sums are the same.
+TEST(Sm80Kernel, AddsSumsOfInstructionsInFloat32) {
+  test_everything<Promoted<Bytes<E4m3, E5m2, true, true, 64, 16>>>(50, 60, 144, 16);
+}
+
 struct Wide : Layout<Bf16, true, true, 64, 16> {
   static constexpr int kTileN = 128, kWarpN = 64, kStages = 4;
 };
@@ -107,8 +146,8 @@ TEST(Sm80Kernel, GivesZerosWhereKIsEmpty) {
   test_everything<Layout<Bf16, true, true, 64, 16>>(5, 9, 0, 8);
 }
 
-template <bool kB, bool kAdjacent>
-struct Gates : Layout<Bf16, true, kB, 64, 16> {
+template <bool kB, bool kAdjacent, class Element = Bf16>
+struct Gates : Layout<Element, true, kB, 64, 16> {
   static constexpr bool kGated = true, kAdjacentGates = kAdjacent;
 };
 
@@ -121,8 +160,9 @@ struct DeepGates : Gates<true, false> {
 // `b` has the columns of both, the second's from `second` on, `step` apart.
 template <class Config>
 void test_gates(int second, int step) {
-  constexpr int kM = 50, kN = 40, kK = 40;
-  Operand<Bf16> a(kM, kK, true, 8, 0), b(2 * kN, kK, Config::kBIsKMajor, 8, 1);
+  using Element = typename Config::Element;
+  constexpr int kM = 50, kN = 48, kK = 48;
+  Operand<Element> a(kM, kK, true, 16, 0), b(2 * kN, kK, Config::kBIsKMajor, 16, 1);
   Operand<Bf16> y(kM, kN, true, 0, 2);
   abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kK);
   p.second_b = p.b;
@@ -142,11 +182,15 @@ void test_gates(int second, int step) {
 }
 
 TEST(Sm80Kernel, MultipliesGatesInEveryLayout) {
-  test_gates<Gates<true, false>>(40, 1);
+  test_gates<Gates<true, false>>(48, 1);
   test_gates<Gates<true, false>>(1, 2);
-  test_gates<Gates<false, false>>(40, 1);
+  test_gates<Gates<false, false>>(48, 1);
   test_gates<Gates<false, true>>(1, 2);
-  test_gates<DeepGates>(40, 1);
+  test_gates<DeepGates>(48, 1);
+  test_gates<Gates<true, false, E4m3>>(48, 1);
+  test_gates<Gates<true, false, E4m3>>(1, 2);
+  test_gates<Gates<false, false, E4m3>>(48, 1);
+  test_gates<Gates<false, true, E4m3>>(1, 2);
 }
 
 struct Batches : Layout<Bf16, true, true, 64, 16> {

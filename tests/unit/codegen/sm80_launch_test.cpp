@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "codegen/sm80/gemm.h"
 #include "epifuse/error.h"
@@ -21,6 +22,12 @@ namespace {
 constexpr const char* kResidual =
     "graph g(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N], b: bf16[N]) {\n"
     "  h = matmul x, w^T\n  h1 = add h, b\n  y = add h1, r\n  return y\n}\n";
+constexpr const char* kMixed8Bits =
+    "graph g(x: e4m3[M, K], w: e5m2[N, K], s: f32[M, 1]) {\n"
+    "  h = matmul x, w^T\n  t = mul h, s\n  y = cast t -> bf16\n  return y\n}\n";
+constexpr const char* kPromoted =
+    "graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n"
+    "  y = matmul x, w^T -> bf16 promoted\n  return y\n}\n";
 constexpr const char* kRowSum =
     "graph g(x: bf16[M, K], w: bf16[N, K]) {\n"
     "  h = matmul x, w^T -> f32\n  y = row_sum h\n  return y\n}\n";
@@ -191,6 +198,73 @@ TEST_F(Sm80Launch, LeavesSumsInScratchWhereKIsSplit) {
   EXPECT_NE(sm80::source(plan_, step(), config, {}, *targets::find_target("sm_80"))
                 .text.find("kSplitK = 4"),
             std::string::npos);
+}
+
+TEST_F(Sm80Launch, Multiplies8BitFloatsFromAdaOn) {
+  bind(kMixed8Bits, {{"M", 64}, {"N", 64}, {"K", 64}});
+  for (const char* name : {"sm_80", "sm_86", "sm_87"}) {
+    const auto no = sm80::why_not(plan_, step(), *targets::find_target(name));
+    ASSERT_TRUE(no.has_value()) << name;
+    EXPECT_EQ(no->code, "operand_dtype");
+    EXPECT_EQ(no->sentence,
+              "x is e4m3, which " + std::string(name) + " has no instruction to multiply.");
+  }
+  for (const char* name : {"sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
+    EXPECT_FALSE(sm80::why_not(plan_, step(), *targets::find_target(name))) << name;
+  }
+}
+
+TEST_F(Sm80Launch, NamesTheFormatsOf8BitOperands) {
+  const targets::TargetInfo& ada = *targets::find_target("sm_89");
+  const auto has = [&](std::string_view text) {
+    return sm80::source(plan_, step(), small_, variant(), ada).text.find(text) != std::string::npos;
+  };
+  bind(kMixed8Bits, {{"M", 64}, {"N", 64}, {"K", 64}});
+  EXPECT_TRUE(has("using Element = E4m3;"));
+  EXPECT_TRUE(has("using ElementB = E5m2;"));
+  EXPECT_FALSE(has("kPromotesSums"));
+  bind(kPromoted, {{"M", 64}, {"N", 64}, {"K", 64}});
+  EXPECT_FALSE(has("using ElementB"));
+  EXPECT_TRUE(has("kPromotesSums = true"));
+}
+
+TEST_F(Sm80Launch, CopiesRowsOf8BitsThatStartAnywhere) {
+  for (const auto& [padding, bytes] :
+       std::map<std::int64_t, int>{{16, 16}, {8, 8}, {4, 4}, {2, 2}, {1, 1}}) {
+    bind(kMixed8Bits, {{"M", 130}, {"N", 72}, {"K", 48}}, padding);
+    EXPECT_EQ(variant().alignment_a, bytes);
+    EXPECT_EQ(variant().alignment_b, bytes);
+  }
+}
+
+// Where sums are promoted, more than 64 a thread would spill.
+TEST_F(Sm80Launch, KeepsRegistersForWhatIsBesideTheSums) {
+  const auto most_sums = [&](const char* target) {
+    int most = 0;
+    for (const sm80::Config& config : sm80::configs(step(), *targets::find_target(target))) {
+      most = std::max(most, config.warp_m * config.warp_n / 32);
+    }
+    return most;
+  };
+  bind(kMixed8Bits, {{"M", 64}, {"N", 64}, {"K", 64}});
+  EXPECT_EQ(most_sums("sm_89"), 128);
+  EXPECT_EQ(most_sums("sm_100"), 128);
+  bind(kPromoted, {{"M", 64}, {"N", 64}, {"K", 64}});
+  EXPECT_EQ(most_sums("sm_89"), 64);
+}
+
+// A product of bytes has half the steps of K; its instructions take as long as those of 16 bits
+// where the target has them, and twice as long where they are two of f16.
+TEST_F(Sm80Launch, ExpectsHalfTheTimeWhereTensorCoresTake8Bits) {
+  const sm80::Config config{128, 128, 64, 32, 64, 4};
+  const auto us = [&](const char* text, const char* target) {
+    bind(text, {{"M", 8192}, {"N", 8192}, {"K", 8192}});
+    return sm80::expected_us(step(), config, {1, 8192, 8192, 8192},
+                             targets::reference_profile(*targets::find_target(target)));
+  };
+  EXPECT_NEAR(us(kMixed8Bits, "sm_89") / us(kResidual, "sm_89"), 0.5, 0.05);
+  EXPECT_NEAR(us(kMixed8Bits, "sm_120") / us(kResidual, "sm_120"), 0.5, 0.05);
+  EXPECT_GT(us(kMixed8Bits, "sm_100") / us(kResidual, "sm_100"), 0.65);
 }
 
 sm80::Config chosen(const plan::FusedGemm& step, const targets::TargetInfo& target,

@@ -89,8 +89,8 @@ struct Operand {
   }
 };
 
-template <class Element>
-float sum(const Operand<Element>& a, const Operand<Element>& b, int m, int n) {
+template <class A, class B>
+float sum(const Operand<A>& a, const Operand<B>& b, int m, int n) {
   float total = 0;
   for (int k = 0; k < a.cols; ++k) total += a.at(m, k) * b.at(n, k);
   return total;

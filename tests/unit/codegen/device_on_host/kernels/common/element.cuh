@@ -28,4 +28,9 @@ std::uint32_t pack(float low, float high) {
   return Element::store(low) | static_cast<std::uint32_t>(Element::store(high)) << 16;
 }
 
+template <class Element>
+std::uint32_t pack_bytes(float low, float high) {
+  return Element::store(low) | static_cast<std::uint32_t>(Element::store(high)) << 8;
+}
+
 }  // namespace epifuse

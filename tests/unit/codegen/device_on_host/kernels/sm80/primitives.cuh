@@ -106,6 +106,15 @@ inline void load_matrices_transposed(std::uint32_t shared, std::uint32_t (&words
   }
 }
 
+// Bytes 0 and 2 of two words, or bytes 1 and 3.
+inline std::uint32_t even_bytes(std::uint32_t x, std::uint32_t y) {
+  const auto half = [](std::uint32_t word) { return (word & 0xff) | (word >> 8 & 0xff00); };
+  return half(x) | half(y) << 16;
+}
+inline std::uint32_t odd_bytes(std::uint32_t x, std::uint32_t y) {
+  return even_bytes(x >> 8, y >> 8);
+}
+
 // cvt.rna.tf32.f32: to the nearest of 10 mantissa bits, halves away from zero.
 template <class Element>
 std::uint32_t multiplied(std::uint32_t word) {
@@ -132,17 +141,18 @@ float element_at(const device_on_host::Words* of, unsigned row, unsigned k, unsi
   return Element::load(x);
 }
 
-template <class Element>
+template <class A, class B>
 struct Multiply {
+  static constexpr bool kKeepsFewBits = sizeof(typename A::Storage) == 1;
   static void add(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t* b) {
     const device_on_host::Words* of =
         device_on_host::exchange({a[0], a[1], a[2], a[3], b[0], b[1]});
     const unsigned lane = threadIdx.x % 32;
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned lower = i / 2, column = lane % 4 * 2 + i % 2;
-      for (unsigned k = 0; k < 32 / sizeof(typename Element::Storage); ++k) {
-        sums[i] += element_at<Element>(of, lane / 4, k, lower, lower + 2) *
-                   element_at<Element>(of, column, k, 4, 5);
+      for (unsigned k = 0; k < 32 / sizeof(typename A::Storage); ++k) {
+        sums[i] +=
+            element_at<A>(of, lane / 4, k, lower, lower + 2) * element_at<B>(of, column, k, 4, 5);
       }
     }
   }
