@@ -278,17 +278,28 @@ class Finder {
             fmt::format("There is no work on {} that pays to be done with it.", product)};
   }
 
-  // What the framework runs faster itself, by measurements of PyTorch on CPUs. `gemm`: in its
+  // What the framework runs faster itself, on CPUs by measurements of PyTorch. `gemm`: in its
   // sizes.
   std::optional<plan::WhyNot> why_slower(const plan::FusedGemm& step,
                                          const plan::GemmDesc& gemm) const {
-    if (target_.kind != DeviceKind::cpu || !request_.only_faster) return std::nullopt;
+    if (!request_.only_faster) return std::nullopt;
+    if (target_.kind != DeviceKind::cpu) return why_converted(step.gemm.a.dtype);
     if (gemm.is_grouped())
       return std::nullopt;  // what frameworks do is slower at all sizes measured
     const auto sizes = likely_sizes(gemm);
     const auto ratio = sizes ? tune::framework_ratio(step, *sizes) : std::nullopt;
     if (!ratio || !tune::is_framework_faster(*ratio)) return std::nullopt;
     return plan::WhyNot{"framework_is_faster", framework_is_faster(*sizes, *ratio)};
+  }
+
+  // Tensor cores of the target take 8-bit floats, but not by the instructions of our kernels.
+  std::optional<plan::WhyNot> why_converted(DType dtype) const {
+    const bool converts = target_.fp8_macs_per_clock <= target_.macs_per_clock;
+    if (!is_fp8(dtype) || target_.has_wgmma || !converts) return std::nullopt;
+    return plan::WhyNot{"framework_is_faster",
+                        fmt::format("Kernels for {} convert {} to 16 bits before they multiply; "
+                                    "the framework's own product takes it as it is.",
+                                    target_.name, name(dtype))};
   }
 
   static std::string framework_is_faster(const codegen::GemmSizes& sizes, double ratio) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 #include <type_traits>
 #include <vector>
 
@@ -101,6 +102,31 @@ TEST(Sm80Kernel, CopiesRowsOfBytesOffTheBoundariesOf16Bytes) {
   test_everything<Bytes<E4m3, E4m3, true, true, 64, 2>>(50, 50, 77, 1, 2);
   test_everything<Bytes<E4m3, E4m3, true, true, 64, 1>>(50, 50, 78, 1, 3);
   test_everything<Bytes<E4m3, E4m3, false, false, 128, 1>>(53, 51, 71, 0, 1);
+}
+
+// Of eight lines one unit each, which a matrix is made of: no two of them in the same banks.
+template <class Stage>
+void expect_all_banks(std::vector<int> lines) {
+  for (int first = 0; first < Stage::kLines; first += Stage::kHasBytesAcross ? 16 : 8) {
+    for (int unit = 0; unit < Stage::kUnitsOfLine; ++unit) {
+      std::set<std::uint32_t> banks;
+      for (const int line : lines) banks.insert(Stage::place(first + line, unit) / 16 % 8);
+      ASSERT_EQ(banks.size(), 8U) << first << ", " << unit;
+    }
+  }
+}
+TEST(Sm80Kernel, ReadsMatricesFromAllBanks) {
+  for (const int second : {0, 2}) {  // lines of the first matrix of K, and of the second
+    const std::vector<int> lines{second,     second + 1, second + 4,  second + 5,
+                                 second + 8, second + 9, second + 12, second + 13};
+    expect_all_banks<Stage<E4m3, false, 64, 64>>(lines);
+    expect_all_banks<Stage<E4m3, false, 128, 64>>(lines);
+    expect_all_banks<Stage<E5m2, false, 256, 128>>(lines);
+  }
+  const std::vector<int> lines{0, 1, 2, 3, 4, 5, 6, 7};
+  expect_all_banks<Stage<E4m3, true, 128, 64>>(lines);
+  expect_all_banks<Stage<E4m3, true, 64, 128>>(lines);
+  expect_all_banks<Stage<Bf16, false, 128, 64>>(lines);
 }
 
 // What each instruction adds is exact here: sums are the same.

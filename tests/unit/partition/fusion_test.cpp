@@ -275,6 +275,24 @@ TEST(Fusion, CallsOperandsOfAnEpilogueByTheFrameworksNames) {
   EXPECT_EQ(fusions.left_out[0].why.substr(0, 16), "looked has rows ");
 }
 
+// Data-centre Blackwell multiplies 8-bit floats by instructions that no family has.
+TEST(Fusion, LeavesToAFramework8BitFloatsThatKernelsConvert) {
+  const std::string layer =
+      "graph g(x: e4m3[M, K], w: e5m2[N, K], s: f32[N]) {\n"
+      "  h = matmul x, w^T\n  t = mul h, s\n  y = cast t -> bf16\n  return y\n}\n";
+  const std::string fused = "matmul_row_scale(x, w, s) -> y[M, N]: h t y\n";
+  const std::string left =
+      "h: framework_is_faster\nt: framework_is_faster\n"
+      "y: framework_is_faster\n";
+  FusionRequest request{.in_memory = {"y"}, .only_faster = true};
+  for (const char* arch : {"sm_89", "sm_90a", "sm_120"}) {
+    EXPECT_EQ(found(layer, request, {DeviceKind::cuda, arch}), fused) << arch;
+  }
+  EXPECT_EQ(found(layer, request, {DeviceKind::cuda, "sm_100"}), left);
+  request.only_faster = false;
+  EXPECT_EQ(found(layer, request, {DeviceKind::cuda, "sm_100"}), fused);
+}
+
 // As src/tune/framework_gemm.def says of products of 128 and of 16 rows.
 TEST(Fusion, LeavesToAFrameworkWhatItRunsFaster) {
   const std::string layer =
