@@ -68,11 +68,12 @@ Config two_of_sm(const Shape& shape, const plan::GemmDesc& gemm,
 
 // With room for the epilogue behind the stages, as much as leaves as many CTAs an SM as one block
 // of rows does; none where even that is too much.
-std::optional<Config> persistent(Config config, const targets::TargetInfo& target) {
+std::optional<Config> persistent(const Config& config, const plan::GemmDesc& gemm,
+                                 const targets::TargetInfo& target) {
   const auto with_blocks = [&](int blocks) {
     Config out = config;
     out.staged_blocks = blocks;
-    out.ctas = ctas_of_sm(out, target);
+    out.ctas = ctas_of_sm(out, gemm, target);
     return out;
   };
   const Config least = with_blocks(1);
@@ -101,8 +102,10 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
     }
   }
   for (const Shape& shape : kPersistentShapes) {
+    if (!leaves_registers(shape, step.gemm)) continue;
     for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
-      const auto config = persistent(config_of(shape, 64, stages, step.gemm, target), target);
+      const Config once = config_of(shape, 64, stages, step.gemm, target);
+      const auto config = persistent(once, step.gemm, target);
       if (config) out.push_back(*config);
     }
   }
