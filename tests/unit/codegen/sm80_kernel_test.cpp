@@ -241,12 +241,14 @@ TEST(Sm80Kernel, MultipliesBatchesOfTwoDims) {
   }
 }
 
-struct Groups : Layout<Bf16, true, true, 64, 16> {
+template <class Element>
+struct Groups : Layout<Element, true, true, 64, 16> {
   static constexpr bool kBatched = true, kGrouped = true, kGathersA = true;
   static constexpr unsigned kIndexedStores = 1;
 };
 // Rows are looked up, groups have any number of them, and results are put where an index says.
-TEST(Sm80Kernel, MultipliesGroupsOfRowsThatAreLookedUp) {
+template <class Element>
+void test_gathered_groups() {
   constexpr int kRows = 150, kN = 40, kK = 22, kGroups = 4;
   const int ends[kGroups] = {70, 70, 75, 150};
   std::vector<long long> from, to;
@@ -254,14 +256,15 @@ TEST(Sm80Kernel, MultipliesGroupsOfRowsThatAreLookedUp) {
     from.push_back(i % 2 == 0 ? (i * 7) % 30 : (i * 7) % 30 - 30);
     to.push_back(kRows - 1 - i);
   }
-  Operand<Bf16> a(30, kK, true, 2, 0), b(kGroups * kN, kK, true, 2, 1), y(kRows, kN, true, 0, 2);
+  Operand<Element> a(30, kK, true, 10, 0), b(kGroups * kN, kK, true, 10, 1);
+  Operand<Bf16> y(kRows, kN, true, 0, 2);
   abi::CopiedGemmParams p = params(a.params(), b.params(), kRows, kN, kK);
   p.b.batch = {0, kN * b.stride};
   p.gemm.groups = {ends, 1, kGroups, 0};
   p.gemm.rows_of_a = {from.data(), 1, 30, 1};
   p.gemm.rows_of_stores[0] = {to.data(), 1, kRows, 1};
   p.gemm.non_tma_stores[0] = y.params();
-  run<Groups, Bare<Bf16>>(p, kRows / 64 + kGroups);
+  run<Groups<Element>, Bare<Bf16>>(p, kRows / 64 + kGroups);
   for (int r = 0; r < kRows; ++r) {
     const int group = r < 70 ? 0 : r < 75 ? 2 : 3;
     for (int c = 0; c < kN; ++c) {
@@ -269,6 +272,10 @@ TEST(Sm80Kernel, MultipliesGroupsOfRowsThatAreLookedUp) {
       ASSERT_EQ(y.at(kRows - 1 - r, c), Bf16::load(Bf16::store(want))) << r << ", " << c;
     }
   }
+}
+TEST(Sm80Kernel, MultipliesGroupsOfRowsThatAreLookedUp) {
+  test_gathered_groups<Bf16>();
+  test_gathered_groups<E4m3>();
 }
 
 struct Reduces : Layout<Bf16, true, true, 64, 16> {

@@ -53,7 +53,7 @@ void test_split(int k, std::vector<int> ends) {
   const int padding = (8 - k % 8) % 8;
   Operand<Element> a(kProducts * kM, k, Config::kAIsKMajor, padding, 0);
   Operand<Element> b(kN, k, Config::kBIsKMajor, padding + 8, 1);
-  const float scale = sizeof a.data[0] == 2 ? 0.3f : 1.0f;  // f32 would be rounded once more
+  const float scale = sizeof a.data[0] == 2 ? 0.3f : 1.0f;  // others would be rounded once more
   for (auto& each : a.data) each = Element::store(Element::load(each) * scale);
   Operand<F32> y(kProducts * kM, kN, true, 0, 2);
   abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, k);
@@ -86,6 +86,7 @@ TEST(Sm80Sums, SplitsK) {
   test_split<Split<Layout<Bf16, true, false, 64, 8>, 4>>(136, {32, 64, 96, 160});
   test_split<Split<Layout<Bf16, false, false, 64, 4>, 3>>(64, {0, 32, 64});  // some have none
   test_split<Split<Layout<F32, true, false, 128, 16>, 2>>(100, {64, 128});
+  test_split<Split<Layout<E4m3, true, false, 64, 8>, 2>>(152, {64, 192});
   test_split<Split<Layout<Bf16, true, true, 64, 16>, 2>>(0, {0, 0});
 }
 
