@@ -64,8 +64,8 @@ class Collector {
   std::vector<CorpusKernel> kernels;
 
  private:
-  // Every second graph is compiled for one of the other targets, by the graph's name; every one
-  // that multiplies 8-bit floats for one that has instructions for them.
+  // Every second graph is compiled for one of the other targets, by the graph's name; of those that
+  // multiply 8-bit floats all but a fifth for one that takes them.
   void add_elsewhere(const ir::Graph& graph) {
     const bool has_fp8 = multiplies_fp8(graph);
     std::vector<const TargetInfo*> others;
@@ -73,9 +73,11 @@ class Collector {
       if (target.kind != DeviceKind::cuda || is_usual(target)) continue;
       if (!has_fp8 || target.fp8_macs_per_clock > 0) others.push_back(&target);
     }
-    const std::uint64_t turn = turn_ / 4 % (2 * others.size());
-    if (!has_fp8 && turn % 2 != 0) return;
-    add_plan(plan_of(graph, Numerics::fast), *others[turn / 2]);
+    const std::uint64_t num_turns = has_fp8 ? others.size() + 1 : 2 * others.size();
+    const std::uint64_t turn = turn_ / 4 % num_turns;
+    const bool is_left_out = has_fp8 ? turn == others.size() : turn % 2 != 0;
+    if (is_left_out) return;
+    add_plan(plan_of(graph, Numerics::fast), *others[has_fp8 ? turn : turn / 2]);
   }
 
   static bool multiplies_fp8(const ir::Graph& graph) {
