@@ -70,8 +70,11 @@ std::optional<Tuned> decode(std::string_view text) {
 
 }  // namespace
 
-bool is_left_to_framework(const Tuned& tuned) {
-  constexpr double kRatio = 1.03, kUs = 2;
+bool is_left_to_framework(const Tuned& tuned, bool gains_nothing) {
+  constexpr double kRatio = 1.03, kUs = 2, kAhead = 0.98, kCallUs = 20;
+  if (gains_nothing && tuned.framework_us > kCallUs) {
+    return tuned.us > kAhead * tuned.framework_us;
+  }
   return tuned.framework_us > 0 && tuned.us > kRatio * tuned.framework_us &&
          tuned.us > tuned.framework_us + kUs;
 }

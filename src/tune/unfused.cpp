@@ -99,9 +99,13 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
   return bytes > 0 ? bytes / rates.bytes_per_us + rates.launch_us : 0;
 }
 
-double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   constexpr std::string_view kOneRow = "bias";  // of a product without a batch: addmm
-  if (sizes.batch == 1 && plan::label(step.epilogue) == kOneRow) return 0;
+  return sizes.batch == 1 && plan::label(step.epilogue) == kOneRow;
+}
+
+double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  if (adds_one_row(step, sizes)) return 0;
   const double ours = tail_bytes(step, sizes, step.gemm.result);
   return ours > 0 ? tail_bytes(step, sizes, step.gemm.a.dtype) / ours : 0;
 }

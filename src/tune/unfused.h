@@ -22,6 +22,10 @@ std::optional<double> vendor_gemm_us(const plan::GemmDesc& gemm, const codegen::
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
                const targets::DeviceRates& rates);
 
+// Whether all that a step does to its product is to add one row, which the vendor's product does
+// too.
+bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
+
 // What a framework's pass behind its own product takes of such a tail's time: its product has the
 // dtype of the operands, and to add a row to it is the library's work.
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);

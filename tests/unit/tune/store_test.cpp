@@ -232,6 +232,18 @@ TEST(Tuned, IsLeftToAFrameworkThatIsFasterByThreePercentAndTwoMicroseconds) {
   EXPECT_FALSE(is_left(9, 0)) << "not measured";
 }
 
+TEST(Tuned, IsLeftToAFrameworkUnlessAheadWhereNothingIsGained) {
+  const auto is_left = [](double us, double framework_us) {
+    return is_left_to_framework({"a kernel", "", us, framework_us}, true);
+  };
+  EXPECT_TRUE(is_left(100, 100));
+  EXPECT_TRUE(is_left(98.5, 100));
+  EXPECT_FALSE(is_left(97.5, 100));
+  EXPECT_FALSE(is_left(15, 15)) << "a framework's call takes longer";
+  EXPECT_TRUE(is_left(25, 15));
+  EXPECT_FALSE(is_left(100, 0)) << "not measured";
+}
+
 TEST(TuneStore, OneMeasuresOnADeviceAtATime) {
   const jit::TemporaryFolder folder;
   const TuneStore store(folder.path());

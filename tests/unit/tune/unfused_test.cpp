@@ -68,6 +68,9 @@ TEST(FrameworkPart, ToAddARowIsTheLibrarysWork) {
   step.epilogue.stores.front().source = 2;
   EXPECT_EQ(framework_part_of_tail(step, {1, 512, 512, 512}), 0.0);
   EXPECT_EQ(framework_part_of_tail(step, {2, 512, 512, 512}), 1.0) << "not of a batch";
+  EXPECT_TRUE(adds_one_row(step, {1, 512, 512, 512}));
+  EXPECT_FALSE(adds_one_row(step, {2, 512, 512, 512}));
+  EXPECT_FALSE(adds_one_row(step_of(), {1, 512, 512, 512}));
 }
 
 TEST(VendorGemm, BetweenMeasuredSizesTimesLieBetween) {

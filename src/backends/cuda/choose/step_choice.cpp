@@ -162,7 +162,13 @@ InOrder* product_in_order(const Prepared& prepared, std::size_t step, LateKernel
   }
 }
 
-plan::WhyNot why_left(const tune::Tuned& tuned) {
+plan::WhyNot why_left(const tune::Tuned& tuned, bool adds_one_row) {
+  if (adds_one_row) {
+    return {"framework_is_faster",
+            fmt::format("All there is to fuse is a bias, which the vendor's product adds too: it "
+                        "was measured to take {:.1f} us, the best kernel {:.1f} us.",
+                        tuned.framework_us, tuned.us)};
+  }
   return {
       "framework_is_faster",
       fmt::format("Here the best kernel was measured to take {:.1f} us, the vendor's product and "
@@ -197,7 +203,11 @@ bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step
     }
   }
   choice.measured = tuned.measured;
-  if (tune::is_left_to_framework(tuned)) choice.why_left = why_left(tuned);
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const bool adds_one_row = tune::adds_one_row(gemm, choice.sizes);
+  if (tune::is_left_to_framework(tuned, adds_one_row)) {
+    choice.why_left = why_left(tuned, adds_one_row);
+  }
   return true;
 }
 
