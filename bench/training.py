@@ -3,7 +3,8 @@
 `us` and `ratio`: each step is waited for, contenders by turns; `sustained_us`, `ratio_sustained`:
 steps back to back. `rel_error`: of all gradients, to the same weights in float32 (0 where there is
 none). Of the GPU's kernels in a step, by torch.profiler: `products_us`, `loops_us` (Inductor's
-elementwise kernels and reductions), `attention_us`, `optimizer_us`, `others_us`.
+elementwise kernels and reductions), `attention_us`, `optimizer_us`, `others_us`; of the loops those
+directly before or behind a product, `beside_us`.
 """
 
 import copy
@@ -16,6 +17,7 @@ import torch._dynamo.config
 import torch.nn.functional as F
 from contenders import sustained
 from torch import nn
+from torch.autograd import DeviceType
 
 ROUNDS = 12
 
@@ -24,7 +26,7 @@ CLASSES = {
     "loops": ("triton_",),
     "attention": ("flash", "fmha", "attention", "sdpa"),
     "optimizer": ("multi_tensor", "adam"),
-    "products": ("epifuse_matmul", "gemm", "cutlass", "nvjet", "cublas", "splitk"),
+    "products": ("gemm", "few_rows", "side_by_side", "cutlass", "nvjet", "cublas", "splitk"),
     "others": ("",),
 }
 
@@ -142,6 +144,14 @@ def class_of(kernel):
     return next(key for key, words in CLASSES.items() if any(word in name for word in words))
 
 
+def beside_products(kernels):
+    """Of names and times, in order, the time of loops with a product next to them."""
+    classes = [class_of(name) for name, _ in kernels]
+    neighbours = zip([None, *classes], [*classes[1:], None])
+    return sum(us for (_, us), own, others in zip(kernels, classes, neighbours)
+               if own == "loops" and "products" in others)  # fmt: skip
+
+
 def kernel_times(step, rounds=3):
     """Microseconds of the GPU's kernels in a step, by class."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -151,6 +161,10 @@ def kernel_times(step, rounds=3):
     times = dict.fromkeys(CLASSES, 0.0)
     for event in profile.key_averages():
         times[class_of(event.key)] += event.self_device_time_total / rounds
+    on_device = [event for event in profile.events() if event.device_type == DeviceType.CUDA]
+    in_order = sorted(on_device, key=lambda event: event.time_range.start)
+    times["beside"] = beside_products(
+        [(event.name, event.time_range.elapsed_us()) for event in in_order]) / rounds
     return {f"{key}_us": time for key, time in times.items()}
 
 

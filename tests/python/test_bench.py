@@ -8,6 +8,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 import random_torch  # noqa: E402
+import training  # noqa: E402
 
 
 def point(epilogue, layout="", groups=1, **own):
@@ -47,3 +48,12 @@ def test_slower_is_what_takes_three_percent_and_two_microseconds_more():
                      "2 slower by more than 3 % and 2 us")
     assert [line.split(":")[1] for line in rest] == [" 1.0 5x7x3 bf16 silu"] * 2
     assert "500.0 us, Inductor 400.0, ping-pong" in rest[0]
+
+
+def test_loops_beside_products_are_those_with_one_next_to_them():
+    kernels = [("triton_poi_fused_0", 1), ("nvjet_hsh_128x256", 10), ("triton_red_fused_1", 2),
+               ("triton_poi_fused_2", 4), ("fmha_cutlassF_bf16", 20), ("triton_poi_fused_3", 8),
+               ("epifuse_gemm_bias", 30), ("multi_tensor_apply_kernel", 40)]  # fmt: skip
+    assert training.beside_products(kernels) == 1 + 2 + 8
+    assert training.beside_products(kernels[3:4]) == 0
+    assert training.class_of("epifuse_side_by_side_bias") == "products"
