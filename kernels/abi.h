@@ -177,9 +177,10 @@ struct ByHand {
 };
 
 // One of many problems, each with sizes and tensors of its own: written by
-// kernels/common/pointer_arrays.cuh.
+// kernels/common/pointer_arrays.cuh. `product` is as of a launch of its own; kernels that take
+// operands by tensor maps read its `gemm` alone.
 struct Problem {
-  GemmParams gemm;
+  CopiedGemmParams product;
   ByHand by_hand;
 };
 
@@ -187,6 +188,13 @@ struct Problem {
 // CTAs go through these.
 struct ProblemTiles {
   int tiles, is_by_hand;
+};
+
+// Where problems are described.
+struct ProblemList {
+  const Problem* problems;
+  const ProblemTiles* tiles;
+  int count;
 };
 
 // Of a GEMM on many problems: what is the same for all, and where each is described.

@@ -1,14 +1,12 @@
-// Describes each of many problems for the GEMM of a family, from arrays in memory: sizes,
-// addresses, and tensor maps of every operand, full-size load and result. A block does one problem.
+// Describes each of many problems for the GEMM of a family, from arrays in memory: sizes, addresses
+// and strides of every operand, load and result. A block does one problem.
 //
-// A map is the usual one, which has the boxes, with another address, sizes and stride. A problem
-// that no maps can address, or that has more tiles than can be numbered, is described for
-// kernels/common/pointer_arrays_by_hand.cuh.
+// A problem that the family's kernel cannot address, or that has more tiles than can be numbered,
+// is described for kernels/common/pointer_arrays_by_hand.cuh alone.
 #pragma once
 
 #include "kernels/abi.h"
 #include "kernels/common/element.cuh"
-#include "kernels/common/tensor_maps.cuh"
 
 namespace epifuse::pointer_arrays {
 
@@ -47,105 +45,6 @@ __device__ __forceinline__ View transposed(const View& x) {
   return {x.data, x.cols, x.rows, x.col_stride, x.row_stride};
 }
 
-constexpr long long kAlignment = 16;  // of what a map addresses
-constexpr long long kMostRows = 1ll << 31, kMostBytes = 1ll << 39;
-
-// Whether a map can have these elements.
-template <int kBytes>
-__device__ __forceinline__ bool suits_map(const View& x) {
-  const bool has_rows = x.rows <= 1 || (x.row_stride > 0 && x.row_stride * kBytes < kMostBytes &&
-                                        x.row_stride * kBytes % kAlignment == 0);
-  return has_rows && (x.col_stride == 1 || x.cols <= 1) && x.rows < kMostRows &&
-         x.cols < kMostRows && reinterpret_cast<unsigned long long>(x.data) % kAlignment == 0;
-}
-
-// Writes the description of one problem. One thread does, but for `begin`.
-class Describer {
- public:
-  __device__ __forceinline__ Describer(const abi::DescribeParams& p, abi::TensorMap& shared)
-      : p_(p), usual_(p.usual), out_(p.problems[blockIdx.x]), map_(shared) {}
-
-  // All threads: the block as it usually is.
-  __device__ __forceinline__ void begin() {
-    static_assert(sizeof(abi::GemmParams) % sizeof(uint4) == 0);
-    const auto* from = reinterpret_cast<const uint4*>(&usual_);
-    auto* to = reinterpret_cast<uint4*>(&out_.gemm);
-    constexpr unsigned kCount = sizeof(abi::GemmParams) / sizeof(uint4);
-    for (unsigned i = threadIdx.x; i < kCount; i += abi::kDescribeThreads) to[i] = from[i];
-  }
-
-  // `x` as the map at `field` of the block, whose elements have kBytes.
-  template <int kBytes>
-  __device__ __forceinline__ void map(abi::TensorMap abi::GemmParams::*field, const View& x) {
-    write<kBytes>(out_.gemm.*field, usual_.*field, x);
-  }
-  template <int kBytes>
-  __device__ __forceinline__ void full_size_map(abi::TensorMap abi::FullSizeMaps::*field, int i,
-                                                const View& x) {
-    write<kBytes>(out_.gemm.full[i].*field, usual_.full[i].*field, x);
-  }
-  // An operand of no products: of a map of one element only what lies outside is read. The element
-  // is in memory all the same: TMA meets an illegal address otherwise.
-  template <int kBytes>
-  __device__ __forceinline__ void operand(abi::TensorMap abi::GemmParams::*field, const View& x) {
-    if (x.rows > 0 && x.cols > 0) return map<kBytes>(field, x);
-    replace(usual_.*field, out_.gemm.*field, reinterpret_cast<const char*>(&out_), 1, 1,
-            kAlignment);
-  }
-
-  __device__ __forceinline__ abi::GemmParams& gemm() { return out_.gemm; }
-  __device__ __forceinline__ abi::ByHand& by_hand() { return out_.by_hand; }
-
-  // The last call. `step`: elements of K that come to a stage.
-  __device__ __forceinline__ void finish(long long m, long long n, long long k, int step) {
-    constexpr long long kMostTiles = 1 << 21;  // what the kernel's float division can number
-    const bool exists = m > 0 && n > 0 && k >= 0;
-    const bool fits = m < kMostRows && n < kMostRows && k < kMostRows;
-    const long long tiles =
-        (m + p_.tile_rows - 1) / p_.tile_rows * ((n + p_.tile_columns - 1) / p_.tile_columns);
-    const bool has_tiles = exists && suits_ && fits && tiles < kMostTiles;
-    p_.tiles[blockIdx.x] = {has_tiles ? static_cast<int>(tiles) : 0, exists && !has_tiles};
-    out_.by_hand.m = m;
-    out_.by_hand.n = n;
-    out_.by_hand.k = k;
-    out_.gemm.m = static_cast<int>(m);
-    out_.gemm.n = static_cast<int>(n);
-    out_.gemm.k = static_cast<int>(k);
-    out_.gemm.first_k = k == 0 ? step : 0;
-    release_maps();
-  }
-
- private:
-  template <int kBytes>
-  __device__ __forceinline__ void write(abi::TensorMap& out, const abi::TensorMap& usual,
-                                        const View& x) {
-    if (x.rows <= 0 || x.cols <= 0) return;  // without results: no tile reads it
-    if (!suits_map<kBytes>(x)) {
-      suits_ = false;
-      return;
-    }
-    // A single row has no stride; any legal one will do.
-    const long long legal = (x.cols * kBytes + kAlignment - 1) / kAlignment * kAlignment;
-    replace(usual, out, x.data, x.rows, x.cols, x.rows > 1 ? x.row_stride * kBytes : legal);
-  }
-
-  // The usual map with another address, sizes, and bytes from row to row.
-  __device__ __forceinline__ void replace(const abi::TensorMap& usual, abi::TensorMap& out,
-                                          const char* data, long long rows, long long cols,
-                                          long long row_bytes) {
-    map_ = usual;
-    replace_address(map_, data);
-    replace_sizes(map_, static_cast<unsigned>(rows), static_cast<unsigned>(cols), row_bytes);
-    out = map_;
-  }
-
-  const abi::DescribeParams& p_;
-  const abi::GemmParams& usual_;
-  abi::Problem& out_;
-  abi::TensorMap& map_;
-  bool suits_ = true;
-};
-
 __device__ __forceinline__ abi::Matrix matrix(const View& x) {
   return {x.data, x.row_stride, x.col_stride, {}};
 }
@@ -153,16 +52,69 @@ __device__ __forceinline__ abi::Matrix matrix(const View& x) {
 __device__ __forceinline__ abi::Vector row(const View& x) { return {x.data, x.col_stride, {}}; }
 __device__ __forceinline__ abi::Vector column(const View& x) { return {x.data, x.row_stride, {}}; }
 
-// Of a generated kernel: Problem::describe(sizes, tensors, describer), with kNumSizes and
-// kNumTensors.
+// Whether elements of kBytes are side by side in rows that start at multiples of so many bytes.
+template <int kBytes>
+__device__ __forceinline__ bool has_rows_at(long long alignment, const View& x) {
+  const bool has_rows = x.rows <= 1 || x.row_stride * kBytes % alignment == 0;
+  return has_rows && (x.col_stride == 1 || x.cols <= 1) &&
+         reinterpret_cast<unsigned long long>(x.data) % alignment == 0;
+}
+
+// Writes the description of one problem. One thread does, but for `begin`. What a kernel takes of
+// operands and full-size matrices is added by a class of its own.
+class Describer {
+ public:
+  __device__ __forceinline__ explicit Describer(const abi::DescribeParams& p)
+      : usual_(p.usual), out_(p.problems[blockIdx.x]), p_(p) {}
+
+  // All threads: the block as it usually is.
+  __device__ __forceinline__ void begin() {
+    static_assert(sizeof(abi::GemmParams) % sizeof(uint4) == 0);
+    const auto* from = reinterpret_cast<const uint4*>(&usual_);
+    auto* to = reinterpret_cast<uint4*>(&gemm());
+    constexpr unsigned kCount = sizeof(abi::GemmParams) / sizeof(uint4);
+    for (unsigned i = threadIdx.x; i < kCount; i += abi::kDescribeThreads) to[i] = from[i];
+  }
+
+  __device__ __forceinline__ abi::GemmParams& gemm() { return out_.product.gemm; }
+  __device__ __forceinline__ abi::ByHand& by_hand() { return out_.by_hand; }
+
+ protected:
+  // The last call. `most`: of each size, that the kernel takes.
+  __device__ __forceinline__ void finish_sizes(long long m, long long n, long long k,
+                                               long long most) {
+    constexpr long long kMostTiles = 1 << 21;  // what a tile scheduler's float division can number
+    const bool exists = m > 0 && n > 0 && k >= 0;
+    const bool fits = m < most && n < most && k < most;
+    const long long tiles =
+        (m + p_.tile_rows - 1) / p_.tile_rows * ((n + p_.tile_columns - 1) / p_.tile_columns);
+    const bool has_tiles = exists && suits_ && fits && tiles < kMostTiles;
+    p_.tiles[blockIdx.x] = {has_tiles ? static_cast<int>(tiles) : 0, exists && !has_tiles};
+    out_.by_hand.m = m;
+    out_.by_hand.n = n;
+    out_.by_hand.k = k;
+    gemm().m = static_cast<int>(m);
+    gemm().n = static_cast<int>(n);
+    gemm().k = static_cast<int>(k);
+  }
+
+  const abi::GemmParams& usual_;
+  abi::Problem& out_;
+  bool suits_ = true;  // the family's kernel
+
+ private:
+  const abi::DescribeParams& p_;
+};
+
+// Of a generated kernel: Problem::describe(sizes, tensors, describer), with kNumSizes, kNumTensors
+// and the class Describer.
 template <class Problem>
 __device__ __forceinline__ void describe(const abi::DescribeParams& p) {
-  alignas(128) __shared__ abi::TensorMap map;
   __shared__ long long sizes[Problem::kNumSizes + 1];  // there may be none
   __shared__ Tensor tensors[Problem::kNumTensors];
   const int thread = static_cast<int>(threadIdx.x);
   const long long problem = blockIdx.x;
-  Describer describer(p, map);
+  typename Problem::Describer describer(p);
   describer.begin();
   for (int i = thread; i < Problem::kNumSizes; i += abi::kDescribeThreads) {
     sizes[i] = p.sizes[problem * p.num_sizes + p.size_columns[i]];

@@ -88,7 +88,7 @@ class Tile {
 
   __device__ __forceinline__ void write(long long row, long long col, float sum, float second) {
     Operands<Epilogue> x;
-    const abi::GemmParams& vectors = problem_.gemm;
+    const abi::GemmParams& vectors = problem_.product.gemm;
 #pragma unroll
     for (int i = 0; i < Epilogue::kNumParameters; ++i) x.parameter[i] = all_.parameters[i];
     Epilogue::Scalars::for_each(

@@ -255,7 +255,7 @@ struct Warp {
 // A CTA takes tiles until there are none. Copies go on to the next tile while the products of the
 // last steps are summed, so its first stages come during the epilogue.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void persistent_gemm(const abi::CopiedGemmParams& p) {
+__device__ __forceinline__ void persistent_gemm(const typename TileScheduler<Config>::Params& p) {
   const Warp<Config, Epilogue> warp;
   TileScheduler<Config> tiles(p);
   if (!tiles.next()) return;
@@ -269,6 +269,13 @@ __device__ __forceinline__ void persistent_gemm(const abi::CopiedGemmParams& p) 
     warp.out(tiles).run(sums);
   } while (tiles.next());
   wait_for_copies<0>();  // of the zeros behind the last tile
+}
+
+// Of problems that kernels/sm80/pointer_arrays.cuh has described.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void gemm_of_problems(const abi::ProblemList& p) {
+  await_previous_kernel();
+  persistent_gemm<Config, Epilogue>(p);
 }
 
 template <class Config, class Epilogue>

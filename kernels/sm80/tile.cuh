@@ -15,7 +15,8 @@ struct UsualConfig {
   static constexpr bool kIsLean = false;                    // of registers, in copying
   static constexpr bool kPromotesSums = false;              // of each instruction, in float32
   static constexpr int kSplitK = 1;  // CTAs that share the K of a tile (kernels/sm80/split.cuh)
-  static constexpr bool kPersistent = false;  // a CTA takes one tile after another
+  static constexpr bool kPersistent = false;     // a CTA takes one tile after another
+  static constexpr bool kPointerArrays = false;  // which are of many problems; persistent
   static constexpr bool kBatched = false;
   static constexpr bool kGated = false;          // two products: warps have columns of both,
   static constexpr bool kAdjacentGates = false;  // or every other column is of the second

@@ -22,7 +22,7 @@ struct ProblemScheduler {
       next_tile += problems.tiles[problem].tiles;
     }
     if (problem >= problems.count) return false;
-    params = &problems.problems[problem].gemm;
+    params = &problems.problems[problem].product.gemm;
     return true;
   }
 };

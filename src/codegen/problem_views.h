@@ -20,6 +20,7 @@ struct ViewText {
   std::string name;  // of the value, for comments
   std::string offset = "0", rows = "1", cols = "1", row_stride = "0", col_stride = "1";
   bool is_paired = false;  // offset and row_stride are in elements half as wide as `dtype`
+  bool operator==(const ViewText&) const = default;
 };
 
 // What a problem's tensors are called: inputs, then values that are outputs.

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/driver/device.h"
 #include "check/verify_program.h"
+#include "codegen/family.h"
 #include "compile/program_state.h"
 #include "epifuse/epifuse.h"
 #include "tests/gpu/captured_run.h"
@@ -40,10 +41,11 @@ struct Size {
   std::int64_t pad = 0, margin = 0;  // of rows and of starts, in elements
 };
 
-class GpuPointerArrays : public ::testing::Test {
+// The parameter names a kernel family; empty: the usual one.
+class GpuPointerArrays : public ::testing::TestWithParam<std::string> {
  protected:
   std::shared_ptr<const cuda::Device> device_ = cuda::Device::require();
-  const Program program_ = compile(Graph::parse(kLayer), Target::cuda());
+  const Program program_ = compile(Graph::parse(kLayer), Target::cuda(), {.family = GetParam()});
 
   // Tensors of the problems, in the order of kNames.
   struct Set {
@@ -155,12 +157,12 @@ std::vector<Size> random_sizes(std::size_t count, std::mt19937_64& random, std::
   return sizes;
 }
 
-TEST_F(GpuPointerArrays, AreOneLaunch) {
+TEST_P(GpuPointerArrays, AreOneLaunch) {
   EXPECT_EQ(program_.explain_pointer_arrays().find("All problems in one launch"), 0u)
       << program_.explain_pointer_arrays();
 }
 
-TEST_F(GpuPointerArrays, OneCaptureReplaysWithOtherSizesAndAddresses) {
+TEST_P(GpuPointerArrays, OneCaptureReplaysWithOtherSizesAndAddresses) {
   constexpr std::size_t kPointerArrays = 24;
   Arrays arrays(device_, kPointerArrays);
   std::mt19937_64 random(11);
@@ -178,7 +180,7 @@ TEST_F(GpuPointerArrays, OneCaptureReplaysWithOtherSizesAndAddresses) {
   }
 }
 
-TEST_F(GpuPointerArrays, MoreThanThereAreMultiprocessors) {
+TEST_P(GpuPointerArrays, MoreThanThereAreMultiprocessors) {
   constexpr std::size_t kPointerArrays = 512;
   Arrays arrays(device_, kPointerArrays);
   std::mt19937_64 random(12);
@@ -190,7 +192,7 @@ TEST_F(GpuPointerArrays, MoreThanThereAreMultiprocessors) {
   expect_right(set, memory);
 }
 
-TEST_F(GpuPointerArrays, WithSizesThatTheHostKnows) {
+TEST_P(GpuPointerArrays, WithSizesThatTheHostKnows) {
   const std::vector<Size> sizes = {{1, 264, 512}, {17, 264, 512}, {127, 264, 512}, {0, 264, 512}};
   std::vector<std::int64_t> on_host;
   for (const Size& size : sizes) on_host.insert(on_host.end(), {size.m, size.n, size.k});
@@ -204,7 +206,7 @@ TEST_F(GpuPointerArrays, WithSizesThatTheHostKnows) {
 }
 
 // A graph of two kernels runs one problem after another, which a capture cannot record.
-TEST_F(GpuPointerArrays, OnesThatTheHostMustReadAreNotCaptured) {
+TEST_P(GpuPointerArrays, OnesThatTheHostMustReadAreNotCaptured) {
   const Program program = compile(
       Graph::parse("graph g(x: f32[M, N]) {\n  y = row_sum x\n  return y\n}"), Target::cuda());
   PointerArrays problems;
@@ -218,6 +220,17 @@ TEST_F(GpuPointerArrays, OnesThatTheHostMustReadAreNotCaptured) {
       CapturedRun(device_, [&](Stream stream) { program.run_pointer_arrays(problems, stream); }),
       UnavailableError);
 }
+
+// Beside the usual one those that run wherever it does.
+std::vector<std::string> families() {
+  std::vector<std::string> names{""};
+  for (const auto& family : codegen::all_families().subspan(1)) names.emplace_back(family.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Families, GpuPointerArrays, ::testing::ValuesIn(families()),
+                         [](const auto& param) {
+                           return param.param.empty() ? "usual" : param.param;
+                         });
 
 }  // namespace
 }  // namespace epifuse

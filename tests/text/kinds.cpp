@@ -88,17 +88,20 @@ std::string run_explain(const Case& test) {
   return explain_text(plan, {}, target, {}, "");
 }
 
-// The kernels beside the product's where a plan runs on many problems.
+// The kernels beside the product's where a plan runs on many problems: what describes them to each
+// family, and what the first does by hand.
 std::string pointer_arrays_text(const plan::Plan& plan) {
   if (const auto no = codegen::why_not_pointer_arrays(plan)) {
     return fmt::format("{}: {}\n", no->code, no->sentence);
   }
   const targets::TargetInfo& target = targets::usual_target(DeviceKind::cuda);
   const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
-  const codegen::KernelFamily& family = codegen::all_families().front();
-  const auto configs = family.pointer_arrays->configs(family.configs(step, target));
-  return family.pointer_arrays->describe_source(plan, configs.front(), target).text +
-         family.pointer_arrays->by_hand_source(plan, target).text;
+  std::string text;
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    const auto configs = family.pointer_arrays->configs(family.configs(step, target));
+    text += family.pointer_arrays->describe_source(plan, configs.front(), target).text;
+  }
+  return text + codegen::all_families().front().pointer_arrays->by_hand_source(plan, target).text;
 }
 
 // The sources of the tail kernels for sm_90a, emit/split/ with every product apart, emit/problems/

@@ -17,10 +17,11 @@ struct Config {
   // Blocks of 16 rows of each warp that the epilogue stages behind the stages, so that these fill
   // for the CTA's next tile meanwhile; 0: in their place, and a CTA has one tile.
   int staged_blocks = 0;
-  bool lean = false;     // takes fewer registers to copy
-  int products = 1;      // whose columns are side by side in tile_n: 2 where gated
-  bool grouped = false;  // rows belong to groups
-  bool gathers = false;  // rows of a are looked up
+  bool pointer_arrays = false;  // which then are of many problems
+  bool lean = false;            // takes fewer registers to copy
+  int products = 1;             // whose columns are side by side in tile_n: 2 where gated
+  bool grouped = false;         // rows belong to groups
+  bool gathers = false;         // rows of a are looked up
   bool operator==(const Config&) const = default;
 };
 // "128x256 by 64x64, 32 deep, 4 stages": depth in elements of 16 bits. Names a config in results.

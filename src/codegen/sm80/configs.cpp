@@ -16,7 +16,11 @@ constexpr Shape kShapes[] = {{128, 128, 64, 64}, {128, 256, 64, 64}, {256, 128, 
                              {64, 128, 32, 64},  {128, 64, 64, 32},  {64, 64, 32, 32}};
 
 // Of those that take one tile after another.
-constexpr Shape kPersistentShapes[] = {{128, 128, 64, 64}, {128, 256, 64, 64}, {256, 128, 64, 64}};
+constexpr Shape kPersistentShapes[] = {{128, 128, 64, 64},
+                                       {128, 256, 64, 64},
+                                       {256, 128, 64, 64},
+                                       {64, 128, 32, 64},
+                                       {64, 64, 32, 32}};
 
 // Of those that share K: it is for problems of few tiles.
 constexpr Shape kSplitShapes[] = {{128, 128, 64, 64}, {64, 128, 32, 64}, {64, 64, 32, 32}};

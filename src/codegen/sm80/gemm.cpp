@@ -76,6 +76,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(variant.non_tma_stores != 0, "unsigned kNonTmaStores", variant.non_tma_stores,
       "bits: written element by element");
   add(is_persistent(config), "bool kPersistent", true, "a CTA takes one tile after another");
+  add(config.pointer_arrays, "bool kPointerArrays", true, "which are of many problems");
   add(config.split_k > 1, "int kSplitK", config.split_k, "CTAs share the K of a tile");
   add(config.lean, "bool kIsLean", true, "copies line by line");
   add(config.gathers, "bool kGathersA", true, "its rows are looked up");
@@ -127,9 +128,9 @@ struct Config : sm80::UsualConfig {{
 }}  // namespace epifuse::generated
 
 extern "C" __global__ void __launch_bounds__({threads}, {ctas})
-    {entry}(const __grid_constant__ epifuse::sm80::LeadingParams<{bytes}> p) {{
+    {entry}(const __grid_constant__ epifuse::{params} p) {{
   using namespace epifuse;
-  sm80::gemm<generated::Config, generated::Epilogue>(p.params());
+  sm80::{gemm}<generated::Config, generated::Epilogue>({p});
 }}
 )";
   const FusedGemm as_product = by_product(given);
@@ -146,7 +147,12 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
       fmt::arg("warp_m", config.warp_m), fmt::arg("warp_n", config.warp_n),
       fmt::arg("step_bytes", config.step_bytes), fmt::arg("stages", config.stages),
       fmt::arg("smem", smem_bytes(config)), fmt::arg("threads", num_threads(config)),
-      fmt::arg("ctas", config.ctas), fmt::arg("bytes", params_bytes(layout, config)),
+      fmt::arg("ctas", config.ctas),
+      fmt::arg("params", config.pointer_arrays ? "abi::ProblemList"
+                                               : fmt::format("sm80::LeadingParams<{}>",
+                                                             params_bytes(layout, config))),
+      fmt::arg("gemm", config.pointer_arrays ? "gemm_of_problems" : "gemm"),
+      fmt::arg("p", config.pointer_arrays ? "p" : "p.params()"),
       fmt::arg("unusual", unusual_text(step, layout, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;

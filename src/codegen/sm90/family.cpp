@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "codegen/family_row.h"
+#include "codegen/pointer_array_sources.h"
 #include "codegen/side_by_side.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/few_rows.h"

@@ -1,7 +1,6 @@
 // Many problems by the Hopper GEMM; see PointerArrayFunctions for what each function promises.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "codegen/pointer_arrays.h"
@@ -14,7 +13,6 @@ std::vector<Config> pointer_array_configs(const std::vector<Config>& configs);
 KernelSource describe_source(const plan::Plan& plan, const Config& config,
                              const targets::TargetInfo& target);
 KernelSource by_hand_source(const plan::Plan& plan, const targets::TargetInfo& target);
-std::size_t problem_bytes(std::int64_t count);
 PointerArrayLaunches pointer_array_launches(const plan::Plan& plan, const Config& config,
                                             const Launch& usual, const BoundPointerArrays& problems,
                                             const targets::DeviceLimits& limits, char* workspace);

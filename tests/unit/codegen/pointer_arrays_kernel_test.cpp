@@ -8,7 +8,7 @@
 
 #include "base/float_types.h"
 #include "cuda_on_host.h"
-#include "kernels/common/pointer_arrays.cuh"
+#include "kernels/common/pointer_array_maps.cuh"
 #include "kernels/common/pointer_arrays_by_hand.cuh"
 
 namespace epifuse {
@@ -19,10 +19,11 @@ constexpr int kBox = 77;
 
 // y[m, n] = max(x w^T + b[n], 0) * c[m] + r[m, n], as describe_source writes it.
 struct Layer {
+  using Describer = pointer_arrays::MapDescriber;
   static constexpr int kNumSizes = 3, kNumTensors = 6;
 
   static void describe(const long long* sizes, const pointer_arrays::Tensor* tensors,
-                       pointer_arrays::Describer& out) {
+                       Describer& out) {
     const long long k = sizes[0], m = sizes[1], n = sizes[2];
     const pointer_arrays::View x = tensors[0].view<Bf16>(0, m, k, tensors[0].row_stride(k), 1);
     const pointer_arrays::View w = tensors[1].view<Bf16>(0, n, k, tensors[1].row_stride(k), 1);
@@ -203,7 +204,7 @@ TEST(PointerArraysKernel, DescribesWhatMapsCanAddress) {
   const int tiles[] = {4, 1, 3};
   for (std::size_t i = 0; i < all.size(); ++i) {
     SCOPED_TRACE(i);
-    const abi::GemmParams& p = layers.problems[i].gemm;
+    const abi::GemmParams& p = layers.problems[i].product.gemm;
     EXPECT_EQ(layers.tiles[i].tiles, tiles[i]);
     EXPECT_EQ(layers.tiles[i].is_by_hand, 0);
     EXPECT_EQ(std::vector<std::int64_t>({p.m, p.n, p.k}),
@@ -227,8 +228,8 @@ TEST(PointerArraysKernel, ProblemsWithoutResultsHaveNoTiles) {
   EXPECT_EQ(layers.tiles[1].tiles + layers.tiles[1].is_by_hand, 0);
   // A sum of nothing starts behind the only element of a map.
   EXPECT_EQ(layers.tiles[2].tiles, 1);
-  EXPECT_EQ(layers.problems[2].gemm.first_k, kStep);
-  EXPECT_EQ(host_map(layers.problems[2].gemm.a).cols, 1U);
+  EXPECT_EQ(layers.problems[2].product.gemm.first_k, kStep);
+  EXPECT_EQ(host_map(layers.problems[2].product.gemm.a).cols, 1U);
 }
 
 TEST(PointerArraysKernel, DoesTheOthersByHand) {

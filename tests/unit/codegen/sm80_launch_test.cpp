@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "codegen/sm80/gemm.h"
+#include "codegen/sm80/pointer_arrays.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "ir/text.h"
@@ -102,10 +103,50 @@ TEST_F(Sm80Launch, StartsPersistentCtasOnceForAllTiles) {
       const Launch launch = sm80::launch(plan_, step(), config, variant(), bound_, limits);
       EXPECT_EQ(launch.grid, std::min(tiles, kSms * config.ctas)) << print(config);
       const int stages = (config.tile_m + config.tile_n) * config.step_bytes * config.stages;
-      EXPECT_GE(launch.smem_bytes, stages + 4 * 16 * (64 + 8) * 4) << "of four warps";
+      EXPECT_GE(launch.smem_bytes, stages + 4 * 16 * (config.warp_n + 8) * 4) << "of four warps";
     }
   }
   EXPECT_GE(count, 2 * 5);
+}
+
+TEST_F(Sm80Launch, TakesManyProblemsByPersistentKernels) {
+  const targets::TargetInfo& target = *targets::find_target("sm_86");
+  bind(kResidual, {{"M", 130}, {"N", 72}, {"K", 40}});
+  const auto configs = sm80::pointer_array_configs(sm80::configs(step(), target));
+  ASSERT_GT(configs.size(), 5u);
+  targets::DeviceLimits limits;
+  limits.num_sms = 10;
+  const void* const data[] = {nullptr, nullptr, nullptr};
+  BoundPointerArrays problems;
+  problems.count = 3;
+  problems.symbols = {"M", "N", "K"};
+  problems.tensors.resize(plan_.graph.nodes.size());
+  problems.scalars.resize(plan_.graph.nodes.size());
+  for (BoundPointerArrays::Tensor& tensor : problems.tensors) tensor.data = data;
+  char workspace[1];
+  for (const sm80::Config& config : configs) {
+    SCOPED_TRACE(print(config));
+    const Launch usual = sm80::launch(plan_, step(), config, {}, bound_, limits);
+    const PointerArrayLaunches launches =
+        sm80::pointer_array_launches(plan_, config, usual, problems, limits, workspace);
+    EXPECT_EQ(launches.describe.grid, 3u);
+    EXPECT_EQ(launches.product.grid, 10u * static_cast<unsigned>(config.ctas));
+    EXPECT_EQ(launches.product.block, usual.block);
+    EXPECT_EQ(launches.product.smem_bytes, usual.smem_bytes);
+    abi::ProblemList all{};
+    ASSERT_EQ(launches.product.params.size(), sizeof all);
+    std::memcpy(&all, launches.product.params.data(), sizeof all);
+    EXPECT_EQ(static_cast<const void*>(all.problems), workspace);
+    EXPECT_EQ(all.count, 3);
+    abi::DescribeParams describe{};
+    ASSERT_EQ(launches.describe.params.size(), sizeof describe);
+    std::memcpy(static_cast<void*>(&describe), launches.describe.params.data(), sizeof describe);
+    EXPECT_EQ(describe.usual.raster, params(usual).gemm.raster);
+    EXPECT_EQ(describe.tile_rows, config.tile_m);
+    EXPECT_EQ(describe.tile_columns, config.tile_n);
+    EXPECT_EQ(describe.size_columns[0], 2) << "K, M, N of M, N, K";
+    EXPECT_EQ(describe.tensors[0].data, data);
+  }
 }
 
 TEST_F(Sm80Launch, CopiesAsMuchAtOnceAsAllRowsAllow) {

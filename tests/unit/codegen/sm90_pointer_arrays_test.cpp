@@ -33,10 +33,10 @@ struct Described {
   template <class Config>
   void add(int m, int n, int k, bool is_by_hand) {
     abi::Problem problem{};
-    problem.gemm.m = m;
-    problem.gemm.n = n;
-    problem.gemm.k = k;
-    problem.gemm.raster = 3;
+    problem.product.gemm.m = m;
+    problem.product.gemm.n = n;
+    problem.product.gemm.k = k;
+    problem.product.gemm.raster = 3;
     problems.push_back(problem);
     const int count =
         (m + Config::kTileM - 1) / Config::kTileM * ((n + Config::kTileN - 1) / Config::kTileN);
@@ -111,7 +111,7 @@ void check(int count, unsigned seed) {
   std::map<Place, int> expected;
   for (int i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const abi::GemmParams& p = described.problems[at].gemm;
+    const abi::GemmParams& p = described.problems[at].product.gemm;
     if (described.tiles[at].is_by_hand) continue;
     for (int m = 0; m < p.m; m += Config::kTileM) {
       for (int n = 0; n < p.n; n += Config::kTileN) {

@@ -145,8 +145,8 @@ std::vector<std::pair<std::string, std::string>> PointerArrayRunner::sources() c
   if (why_not_) return {};
   const std::scoped_lock lock(mutex_);
   if (configs_.empty()) return {};
-  const std::size_t best =
-      codegen::choose(*prepared_.steps.front().family, step(), configs_, sizes_of({}), {});
+  const std::size_t best = codegen::choose(*prepared_.steps.front().family, step(), configs_,
+                                           sizes_of({}), targets::reference_profile(target_));
   const Kernels kernels = kernels_of(configs_[best]);
   const std::string& name = prepared_.plan.graph.name;
   return {{name + "_describe_problems.cu", kernels.describe.source.text},

@@ -1,0 +1,47 @@
+// Describes problems for the GEMM whose threads copy operands themselves: of each matrix the
+// address and the strides. Rows must start where whole units of 16 bytes, of results and what the
+// epilogue reads whole vectors, can be moved at once; other problems are done by hand.
+#pragma once
+
+#include "kernels/common/pointer_arrays.cuh"
+
+namespace epifuse::sm80 {
+
+class CopyDescriber : public pointer_arrays::Describer {
+  using View = pointer_arrays::View;
+  static constexpr long long kUnitBytes = 16, kVector = 4;
+  static constexpr long long kMost = 1ll << 29;  // kernels count elements of two products in an int
+
+ public:
+  using Describer::Describer;
+
+  // x[m, k] or x[n, k], whose elements have kBytes: as the matrix at `field` of the block. A single
+  // row has no stride and nothing is read of no products: threads without a row still have an
+  // address, which is to be a multiple of a unit.
+  template <int kBytes, bool kIsKMajor>
+  __device__ __forceinline__ void operand(abi::Matrix abi::CopiedGemmParams::*field,
+                                          const View& x) {
+    const bool is_there = x.rows > 0 && x.cols > 0;
+    const View rows = kIsKMajor ? x : pointer_arrays::transposed(x);
+    if (is_there && !pointer_arrays::has_rows_at<kBytes>(kUnitBytes, rows)) suits_ = false;
+    void* const data = is_there ? static_cast<void*>(x.data) : &out_;
+    const long long stride = is_there && rows.rows > 1 ? rows.row_stride : 0;
+    out_.product.*field = {data, kIsKMajor ? stride : 1, kIsKMajor ? 1 : stride, {}};
+  }
+
+  // A full-size load or result.
+  template <int kBytes>
+  __device__ __forceinline__ void full_size(abi::Matrix& out, const View& x) {
+    if (x.rows > 0 && x.cols > 0 && !pointer_arrays::has_rows_at<kBytes>(kVector * kBytes, x)) {
+      suits_ = false;
+    }
+    out = pointer_arrays::matrix(x);
+  }
+
+  // The last call.
+  __device__ __forceinline__ void finish(long long m, long long n, long long k) {
+    finish_sizes(m, n, k, kMost);
+  }
+};
+
+}  // namespace epifuse::sm80
