@@ -15,9 +15,10 @@ std::optional<plan::WhyNot> add_variant(PlannedPoint& point) {
       backends::bind_stand_ins(point.plan, {{"M", point.point.m}}, DeviceKind::cuda);
   if (auto no = point.family->why_not_bound(point.plan, point.step(), bound)) return no;
   point.variant = point.family->variant(point.plan, point.step(), bound);
-  point.sizes = tune::gemm_sizes(point.step().gemm, bound.sizes);
+  const plan::GemmDesc& gemm = point.step().gemm;
+  point.sizes = codegen::with_rows(tune::gemm_sizes(gemm, bound.sizes), gemm, bound);
   if (point.family->roles(point.variant).are_exchanged) {
-    std::swap(point.sizes.m, point.sizes.n);
+    point.sizes = codegen::exchanged(point.sizes);
   }
   return std::nullopt;
 }

@@ -92,13 +92,14 @@ struct Lines {
   double a, b;
 };
 
-// Of dense operands.
 Lines lines_of(const plan::GemmDesc& gemm, const GemmSizes& sizes) {
-  const auto lines = [&](const plan::Operand& operand, std::int64_t along_mn) {
+  const auto lines = [&](const plan::Operand& operand, std::int64_t row_bytes,
+                         std::int64_t along_mn) {
     const std::int64_t length = operand.major == plan::Major::k ? sizes.k : along_mn;
-    return lines_of_row(length * static_cast<std::int64_t>(size_bytes(operand.dtype)));
+    const std::int64_t dense = length * static_cast<std::int64_t>(size_bytes(operand.dtype));
+    return lines_of_row(row_bytes != 0 ? row_bytes : dense);
   };
-  return {lines(gemm.a, sizes.m), lines(gemm.b, sizes.n)};
+  return {lines(gemm.a, sizes.row_bytes_a, sizes.m), lines(gemm.b, sizes.row_bytes_b, sizes.n)};
 }
 
 double main_clocks(const ModelConstants& c, const Config& config, double columns,

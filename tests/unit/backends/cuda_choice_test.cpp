@@ -124,6 +124,7 @@ TEST_F(StepChoices, NothingIsCompiledForSizesWhereThatIsNotWanted) {
   for (const std::int64_t rows : {16, 4096}) {
     codegen::Bound bound;
     bound.sizes["M"] = rows;
+    bound.tensors.resize(prepared_.plan.graph.nodes.size());
     EXPECT_EQ(choose_step(prepared_, 0, late, bound, reference()).kernel, compiled);
   }
 }
@@ -137,6 +138,7 @@ TEST_F(StepChoices, WithoutACompilerWhatIsThereRuns) {
   for (const std::int64_t rows : {16, 4096}) {
     codegen::Bound bound;
     bound.sizes["M"] = rows;
+    bound.tensors.resize(prepared_.plan.graph.nodes.size());
     EXPECT_EQ(choose_step(prepared_, 0, late, bound, reference()).kernel, compiled);
   }
 }

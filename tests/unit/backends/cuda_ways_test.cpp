@@ -16,6 +16,7 @@ class StepWays : public StepChoices {
   std::optional<Ways> ways(std::int64_t rows, std::size_t most = 100, bool compiles = true) {
     codegen::Bound bound;
     bound.sizes["M"] = rows;
+    bound.tensors.resize(prepared_.plan.graph.nodes.size());
     return find_ways(prepared_, 0, late_, bound, reference().device, most, compiles);
   }
 };

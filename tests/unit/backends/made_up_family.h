@@ -120,6 +120,7 @@ class StepChoices : public ::testing::Test {
     if (rules.device.limits.num_sms == 0) rules.device = reference().device;
     codegen::Bound bound;
     bound.sizes["M"] = rows;
+    bound.tensors.resize(prepared_.plan.graph.nodes.size());
     return choose_step(prepared_, 0, late_, bound, rules);
   }
   int chosen(std::int64_t rows, const ChoiceRules& rules = {}) {

@@ -153,6 +153,9 @@ TEST(Sm90Model, RowsOffTheLinesOfL2TakeTwoOfThem) {
   const GemmSizes off{1, 1320, 4944, 9256}, on{1, 1320, 4944, 9280};
   EXPECT_GT(us(residual, small, off), 1.15 * us(residual, small, on));
   EXPECT_LT(us(residual, wide + "cluster 1x2", off), 1.15 * us(residual, wide + "cluster 1x2", on));
+  GemmSizes padded = off;
+  padded.row_bytes_a = padded.row_bytes_b = 2 * on.k;
+  EXPECT_GT(us(residual, small, off), 1.15 * us(residual, small, padded)) << "strides count";
   const GemmSizes both_off{1, 8232, 4896, 4096}, both_on{1, 8256, 4864, 4096};
   const std::string narrow = "ping-pong 128x192/184, 4 stages";
   EXPECT_GT(us(gelu, narrow, both_off), 1.05 * us(gelu, narrow, both_on));

@@ -39,10 +39,11 @@ class ChosenKernels {
 
  private:
   using Key = std::tuple<const StepKernels*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         std::int64_t, targets::DeviceProfile>;
+                         std::int64_t, std::int64_t, std::int64_t, targets::DeviceProfile>;
   static Key key(const StepKernels& kernels, const codegen::GemmSizes& sizes,
                  const targets::DeviceProfile& device) {
-    return {&kernels, sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups, device};
+    return {&kernels,     sizes.batch,       sizes.m,           sizes.n, sizes.k,
+            sizes.groups, sizes.row_bytes_a, sizes.row_bytes_b, device};
   }
 
   mutable std::shared_mutex mutex_;

@@ -269,7 +269,8 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
   if (choice.why_split) return choice;
 
-  codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, bound.sizes);
+  codegen::GemmSizes& sizes = choice.sizes =
+      codegen::with_rows(tune::gemm_sizes(gemm.gemm, bound.sizes), gemm.gemm, bound);
   if (sizes.is_empty()) {
     choice.kernel = &usual.kernels.front();
     return choice;
@@ -284,7 +285,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     leave_to_vendor(device, choice);
     return choice;
   }
-  if (roles.are_exchanged) std::swap(sizes.m, sizes.n);
+  if (roles.are_exchanged) sizes = codegen::exchanged(sizes);
   if (!is_usual) choice.kernels = &late.variant(prepared, step, variant, sizes);
   if (choice.kernels->kernels.empty()) {
     choice.why_split = no_kernel(*choice.kernels);

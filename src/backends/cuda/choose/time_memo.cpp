@@ -101,8 +101,9 @@ TimeMemo::Best TimeMemo::best(const codegen::KernelFamily& family, const FusedGe
   constexpr std::size_t kMost = 1 << 14;  // numbers of rows that a server may see
   const std::lock_guard lock(mutex_);
   if (best_.size() >= kMost) best_.clear();
-  std::vector<Known<Best>>& known = best_[{&family, classes_.of(step), sizes.batch, sizes.m,
-                                           sizes.n, sizes.k, sizes.groups, device}];
+  std::vector<Known<Best>>& known =
+      best_[{&family, classes_.of(step), sizes.batch, sizes.m, sizes.n, sizes.k, sizes.groups,
+             sizes.row_bytes_a, sizes.row_bytes_b, device}];
   if (const Known<Best>* found = find(known, configs)) return found->answer;
   ++num_weighed_;
   const std::size_t index = codegen::choose(family, step, configs, sizes, device);

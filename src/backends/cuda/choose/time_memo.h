@@ -54,7 +54,8 @@ class TimeMemo {
     Answer answer;
   };
   using At = std::tuple<const codegen::KernelFamily*, std::size_t, std::int64_t, std::int64_t,
-                        std::int64_t, std::int64_t, std::int64_t, targets::DeviceProfile>;
+                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                        targets::DeviceProfile>;
 
   mutable std::mutex mutex_;
   StepClasses classes_;
