@@ -19,9 +19,12 @@
 #include "bench_options.h"
 #include "calibrate_fit.h"
 #include "calibrate_probes.h"
+#include "codegen/family.h"
 #include "compile/program_state.h"
+#include "ir/text.h"
 #include "jit/compile_inputs.h"
 #include "jit/jit.h"
+#include "plan/plan.h"
 #include "split_run.h"
 #include "tune/shortlist.h"
 
@@ -146,6 +149,16 @@ class Calibrator {
                                     : programs_.emplace(text, program(text)).first->second;
   }
 
+  // Whether a family of the device takes the product: not all multiply 8-bit elements.
+  bool is_taken(const char* text) const {
+    const plan::Plan plan = plan::make_plan(ir::parse(text), {});
+    const auto* const step = std::get_if<plan::FusedGemm>(&plan.steps.front());
+    return step != nullptr &&
+           std::ranges::any_of(codegen::families_for(target_), [&](const auto* family) {
+             return !family->why_not(plan, *step, target_);
+           });
+  }
+
   // All candidates at some sizes; the best of ours.
   std::optional<double> measure_ways(const Program& program, const GemmSizes& sizes) {
     const backends::Executable& executable = *program.state().executable;
@@ -176,6 +189,7 @@ class Calibrator {
           {sizes.m, sizes.n, sizes.k, *ours / out_.profile.vendor_us.back().value});
     }
     for (std::size_t i = 1; i < probe.texts.size() && has_time(); ++i) {
+      if (!is_taken(probe.texts[i])) continue;
       measure_ways(program_of(probe.texts[i]), sizes);
     }
     ++out_.num_products;

@@ -23,6 +23,7 @@ constexpr GemmSizes kProducts[] = {
     {1, 1024, 18944, 3584}, {1, 256, 2048, 2048},   {1, 6304, 3072, 1024}, {1, 2048, 4608, 3584}};
 
 constexpr std::size_t kKnownFirst = 9;
+constexpr std::size_t kEvery = 4;        // has 8-bit elements too
 constexpr std::uint64_t kSeed = 5;       // of no suite that is measured by default
 constexpr int kDrawn = 200;              // of which some are taken
 constexpr double kMostFlops = 5e11;      // about a millisecond: a budget shall see many sizes
@@ -57,6 +58,7 @@ std::vector<Probe> probes() {
   auto next = drawn.begin();
   for (std::size_t i = 0; i < std::size(kProducts); ++i) {
     out.push_back(probe_of(kProducts[i], i));
+    if (i % kEvery == 0) out.back().texts.push_back(kScaledFp8);
     if (i + 1 >= kKnownFirst && next != drawn.end()) out.push_back(random_probe(*next++, i));
   }
   return out;

@@ -32,6 +32,10 @@ inline constexpr const char* kScaledXm =
 inline constexpr const char* kScaledXmNn =
     "graph scaled_xm_nn(x: bf16[K, M], w: bf16[K, N]) {\n"
     "  t = transpose x [1, 0]\n  h = matmul t, w\n  y = mul h, 0.125\n  return y\n}\n";
+// Little work on a product of 8-bit elements.
+inline constexpr const char* kScaledFp8 =
+    "graph scaled_fp8(x: e4m3[M, K], w: e4m3[N, K]) {\n"
+    "  h = matmul x, w^T\n  t = mul h, 0.125\n  y = cast t -> bf16\n  return y\n}\n";
 
 // A product, and the graphs that it is measured with.
 struct Probe {
@@ -40,8 +44,9 @@ struct Probe {
   std::vector<const char*> texts;
 };
 
-// Sizes of known models, far apart first, so that a short budget sees all kinds of sizes; from the
-// tenth on by turns with random ones of random layouts, whose rows begin at 16-byte boundaries.
+// Sizes of known models, every fourth with 8-bit elements too, far apart first, so that a short
+// budget sees all kinds of sizes; from the tenth on by turns with random ones of random layouts,
+// whose rows begin at 16-byte boundaries.
 std::vector<Probe> probes();
 
 }  // namespace epifuse::cli

@@ -205,8 +205,9 @@ Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceL
 double expected_us(const plan::FusedGemm& unpaired, const Config& config, const GemmSizes& given,
                    const targets::DeviceProfile& device) {
   const targets::DeviceLimits& limits = device.limits;
-  const ModelConstants c = constants_of(device);
+  ModelConstants c = constants_of(device);
   const plan::FusedGemm step = as_compiled(unpaired, {});
+  if (size_bytes(step.gemm.a.dtype) == 1) c.multiplies_per_clock /= c.eight_bit_slows;
   GemmSizes sizes = even_groups(given);
   sizes.k = depth_in_16_bits(step.gemm.a.dtype, sizes.k);
   const Tiling tiling = tile(config, sizes, limits);

@@ -16,6 +16,7 @@ namespace {
 constexpr ModelConstants kH200{
     .clocks_per_us = 1590,
     .multiplies_per_clock = 2048 / 1.013,
+    .eight_bit_slows = 1,  // by the instruction's rate, not measured
     .feed_clocks = 0.67,
     .feed_overlap = 6,
     .step_clocks = 27.9,
@@ -112,6 +113,7 @@ using Field = ModelField<ModelConstants>;
 constexpr Field kFields[] = {
     {"clocks_per_us", &ModelConstants::clocks_per_us, true},
     {"multiplies_per_clock", &ModelConstants::multiplies_per_clock},
+    {"eight_bit_slows", &ModelConstants::eight_bit_slows, true},
     {"feed_clocks", &ModelConstants::feed_clocks},
     {"feed_overlap", &ModelConstants::feed_overlap},
     {"step_clocks", &ModelConstants::step_clocks, true},

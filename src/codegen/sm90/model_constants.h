@@ -12,6 +12,7 @@ namespace epifuse::codegen::sm90 {
 struct ModelConstants {
   double clocks_per_us;
   double multiplies_per_clock;
+  double eight_bit_slows;            // the same of elements of 8 bits, two of which count as one
   double feed_clocks, feed_overlap;  // a row of 128 bytes
   double step_clocks, cooperative_step_clocks;
   double row_clocks;  // of moving a row or column of a step

@@ -168,6 +168,34 @@ TEST_P(CalibrateFit, SpreadsAreOfAllPoints) {
   EXPECT_NEAR(error.chosen_spread().mean, 0.25, 1e-12);
 }
 
+// Of the family that multiplies 8-bit elements.
+TEST_P(CalibrateFit, ProductsOf8BitElementsHaveARateOfTheirOwn) {
+  plans_.push_back(std::make_shared<const plan::Plan>(
+      plan::make_plan(ir::parse("graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n  h = matmul x, w^T\n"
+                                "  y = cast h -> bf16\n  return y\n}\n"),
+                      {})));
+  const std::string_view name = "eight_bit_slows";
+  const auto value_of = [&](const auto& constants) {
+    const auto found = std::ranges::find_if(
+        constants, [&](const auto& each) { return std::string_view(each.name) == name; });
+    return found == constants.end() ? 0.0 : found->value;
+  };
+  const double usual = value_of(family_->constants(targets::reference_gpu()));
+  const bool multiplies = !family_->why_not(*plans_.back(), step(2), target_);
+  ASSERT_EQ(multiplies, usual > 0);
+  if (!multiplies) return;
+  const Card card(*family_, {{name, 1.2}});
+  const FittedModel model =
+      fit_model(timed(card.profile(), kSeen), target_, targets::reference_gpu());
+  EXPECT_NEAR(value_of(model.constants) / usual, 1.2, 0.05);
+  plans_.pop_back();
+  EXPECT_EQ(
+      value_of(
+          fit_model(timed(card.profile(), kSeen), target_, targets::reference_gpu()).constants),
+      usual)
+      << "16-bit elements do not tell";
+}
+
 std::vector<const codegen::KernelFamily*> with_constants() {
   std::vector<const codegen::KernelFamily*> out;
   for (const codegen::KernelFamily& family : codegen::all_families()) {

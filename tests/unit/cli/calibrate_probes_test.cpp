@@ -27,7 +27,8 @@ std::set<std::string> symbols_of(const ir::Graph& graph) {
 
 TEST(CalibrateProbes, ProductsAreOneStepThatAFamilyOfModelsTakes) {
   const targets::TargetInfo& target = targets::usual_target(DeviceKind::cuda);
-  for (const char* text : {kScaled, kGelu, kResidual, kScaledNn, kScaledXm, kScaledXmNn}) {
+  for (const char* text :
+       {kScaled, kGelu, kResidual, kScaledNn, kScaledXm, kScaledXmNn, kScaledFp8}) {
     SCOPED_TRACE(text);
     const plan::Plan plan = plan::make_plan(ir::parse(text), {});
     ASSERT_EQ(plan.steps.size(), 1u);
@@ -67,8 +68,8 @@ TEST(CalibrateProbes, NoProductComesTwice) {
     texts.insert(probe.texts.begin(), probe.texts.end());
     unusual += probe.is_usual ? 0 : 1;
   }
-  EXPECT_EQ(texts,
-            (std::set<std::string>{kScaled, kGelu, kResidual, kScaledNn, kScaledXm, kScaledXmNn}));
+  EXPECT_EQ(texts, (std::set<std::string>{kScaled, kGelu, kResidual, kScaledNn, kScaledXm,
+                                          kScaledXmNn, kScaledFp8}));
   EXPECT_GT(seen.size(), 50U);
   EXPECT_GT(unusual, 5U);
 }
