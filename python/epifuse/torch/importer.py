@@ -3,7 +3,8 @@
 Codes of what is refused: `op_not_known`, `dtype`, `shape`, `scalar_operand` (a number that is not
 known, or no float32), `layout` (elements move in memory, or a sparse tensor), `device`, `option`
 (an argument that the language cannot express), `scaled_mm`, `int_mm`, `grouped_mm`, `sparse_mm`,
-`rows_of_no_group` (a mask of whole rows of a grouped product) and `too_large`."""
+`sums_of_groups` (a grouped product that sums over rows), `rows_of_no_group` (a mask of whole rows
+of a grouped product) and `too_large`."""
 
 from __future__ import annotations
 

@@ -112,6 +112,9 @@ def grouped_mm(emit: Emitter, args: Args) -> Operand:
         raise Refusal("option", f"{emit.what} has a bias, or no ends of groups.")
     x, w = emit.value(args["self"]), emit.value(args["mat2"])
     ends = emit.integers(args["offs"])
+    if len(x.shape) == len(w.shape) == 2:
+        why = "sums over the rows of each group, as gradients of grouped weights do"
+        raise Refusal("sums_of_groups", f"{emit.what} {why}; no kernel of epifuse does.")
     if len(x.shape) != 2 or len(w.shape) != 3:
         raise Refusal("shape", f"{emit.what} multiplies tensors of {len(x.shape)} and "
                                f"{len(w.shape)} dims; epifuse those of 2 and 3.")  # fmt: skip
