@@ -93,5 +93,24 @@ TEST(SideBySide, IsOneLaunchOfFewRows) {
   EXPECT_EQ(together(1, late, {.device = device, .forced = &forced}), 0);
 }
 
+TEST(SideBySide, RunAloneWhereAllTogetherTakeLonger) {
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const jit::TemporaryFolder folder;
+  const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(folder.path()));
+  const Prepared prepared = prepare_steps(
+      plan_of("graph g(x: bf16[16, K], a: bf16[N, K], b: bf16[N, K]) {\n  y = matmul x, a^T\n"
+              "  z = matmul x, b^T\n  return y, z\n}\n"),
+      target, *jit);
+  LateKernels late(target, jit);
+  const targets::DeviceProfile device = targets::reference_profile(target);
+  const auto num_together = [&](std::int64_t columns, std::int64_t k) {
+    const Sizes sizes{{"N", columns}, {"K", k}};
+    return num_side_by_side(prepared, 0, late, {device},
+                            backends::bind_stand_ins(prepared.plan, sizes, DeviceKind::cuda));
+  };
+  EXPECT_EQ(num_together(1024, 2048), 2);
+  EXPECT_EQ(num_together(65536, 8192), 0) << "a gigabyte each";
+}
+
 }  // namespace
 }  // namespace epifuse::cuda

@@ -6,6 +6,7 @@
 
 #include "codegen/tail.h"
 #include "epifuse/error.h"
+#include "tune/unfused.h"
 
 namespace epifuse::cuda {
 
@@ -149,6 +150,18 @@ const codegen::KernelFamily* family_side_by_side(const Prepared& prepared, std::
 const codegen::KernelFamily* LateKernels::family_of(const Prepared& prepared,
                                                     codegen::StepRange range) const {
   return family_side_by_side(prepared, range.first, target_, family_);
+}
+
+double LateKernels::alone_us(const Prepared& prepared, codegen::StepRange range, std::size_t step,
+                             const codegen::GemmSizes& sizes,
+                             const targets::DeviceProfile& device) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const codegen::KernelFamily& family = *family_of(prepared, range);
+  const double us = times_.best(family, gemm, family.configs(gemm, target_), sizes, device).us;
+  const auto vendor_us = tune::adds_one_row(gemm, sizes)
+                             ? tune::vendor_gemm_us(gemm.gemm, sizes, device)
+                             : tune::unfused_us(gemm, sizes, device);
+  return std::min(us, vendor_us.value_or(us));
 }
 
 codegen::StepRange LateKernels::range_at(const Prepared& prepared, std::size_t step) {

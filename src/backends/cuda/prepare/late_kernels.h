@@ -75,6 +75,9 @@ class LateKernels {
   // where no family has kernels for them.
   codegen::StepRange range_at(const Prepared& prepared, std::size_t step);
   const codegen::KernelFamily* family_of(const Prepared& prepared, codegen::StepRange range) const;
+  // What one of them is expected to take alone: by its best config, or the vendor's product.
+  double alone_us(const Prepared& prepared, codegen::StepRange range, std::size_t step,
+                  const codegen::GemmSizes& sizes, const targets::DeviceProfile& device);
   // Kernels for such steps, compiled when they are asked for first.
   const SideBySideKernels& side_by_side(const Prepared& prepared, codegen::StepRange range);
   // Whether candidate() and split() compile nothing: their kernels are here, or in the cache.

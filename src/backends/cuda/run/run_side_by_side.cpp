@@ -26,53 +26,56 @@ bool suit(const Prepared& prepared, codegen::StepRange range, const codegen::Ker
   return true;
 }
 
-struct Timed {
+struct Together {
+  codegen::StepRange range;  // of no steps: each runs alone
+  const codegen::KernelFamily* family = nullptr;
   const Kernel* kernel = nullptr;
-  double us = 0;
+  double us = 0, alone_us = 0;  // expected
 };
 
-// The kernel of least expected time for as many columns as all have together.
-Timed best(const SideBySideKernels& kernels, const Prepared& prepared, codegen::StepRange range,
-           const codegen::Bound& bound, const targets::DeviceProfile& device) {
-  const plan::FusedGemm& leader = gemm_at(prepared, range.first);
-  codegen::GemmSizes sizes = tune::gemm_sizes(leader.gemm, bound.sizes);
-  for (std::size_t i = 1; i < range.count; ++i) {
-    sizes.n += tune::gemm_sizes(gemm_at(prepared, range.first + i).gemm, bound.sizes).n;
+// The kernel of least expected time for as many columns as all have together, where that is less
+// than what each takes alone. None while a step is measured, which is then alone.
+Together find(const Prepared& prepared, std::size_t step, LateKernels& late,
+              const ChoiceRules& rules, const codegen::Bound& bound) {
+  if (rules.forced != nullptr || !late.compiles_for_sizes()) return {};
+  Together out{.range = late.range_at(prepared, step)};
+  if (out.range.count == 0) return {};
+  out.family = late.family_of(prepared, out.range);
+  if (!suit(prepared, out.range, *out.family, bound)) return {};
+  const plan::FusedGemm& leader = gemm_at(prepared, step);
+  codegen::GemmSizes all = tune::gemm_sizes(leader.gemm, bound.sizes);
+  all.n = 0;
+  for (std::size_t i = step; i < step + out.range.count; ++i) {
+    const codegen::GemmSizes sizes = tune::gemm_sizes(gemm_at(prepared, i).gemm, bound.sizes);
+    all.n += sizes.n;
+    out.alone_us += late.alone_us(prepared, out.range, i, sizes, rules.device);
   }
-  Timed out;
-  for (const Kernel& kernel : kernels.kernels) {
-    const double us = kernels.family->expected_us(leader, kernel.config, sizes, device);
-    if (out.kernel == nullptr || us < out.us) out = {&kernel, us};
+  for (const Kernel& kernel : late.side_by_side(prepared, out.range).kernels) {
+    const double us = out.family->expected_us(leader, kernel.config, all, rules.device);
+    if (out.kernel == nullptr || us < out.us) out.kernel = &kernel, out.us = us;
   }
-  return out;
+  return out.kernel == nullptr || out.us >= out.alone_us ? Together{} : out;
 }
 
 }  // namespace
 
-// Not while a step is measured, which is then alone.
 std::size_t num_side_by_side(const Prepared& prepared, std::size_t step, LateKernels& late,
                              const ChoiceRules& rules, const codegen::Bound& bound) {
-  if (rules.forced != nullptr || !late.compiles_for_sizes()) return 0;
-  const codegen::StepRange range = late.range_at(prepared, step);
-  if (range.count == 0) return 0;
-  if (!suit(prepared, range, *late.family_of(prepared, range), bound)) return 0;
-  return late.side_by_side(prepared, range).kernels.empty() ? 0 : range.count;
+  return find(prepared, step, late, rules, bound).range.count;
 }
 
 std::size_t RunBuilder::add_side_by_side(const Prepared& prepared, std::size_t index) {
-  const std::size_t together = num_side_by_side(prepared, index, late_, rules_, bound_);
-  if (together == 0) return 0;
-  const codegen::StepRange range{index, together};
-  const SideBySideKernels& kernels = late_.side_by_side(prepared, range);
-  const codegen::KernelFamily* const family = kernels.family;
-  const auto [kernel, us] = best(kernels, prepared, range, bound_, rules_.device);
+  const auto [range, family, kernel, us, alone_us] = find(prepared, index, late_, rules_, bound_);
+  if (range.count == 0) return 0;
   std::vector<codegen::Launch> parts;
   for (std::size_t i = range.first; i < range.first + range.count; ++i) {
     const plan::FusedGemm& step = gemm_at(prepared, i);
     plan_.plan.steps.emplace_back(step);
     plan_.how.push_back(fmt::format("{}, {}, side by side in one launch of {} steps", family->name,
                                     codegen::print(kernel->config), range.count));
-    plan_.grounds.push_back(i == range.first ? fmt::format("{:.1f} us expected of all", us) : "");
+    plan_.grounds.push_back(
+        i == range.first ? fmt::format("{:.1f} us expected of all, {:.1f} one by one", us, alone_us)
+                         : "");
     parts.push_back(
         family->launch(prepared.plan, step, kernel->config, {}, bound_, rules_.device.limits));
   }
