@@ -3,30 +3,24 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
+#include <utility>
 
 #include "base/check.h"
 
 namespace epifuse::tune {
-namespace {
 
-std::ptrdiff_t rank(std::span<const double> us, std::size_t which) {
-  return std::count_if(us.begin(), us.end(), [&](double other) { return other < us[which]; });
-}
-
-}  // namespace
-
-std::size_t best_of_worse_ranks(std::span<const double> interleaved,
-                                std::span<const double> sustained) {
+std::size_t least_behind(std::span<const double> interleaved, std::span<const double> sustained) {
   EPIFUSE_CHECK(!interleaved.empty() && interleaved.size() == sustained.size(),
                 "every way is measured in both manners");
-  const auto order = [&](std::size_t i) {
-    const std::ptrdiff_t a = rank(interleaved, i), b = rank(sustained, i);
-    return std::tuple(std::max(a, b), std::min(a, b), interleaved[i] * sustained[i]);
+  const double best_interleaved = std::ranges::min(interleaved),
+               best_sustained = std::ranges::min(sustained);
+  const auto behind = [&](std::size_t i) {
+    const double a = interleaved[i] / best_interleaved, b = sustained[i] / best_sustained;
+    return std::pair(std::max(a, b), a * b);
   };
   std::size_t best = 0;
   for (std::size_t i = 1; i < interleaved.size(); ++i) {
-    if (order(i) < order(best)) best = i;
+    if (behind(i) < behind(best)) best = i;
   }
   return best;
 }

@@ -7,11 +7,10 @@
 
 namespace epifuse::tune {
 
-// The one whose worse rank of the two lists of times is best: a way that only wins while the card
-// is cool, or only at its power limit, loses to one that is good at both. Ties go to the better
-// other rank, then to the smaller product of both times. The lists are of one length, not empty.
-std::size_t best_of_worse_ranks(std::span<const double> interleaved,
-                                std::span<const double> sustained);
+// The one that is least behind the best, where it is behind more in the two lists of times: a way
+// that only wins while the card is cool, or only at its power limit, loses to one that is good at
+// both. Ties go to the smaller product of both times. The lists are of one length, not empty.
+std::size_t least_behind(std::span<const double> interleaved, std::span<const double> sustained);
 
 // The `most` of least time, and `always` (one of them or not), in ascending order: those worth
 // being measured further. Ties go to the first.

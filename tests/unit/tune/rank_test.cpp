@@ -10,25 +10,22 @@ namespace {
 
 using Times = std::vector<double>;
 
-TEST(BestOfWorseRanks, AWayThatWinsBothWins) {
-  EXPECT_EQ(best_of_worse_ranks(Times{3, 1, 2}, Times{3, 1, 2}), 1u);
-  EXPECT_EQ(best_of_worse_ranks(Times{5}, Times{5}), 0u);
+TEST(LeastBehind, AWayThatWinsBothWins) {
+  EXPECT_EQ(least_behind(Times{3, 1, 2}, Times{3, 1, 2}), 1u);
+  EXPECT_EQ(least_behind(Times{5}, Times{5}), 0u);
 }
 
-TEST(BestOfWorseRanks, SecondInBothBeatsFirstInOne) {
-  // Ranks: 0 and 2, 1 and 1, 2 and 0.
-  EXPECT_EQ(best_of_worse_ranks(Times{1, 2, 3}, Times{3, 2, 1}), 1u);
+TEST(LeastBehind, ALittleBehindInBothBeatsFarBehindInOne) {
+  EXPECT_EQ(least_behind(Times{100, 102, 103}, Times{106, 102, 100}), 1u);
 }
 
-TEST(BestOfWorseRanks, TiesGoToTheBetterOtherRank) {
-  // Ranks: 0 and 2, 2 and 2, 1 and 2 (equal times share a rank), 3 and 0.
-  EXPECT_EQ(best_of_worse_ranks(Times{1, 3, 2, 4}, Times{2, 2, 2, 1}), 0u);
+TEST(LeastBehind, ManyWaysAtATieDoNotCountAgainstOneThatIsAsFast) {
+  // By ranks the second would win, as it is never worse than third. It is 9 % behind.
+  EXPECT_EQ(least_behind(Times{100, 109, 109, 109, 103}, Times{100.3, 100, 100.1, 100.2, 104}), 0u);
 }
 
-TEST(BestOfWorseRanks, ThenToTheSmallerTimes) {
-  // Ranks 0 and 1, 1 and 0.
-  EXPECT_EQ(best_of_worse_ranks(Times{10, 11}, Times{12, 10}), 1u);
-  EXPECT_EQ(best_of_worse_ranks(Times{10, 12}, Times{11, 10}), 0u);
+TEST(LeastBehind, TiesGoToTheSmallerOtherTime) {
+  EXPECT_EQ(least_behind(Times{100, 110, 110}, Times{110, 105, 100}), 0u);
 }
 
 TEST(Finalists, AreTheFastestAndTheOneThatAlwaysTakesPart) {

@@ -84,7 +84,7 @@ class Tuner {
       final_runs.push_back(runs[i]);
     }
     const auto sustained = time_sustained(final_runs, kBlockSeconds, kBlocks);
-    const std::size_t best = tune::best_of_worse_ranks(interleaved, sustained);
+    const std::size_t best = tune::least_behind(interleaved, sustained);
     std::string measured = fmt::format("{:.1f} us measured and {:.1f} us sustained",
                                        interleaved[best], sustained[best]);
     if (const auto split = place(names, tune::kProductAndTail)) {

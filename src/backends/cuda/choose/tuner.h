@@ -24,7 +24,7 @@ struct TunedStep {
 
 // The ways are all candidates of the step's family that compile well, and the vendor's product with
 // a tail, unless a family was named. Each is timed with its epilogue, launches interleaved and L2
-// flushed, and in sustained blocks; taken is the one whose worse rank of the two is best. Outputs
+// flushed, and in sustained blocks; taken is the one that is least behind the best in both. Outputs
 // are overwritten. Throws ArgumentError when an output shares memory with an input, which would
 // change while it is measured.
 std::vector<TunedStep> tune(const Prepared& prepared, LateKernels& late, Context& context,
