@@ -22,7 +22,6 @@ from epifuse.torch.in_place import copies_over_inputs, write_in_place
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view
 from epifuse.torch.padding import put_back, without_padding
 from epifuse.torch.report import Report
-from epifuse.torch.transposed import write_transposed
 
 log = logging.getLogger("epifuse.torch")
 
@@ -252,7 +251,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
                        for each in report.left_out]
     if report.kernels or names:
         _sort(graph)
-        gone = write_in_place(graph, over_inputs) | write_transposed(graph)
+        gone = write_in_place(graph, over_inputs)
         report.left_out = [each for each in report.left_out if each.node not in gone]
     return report
 
