@@ -213,6 +213,16 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
   return out;
 }
 
+// To find its part takes a CTA registers, which three an SM do not have.
+std::vector<Config> few_rows_side_by_side_configs(const FusedGemm& step) {
+  constexpr int kMostCtas = 2;
+  std::vector<Config> out = few_rows_configs(step);
+  std::erase_if(out, [&](const Config& config) {
+    return occupancy(config, loads_of(step.gemm, config)).ctas > kMostCtas;
+  });
+  return out;
+}
+
 // Memory gives its rate where enough bytes are on their way, else what latency allows. Beside it
 // L2 delivers B to each row of tiles and A to each CTA.
 double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
