@@ -10,7 +10,6 @@
 #include "backends/target.h"
 #include "base/strided.h"
 #include "codegen/family.h"
-#include "codegen/problem_views.h"
 #include "epifuse/error.h"
 #include "ir/strides.h"
 #include "ir/text.h"
@@ -18,6 +17,7 @@
 #include "partition/fusion_kernel.h"
 #include "partition/fusion_levels.h"
 #include "partition/fusion_region.h"
+#include "partition/fusion_request.h"
 #include "partition/fusion_side_by_side.h"
 #include "plan/facts.h"
 #include "tune/framework_gemm.h"
@@ -30,34 +30,6 @@ using Names = std::set<std::string, std::less<>>;
 using Reasons = std::map<std::string, plan::WhyNot, std::less<>>;
 using ir::ValueId;
 constexpr const char* kNothingToFuse = "nothing_to_fuse";
-
-void check_likely_sizes(const FusionRequest& request, const ir::Graph& graph) {
-  if (request.likely_sizes.empty()) return;
-  const std::vector<std::string> symbols = codegen::problem_symbols(graph);
-  for (const auto& [symbol, size] : request.likely_sizes) {
-    if (!std::ranges::binary_search(symbols, symbol)) {
-      throw ArgumentError(
-          fmt::format("likely_sizes: expected size symbols of the graph, got '{}'", symbol));
-    }
-    check_size(symbol, size);
-  }
-}
-
-void check_names(const FusionRequest& request, const FrameworkValues& names) {
-  const auto check = [&](std::string_view what, const std::string& name) {
-    if (names.contains(name)) return;
-    throw ArgumentError(fmt::format("{}: expected values of the graph, got '{}'", what, name));
-  };
-  for (const auto& values : request.whole) {
-    for (const std::string& value : values) check("whole", value);
-  }
-  for (const auto& [input, values] : request.after) {
-    check("after", input);
-    for (const std::string& value : values) check("after", value);
-  }
-  for (const std::string& value : request.in_memory) check("in_memory", value);
-  for (const std::string& value : request.unstored) check("unstored", value);
-}
 
 // What must be in memory, whoever computes it, because products and kernels read it.
 class ReadByProducts {
@@ -375,8 +347,7 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
     if (needed[i]) of_products.insert(node.name);
     names.emplace(node.name, node.type.shape);
   }
-  check_names(request, names);
-  check_likely_sizes(request, graph.ir());
+  check(request, graph.ir(), names);
   const CompileOptions planned = options_on(info, options);
   const std::vector<FusionLevel> levels = fusion_levels(graph.ir(), request);
   std::vector<plan::Plan> plans;

@@ -195,7 +195,8 @@ class Collector {
     add(family, plan, step, config, variant, fmt::format("; {}", print(variant)), target);
   }
 
-  // A config for few rows, by turns, of aligned operands and of others; of every third product.
+  // A config for few rows, by turns; of every third product. Of every twelfth with other operands
+  // than aligned ones, too.
   void add_few_rows(const Plan& plan, const plan::FusedGemm& step,
                     const codegen::KernelFamily& family,
                     const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
@@ -206,6 +207,7 @@ class Collector {
     const std::uint64_t turn = turn_ / 3;
     const codegen::GemmConfig& config = taken[turn % taken.size()];
     add(family, plan, step, config, {}, "", target);
+    if (turn % 4 != 0) return;
     const codegen::GemmVariant variant = misaligned(family, turn % 3 != 1, turn % 3 != 2);
     const auto fitted = family.fitted(step, config, variant, target);
     if (!fitted) return;
