@@ -1,6 +1,8 @@
 // Which steps of one A are one launch, and at which sizes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backends/cuda/run/run_builder.h"
 #include "backends/pointer_arrays.h"
 #include "codegen/side_by_side.h"

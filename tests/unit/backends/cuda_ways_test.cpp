@@ -1,6 +1,8 @@
 // The ways to run a step that are measured, and the choices that stay.
 #include "backends/cuda/choose/ways.h"
 
+#include <algorithm>
+
 #include "backends/cuda/choose/framework_products.h"
 #include "backends/cuda/choose/quick_tuner.h"
 #include "backends/cuda/choose/scratch_tensors.h"

@@ -68,9 +68,12 @@ struct Padded {
         all[static_cast<std::size_t>(off + r * stride + c)] = T::store(at(r, c));
       }
     }
+    if (memory.empty()) return;
     std::memcpy(memory.data(), all.data(), memory.size() * 16);
     const auto* begin = reinterpret_cast<const char*>(memory.data());
-    device_on_host::readable.push_back({begin, begin + memory.size() * 16});
+    const std::int64_t end = off + (batch * rows - 1) * stride + cols;  // of the last row
+    device_on_host::readable.push_back(
+        {begin, begin + end * static_cast<std::int64_t>(sizeof(Element))});
   }
   float at(std::int64_t r, std::int64_t c) const { return small(r * 5 + c * 3 + seed + r * c); }
   abi::Matrix params(bool transposed) {
