@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/family.h"
+#include "codegen/pointer_array_sources.h"
 
 namespace epifuse::codegen {
 
@@ -25,8 +26,24 @@ std::vector<T> configs_as(std::span<const GemmConfig> configs) {
   return out;
 }
 
+// Of a family that does many problems, from the functions that family_row() names.
+template <class F>
+inline constexpr PointerArrayFunctions kPointerArraysOf{
+    [](std::span<const GemmConfig> configs) {
+      return opaque(F::pointer_array_configs(configs_as<typename F::Config>(configs)));
+    },
+    [](const plan::Plan& plan, const GemmConfig& config, const targets::TargetInfo& target) {
+      return F::describe_source(plan, config.as<typename F::Config>(), target);
+    },
+    F::by_hand_source, problem_bytes,
+    [](const plan::Plan& plan, const GemmConfig& config, const Launch& usual,
+       const BoundPointerArrays& problems, const targets::DeviceLimits& limits, char* workspace) {
+      return F::pointer_array_launches(plan, config.as<typename F::Config>(), usual, problems,
+                                       limits, workspace);
+    }};
+
 // `F` names the types Config and Variant, and has the functions of KernelFamily as static members
-// that take these; `suits` and `scratch` may be missing.
+// that take these; `suits`, `scratch` and those of PointerArrayFunctions may be missing.
 template <class F>
 KernelFamily family_row(std::string_view name, std::string_view summary) {
   using Config = typename F::Config;
@@ -74,6 +91,9 @@ KernelFamily family_row(std::string_view name, std::string_view summary) {
                   const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits) {
     return F::launch(plan, step, config.as<Config>(), variant_as<Variant>(variant), bound, limits);
   };
+  if constexpr (requires { F::pointer_array_launches; }) {
+    out.pointer_arrays = &kPointerArraysOf<F>;
+  }
   return out;
 }
 

@@ -1,6 +1,5 @@
 // The cp.async + mma.sync GEMM as a row of the table of families.
 #include "codegen/family_row.h"
-#include "codegen/pointer_array_sources.h"
 #include "codegen/sm80/gemm.h"
 #include "codegen/sm80/model_constants.h"
 #include "codegen/sm80/pointer_arrays.h"
@@ -23,27 +22,17 @@ struct Functions {
   static constexpr auto partials = sm80::partials;
   static constexpr auto scratch = sm80::scratch;
   static constexpr auto launch = sm80::launch;
+  static constexpr auto pointer_array_configs = sm80::pointer_array_configs;
+  static constexpr auto describe_source = sm80::describe_source;
+  static constexpr auto by_hand_source = sm80::by_hand_source;
+  static constexpr auto pointer_array_launches = sm80::pointer_array_launches;
 };
-
-constexpr PointerArrayFunctions kPointerArrays{
-    [](std::span<const GemmConfig> configs) {
-      return opaque(pointer_array_configs(configs_as<Config>(configs)));
-    },
-    [](const plan::Plan& plan, const GemmConfig& config, const targets::TargetInfo& target) {
-      return describe_source(plan, config.as<Config>(), target);
-    },
-    by_hand_source, problem_bytes,
-    [](const plan::Plan& plan, const GemmConfig& config, const Launch& usual,
-       const BoundPointerArrays& problems, const targets::DeviceLimits& limits, char* workspace) {
-      return pointer_array_launches(plan, config.as<Config>(), usual, problems, limits, workspace);
-    }};
 
 }  // namespace
 
 // Of the row in families.def.
 KernelFamily family(std::string_view name, std::string_view summary) {
   KernelFamily out = family_row<Functions>(name, summary);
-  out.pointer_arrays = &kPointerArrays;
   out.constants = named_constants;
   return out;
 }

@@ -3,7 +3,6 @@
 #include <iterator>
 
 #include "codegen/family_row.h"
-#include "codegen/pointer_array_sources.h"
 #include "codegen/side_by_side.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/few_rows.h"
@@ -54,20 +53,11 @@ struct Functions {
     return is_for_few_rows(config) ? few_rows_launch(plan, step, config, bound)
                                    : sm90::launch(plan, step, config, variant, bound, limits);
   }
+  static constexpr auto pointer_array_configs = sm90::pointer_array_configs;
+  static constexpr auto describe_source = sm90::describe_source;
+  static constexpr auto by_hand_source = sm90::by_hand_source;
+  static constexpr auto pointer_array_launches = sm90::pointer_array_launches;
 };
-
-constexpr PointerArrayFunctions kPointerArrays{
-    [](std::span<const GemmConfig> configs) {
-      return opaque(pointer_array_configs(configs_as<Config>(configs)));
-    },
-    [](const plan::Plan& plan, const GemmConfig& config, const targets::TargetInfo& target) {
-      return describe_source(plan, config.as<Config>(), target);
-    },
-    by_hand_source, problem_bytes,
-    [](const plan::Plan& plan, const GemmConfig& config, const Launch& usual,
-       const BoundPointerArrays& problems, const targets::DeviceLimits& limits, char* workspace) {
-      return pointer_array_launches(plan, config.as<Config>(), usual, problems, limits, workspace);
-    }};
 
 constexpr SideBySideFunctions kSideBySide{
     abi::kMostSideBySide, kMostFewRows,
@@ -83,7 +73,6 @@ constexpr SideBySideFunctions kSideBySide{
 // Of the row in families.def.
 KernelFamily family(std::string_view name, std::string_view summary) {
   KernelFamily out = family_row<Functions>(name, summary);
-  out.pointer_arrays = &kPointerArrays;
   out.side_by_side = &kSideBySide;
   out.constants = named_constants;
   return out;
