@@ -28,7 +28,7 @@ __device__ __forceinline__ uint32_t shared_address() {
 // computed again in each step, and what follows from another such value is not taken for the same.
 __device__ __forceinline__ void keep(uint32_t& x) { asm volatile("" : "+r"(x)); }
 
-// kBytes from global to shared memory; of the first so many, the rest become zeros.
+// kBytes from global to shared memory, or with 0 `bytes` as many zeros.
 template <int kBytes>
 __device__ __forceinline__ void copy_async(uint32_t shared, const unsigned char* global,
                                            int bytes) {

@@ -277,9 +277,25 @@ TEST_F(StepChoices, WhatAFrameworkRunsFasterIsSaidAndRunsAllTheSame) {
   EXPECT_EQ(why->code, "framework_is_faster");
   EXPECT_EQ(
       why->sentence,
-      "All there is to fuse is a bias, which the vendor's product adds too: it was measured to "
-      "take 16.3 us, the best kernel 25.0 us.");
+      "All there is to fuse is a bias, which the vendor's product adds too: 16.3 us as measured, "
+      "the best kernel 25.0 us.");
   EXPECT_FALSE(choose(32, rules).why_left);
+}
+
+TEST_F(StepChoices, ProductAndTailAreLeftToAFrameworkUnlessMeasuredAhead) {
+  TunedChoices choices({"NVIDIA H200", 13000, ""}, tune::TuneStore(folder_.path()));
+  const std::string split(tune::kProductAndTail);
+  const auto add = [&](std::int64_t m, double us, double framework_us) {
+    choices.add(prepared_.plan, gemm(), {1, m, 4096, 4096}, {}, {split, "m", us, framework_us},
+                "what");
+  };
+  add(16, 30, 30.2);
+  add(32, 29, 30);
+  add(64, 16, 15.5);
+  const ChoiceRules rules{.tuned = &choices};
+  EXPECT_TRUE(choose(16, rules).why_left) << "as fast";
+  EXPECT_FALSE(choose(32, rules).why_left) << "3 % ahead";
+  EXPECT_FALSE(choose(64, rules).why_left) << "a framework's call takes longer";
 }
 
 TEST_F(StepChoices, AMeasuredChoiceHoldsForTheFamilyThatWasNamed) {

@@ -24,9 +24,9 @@
 namespace epifuse::cuda {
 namespace {
 
-constexpr double kLeast = 0.4;                             // of the budget, for the race itself
+constexpr double kLeast = 0.4;                             // of the budget, after setting up
 constexpr double kSettling = 0.1, kMostSettlingUs = 20e3;  // of the budget, under load
-constexpr double kOfRace = 0.75;  // of the budget; the rest is for what a framework would run
+constexpr double kOfRace = 0.6;  // of the budget; the rest is for what a framework would run
 constexpr int kFewestRounds = 2, kMostRounds = 6;  // of those, one of them unmeasured
 constexpr double kFlushUs = 100;
 constexpr std::size_t kFewestFlushBytes = std::size_t{64} << 20;
@@ -240,18 +240,19 @@ class QuickTuner {
     // Modules are loaded by now, and results compared: both count where the budget is strict. What
     // is loaded once a process must not leave its first kernel without a measurement.
     const double set_up_us = rules_.is_strict ? 1e6 * seconds_since(start) : 0;
-    const tune::RaceRules rules{
-        .budget_us = std::max(kOfRace * budget_us - set_up_us, kLeast * rules_.budget_us),
-        .settling_us = std::min(kSettling * budget_us, kMostSettlingUs),
-        .is_strict = rules_.is_strict};
+    const double left_us = std::max(budget_us - set_up_us, kLeast * rules_.budget_us);
+    const auto ready = std::chrono::steady_clock::now();
+    const tune::RaceRules rules{.budget_us = kOfRace * left_us,
+                                .settling_us = std::min(kSettling * left_us, kMostSettlingUs),
+                                .is_strict = rules_.is_strict};
     const tune::RaceResult result =
-        tune::race(ways.names.size(), rules, {time, [&] { return 1e6 * seconds_since(start); }});
+        tune::race(ways.names.size(), rules, {time, [&] { return 1e6 * seconds_since(ready); }});
     if (result.num_measured < 2) return std::nullopt;
     TunedStep step = tuned_step(ways, result);
-    const double left_us = rules_.is_strict ? budget_us - 1e6 * seconds_since(start)
-                                            : std::numeric_limits<double>::max();
+    const double after_us = rules_.is_strict ? left_us - 1e6 * seconds_since(ready)
+                                             : std::numeric_limits<double>::max();
     try {
-      weigh_framework(ways, result, actions, timer, left_us, step.tuned);
+      weigh_framework(ways, result, actions, timer, after_us, step.tuned);
     } catch (const DeviceError&) {  // no algorithm, or no memory: nothing is said of a framework
     }
     for (std::size_t i = 0; i < ways.names.size(); ++i) {
@@ -282,7 +283,7 @@ class QuickTuner {
     runs.insert(runs.end(), products.runs().begin(), products.runs().end());
     const std::vector<double> us = medians(timer, runs, rounds);
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
-    tuned.us = us[0];
+    tuned.us = tuned.choice == tune::kProductAndTail ? us[1] : us[0];
     tuned.framework_us =
         *std::min_element(us.begin() + 3, us.end()) +
         std::max(us[1] - us[2], 0.0) * tune::framework_part_of_tail(gemm, ways.usual.sizes);

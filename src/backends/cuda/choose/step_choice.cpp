@@ -162,18 +162,19 @@ InOrder* product_in_order(const Prepared& prepared, std::size_t step, LateKernel
   }
 }
 
-plan::WhyNot why_left(const tune::Tuned& tuned, bool adds_one_row) {
-  if (adds_one_row) {
-    return {"framework_is_faster",
-            fmt::format("All there is to fuse is a bias, which the vendor's product adds too: it "
-                        "was measured to take {:.1f} us, the best kernel {:.1f} us.",
-                        tuned.framework_us, tuned.us)};
-  }
-  return {
-      "framework_is_faster",
-      fmt::format("Here the best kernel was measured to take {:.1f} us, the vendor's product and "
-                  "a pass for the rest {:.1f} us.",
-                  tuned.us, tuned.framework_us)};
+// What has no pass of ours to save: a bias, which the vendor's product adds too, and what runs as
+// product and tail.
+std::optional<plan::WhyNot> why_left(const tune::Tuned& tuned, bool adds_one_row) {
+  const bool is_split = tuned.choice == tune::kProductAndTail;
+  if (!tune::is_left_to_framework(tuned, is_split || adds_one_row)) return std::nullopt;
+  const std::string framework =
+      adds_one_row ? "All there is to fuse is a bias, which the vendor's product adds too"
+                   : "Here the vendor's product and a pass for the rest take less time as a "
+                     "framework runs them";
+  return plan::WhyNot{"framework_is_faster",
+                      fmt::format("{}: {:.1f} us as measured, {} {:.1f} us.", framework,
+                                  tuned.framework_us, is_split ? "ours" : "the best kernel",
+                                  tuned.us)};
 }
 
 // Names of candidates begin with their family's.
@@ -204,10 +205,7 @@ bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step
   }
   choice.measured = tuned.measured;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  const bool adds_one_row = tune::adds_one_row(gemm, choice.sizes);
-  if (tune::is_left_to_framework(tuned, adds_one_row)) {
-    choice.why_left = why_left(tuned, adds_one_row);
-  }
+  choice.why_left = why_left(tuned, tune::adds_one_row(gemm, choice.sizes));
   return true;
 }
 

@@ -1,8 +1,11 @@
 // Turns a plan and bound tensors into a list of launches with everything prepared.
 #include "backends/cuda/run/run_builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "backends/cuda/run/run_parts.h"
 #include "base/check.h"
@@ -23,6 +26,15 @@ constexpr std::size_t kAlignment = 256;  // of everything in the workspace
 
 // Stands for memory that is not there: of tensors without elements, and while only measuring.
 char* nowhere() { return reinterpret_cast<char*>(kAlignment); }
+
+// Nothing is gained over a framework that has the product and a pass for the rest, too.
+std::optional<plan::WhyNot> why_left_unmeasured(const StepChoice& choice) {
+  if (!choice.measured.empty()) return std::nullopt;
+  return plan::WhyNot{"framework_is_faster",
+                      fmt::format("Here the vendor's product and a pass for the rest would run, "
+                                  "which the framework has, too: {}",
+                                  choice.why_split->sentence)};
+}
 
 }  // namespace
 
@@ -94,6 +106,7 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
     choice = choose_step(prepared, index, late_, bound_, rules_);
     if (choice.why_left) plan_.why_left = choice.why_left;
     if (choice.why_split) {
+      if (!plan_.why_left) plan_.why_left = why_left_unmeasured(choice);
       const bool is_bare = plan::is_bare(std::get<plan::FusedGemm>(step));
       if (!is_bare) plan_.splits.push_back(*std::move(choice.why_split));
       add_split(prepared.plan, late_.split(prepared.plan, index));
