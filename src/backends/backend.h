@@ -53,7 +53,7 @@ struct MeasuredStep {
     double us = 0;     // the median, in some cases of one round
   };
   std::vector<Way> ways;            // those that were measured
-  double us = 0, framework_us = 0;  // of the choice, and of a framework; 0: unknown
+  double us = 0, framework_us = 0, padded_us = 0;  // as tune::Tuned has them
 };
 
 // Ready for all calls of one form. Thread-safe; the executable outlives it.

@@ -47,7 +47,8 @@ TuneStore::Entry entry_of(const Json& choice, std::size_t number) {
   TuneStore::Entry entry{text_of(choice, "key", number),
                          text_of(choice, "for", number),
                          {text_of(choice, "choice", number), text_of(choice, "measured", number),
-                          time_of(choice, "us", number), time_of(choice, "framework_us", number)},
+                          time_of(choice, "us", number), time_of(choice, "framework_us", number),
+                          time_of(choice, "padded_us", number)},
                          0,
                          true};
   if (!is_key(entry.key)) {
@@ -90,6 +91,7 @@ std::string export_choices(const TuneStore& store) {
     if (entry.tuned.framework_us > 0) {
       choice["us"] = entry.tuned.us;
       choice["framework_us"] = entry.tuned.framework_us;
+      choice["padded_us"] = entry.tuned.padded_us;
     }
     text += fmt::format("{}\n{}", i == 0 ? "" : ",",
                         choice.dump(-1, ' ', false, Json::error_handler_t::replace));

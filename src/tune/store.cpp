@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // First line of every entry; a new layout gets a new number and thereby new keys.
-constexpr std::string_view kFormat = "epifuse tuned 3\n";
+constexpr std::string_view kFormat = "epifuse tuned 4\n";
 constexpr std::string_view kSuffix = ".tuned";
 constexpr std::chrono::seconds kMostAlone{30};  // another may measure
 constexpr std::chrono::milliseconds kBetweenTries{1};
@@ -52,6 +52,7 @@ std::string encode(const Tuned& tuned) {
   append_field(fields, tuned.measured);
   append_field(fields, number_text(tuned.us));
   append_field(fields, number_text(tuned.framework_us));
+  append_field(fields, number_text(tuned.padded_us));
   return fields;
 }
 
@@ -60,23 +61,22 @@ std::optional<Tuned> decode(std::string_view text) {
   Tuned tuned;
   tuned.choice = fields.string();
   tuned.measured = fields.string();
-  const auto us = us_of(fields.string()), framework_us = us_of(fields.string());
-  if (!us || !framework_us) return std::nullopt;
-  tuned.us = *us;
-  tuned.framework_us = *framework_us;
+  for (double* each : {&tuned.us, &tuned.framework_us, &tuned.padded_us}) {
+    const std::optional<double> us = us_of(fields.string());
+    if (!us) return std::nullopt;
+    *each = *us;
+  }
   if (!fields.ok() || !fields.at_end()) return std::nullopt;
   return tuned;
 }
 
 }  // namespace
 
-bool is_left_to_framework(const Tuned& tuned, bool gains_nothing) {
+bool is_left_to_framework(const Tuned& tuned, bool gains_nothing, bool pads) {
   constexpr double kRatio = 1.03, kUs = 2, kAhead = 0.98, kCallUs = 20;
-  if (gains_nothing && tuned.framework_us > kCallUs) {
-    return tuned.us > kAhead * tuned.framework_us;
-  }
-  return tuned.framework_us > 0 && tuned.us > kRatio * tuned.framework_us &&
-         tuned.us > tuned.framework_us + kUs;
+  const double framework_us = pads ? tuned.padded_us : tuned.framework_us;
+  if (gains_nothing && framework_us > kCallUs) return tuned.us > kAhead * framework_us;
+  return framework_us > 0 && tuned.us > kRatio * framework_us && tuned.us > framework_us + kUs;
 }
 
 std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,

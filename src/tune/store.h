@@ -19,15 +19,15 @@ namespace epifuse::tune {
 struct Tuned {
   std::string choice;    // "FAMILY, ping-pong 128x192, 4 stages", or kProductAndTail
   std::string measured;  // in words: "33.1 us measured, the best of 17"
-  // Of the choice, and what a framework without the kernel takes: the vendor's product, padded where
-  // that is faster, and one pass for the rest; 0 where that was not measured.
-  double us = 0, framework_us = 0;
+  // Of the choice, and what a framework without the kernel takes: the vendor's product and one pass
+  // for the rest; 0 where that was not measured. `padded_us`: with padded operands, behind copies.
+  double us = 0, framework_us = 0, padded_us = 0;
   bool operator==(const Tuned&) const = default;
 };
 // Whether a framework is better off without the kernel, by more than measurements scatter. Where
 // `gains_nothing`, as the framework has the same calls, a kernel must be ahead: but for one so
-// short that a framework's own call takes longer.
-bool is_left_to_framework(const Tuned& tuned, bool gains_nothing = false);
+// short that a framework's own call takes longer. `pads`: the framework pads the operands.
+bool is_left_to_framework(const Tuned& tuned, bool gains_nothing = false, bool pads = false);
 inline constexpr std::string_view kProductAndTail = "product and tail";
 // Rows of A that are looked up are copied in order by a kernel before the product's.
 inline constexpr std::string_view kRowsFirst = "rows copied first";

@@ -78,6 +78,8 @@ TEST_F(GpuMeasuring, WhatAFrameworkTakesIsMeasuredBesideTheKernel) {
     EXPECT_GT(each.tuned.us, each.tuned.framework_us / 4) << each.tuned.measured;
     EXPECT_LT(each.tuned.us, each.tuned.framework_us * 4) << each.tuned.measured;
     EXPECT_GT(each.tuned.framework_us, 2) << each.tuned.measured;
+    const bool is_padded = each.description.find("1001") != std::string::npos;
+    EXPECT_EQ(each.tuned.padded_us > 2, is_padded) << each.tuned.measured;
   }
 }
 

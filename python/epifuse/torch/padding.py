@@ -15,6 +15,7 @@ import torch
 from torch.fx import Graph, Node
 
 _PRODUCTS = {"aten.mm.default", "aten.bmm.default", "aten.addmm.default", "aten.baddbmm.default"}
+PADDED = "epifuse_padded"  # in the meta of a product that Inductor has padded
 
 
 @dataclass
@@ -88,7 +89,7 @@ def _without_padding(graph: Graph, node: Node) -> Unpadded | None:
         product = graph.call_function(node.target, (*bias, *operands), dict(node.kwargs))
     values = [each.meta["val"] for each in (*bias, *operands)]
     with getattr(values[-1], "fake_mode", None) or contextlib.nullcontext():
-        product.meta = {**cut.meta, "val": node.target(*values, **node.kwargs)}
+        product.meta = {**cut.meta, "val": node.target(*values, **node.kwargs), PADDED: True}
     cut.replace_all_uses_with(product)
     return Unpadded(product, node, cut)
 

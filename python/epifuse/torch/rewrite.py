@@ -20,7 +20,7 @@ from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view
-from epifuse.torch.padding import put_back, without_padding
+from epifuse.torch.padding import PADDED, put_back, without_padding
 from epifuse.torch.report import Report
 
 log = logging.getLogger("epifuse.torch")
@@ -146,8 +146,10 @@ class _Rewriter:
         if started is None or not self.waits:
             return {}
         choice = started.result()
-        if choice.get("left"):
-            raise _Left(choice["left"]["code"], choice["left"]["why"])
+        left = choice.get("left")
+        pads = any(self.node_of[value].meta.get(PADDED) for value in kernel["values"])
+        if left and (pads or left["code"] != "framework_is_faster_padded"):
+            raise _Left("framework_is_faster", left["why"])
         return choice
 
     def insert(self, kernel: dict[str, Any]) -> Kernel:

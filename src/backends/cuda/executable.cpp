@@ -355,6 +355,7 @@ std::vector<backends::MeasuredStep> CudaExecutable::measure(const codegen::Bound
                                std::move(best.measured), std::move(each.dropped)});
     step.us = best.us;
     step.framework_us = best.framework_us;
+    step.padded_us = best.padded_us;
     for (auto& [name, us] : each.ways) step.ways.push_back({std::move(name), us});
   }
   return steps;
@@ -369,7 +370,8 @@ void CudaExecutable::keep(const codegen::Bound& bound,
     if (usual.kernels == nullptr) continue;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]);
     here->tuned().add(prepared_.plan, gemm, usual.sizes, usual.variant,
-                      {each.choice, each.measured, each.us, each.framework_us}, each.what);
+                      {each.choice, each.measured, each.us, each.framework_us, each.padded_us},
+                      each.what);
   }
   ++generation_;
 }

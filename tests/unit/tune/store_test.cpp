@@ -215,7 +215,7 @@ constexpr const char* kGraph =
 TEST(TuneStore, TimesStayWhatTheyWere) {
   const jit::TemporaryFolder folder;
   const TuneStore store(folder.path());
-  const Tuned tuned{"a kernel", "25.1 us measured", 25.1, 16.300000000000001};
+  const Tuned tuned{"a kernel", "25.1 us measured", 25.1, 16.300000000000001, 14.1};
   store.store(kKey, tuned, "what");
   EXPECT_EQ(store.load(kKey), tuned);
 }
@@ -242,6 +242,13 @@ TEST(Tuned, IsLeftToAFrameworkUnlessAheadWhereNothingIsGained) {
   EXPECT_FALSE(is_left(15, 15)) << "a framework's call takes longer";
   EXPECT_TRUE(is_left(25, 15));
   EXPECT_FALSE(is_left(100, 0)) << "not measured";
+}
+
+TEST(Tuned, IsWeighedAgainstPaddedProductsWhereTheFrameworkPads) {
+  const Tuned tuned{"a kernel", "", 25, 30, 16.3};
+  EXPECT_FALSE(is_left_to_framework(tuned));
+  EXPECT_TRUE(is_left_to_framework(tuned, false, /*pads=*/true));
+  EXPECT_FALSE(is_left_to_framework({"a kernel", "", 25, 16.3, 0}, false, /*pads=*/true));
 }
 
 TEST(TuneStore, OneMeasuresOnADeviceAtATime) {

@@ -278,15 +278,17 @@ class QuickTuner {
     if (products.runs().empty()) return;
     const std::span<const Action> of_split = actions[*split];
     const auto of_product = of_split.first(num_product_actions(of_split));
+    constexpr std::size_t kOfProduct = 3, kOfPadded = 4;  // of FrameworkProducts::runs
     std::vector<std::function<void()>> runs{[&] { run(actions[*best]); }, [&] { run(of_split); },
                                             [&] { run(of_product); }};
     runs.insert(runs.end(), products.runs().begin(), products.runs().end());
     const std::vector<double> us = medians(timer, runs, rounds);
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
     tuned.us = tuned.choice == tune::kProductAndTail ? us[1] : us[0];
-    tuned.framework_us =
-        *std::min_element(us.begin() + 3, us.end()) +
+    const double tail_us =
         std::max(us[1] - us[2], 0.0) * tune::framework_part_of_tail(gemm, ways.usual.sizes);
+    tuned.framework_us = us[kOfProduct] + tail_us;
+    if (us.size() > kOfPadded) tuned.padded_us = us[kOfPadded] + tail_us;
   }
 
   TunedStep tuned_step(const Ways& ways, const tune::RaceResult& result) const {
