@@ -31,6 +31,9 @@ bool is_left_to_framework(const Tuned& tuned, bool gains_nothing = false, bool p
 inline constexpr std::string_view kProductAndTail = "product and tail";
 // Rows of A that are looked up are copied in order by a kernel before the product's.
 inline constexpr std::string_view kRowsFirst = "rows copied first";
+// Misaligned operands are copied to aligned rows before; then the model chooses among the kernels
+// for those.
+inline constexpr std::string_view kOperandsFirst = "operands copied first";
 
 // What a choice depends on beside the step.
 struct Machine {

@@ -30,6 +30,14 @@ TEST(ProgramExplain, NamesTheKernelThatTheseSizesAskFor) {
   EXPECT_EQ(explain({{"M", 17}, {"N", 128}, {"K", 72}}, hopper).find(kOff), std::string::npos);
 }
 
+TEST(ProgramExplain, LargeProductsOfMisalignedOperandsRunBehindCopiesOfThem) {
+  const Target hopper = Target::parse("sm_90a");
+  const std::string large = explain({{"M", 2000}, {"N", 1000}, {"K", 3001}}, hopper);
+  EXPECT_NE(large.find("behind copies of misaligned operands"), std::string::npos) << large;
+  const std::string small = explain({{"M", 17}, {"N", 128}, {"K", 70}}, hopper);
+  EXPECT_EQ(small.find("behind copies"), std::string::npos) << small;
+}
+
 // On a machine without a GPU that is the target's reference device.
 TEST(ProgramExplain, EndsWithWhoseTimesTheyAre) {
   const Program program = compile(Graph::parse(kText), Target::parse("sm_90a"));

@@ -6,8 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <utility>
+#include <vector>
 
+#include "backends/cuda/choose/aligned_copies.h"
+#include "backends/cuda/choose/behind_copies.h"
+#include "backends/cuda/choose/model_choice.h"
 #include "epifuse/error.h"
 #include "tune/shortlist.h"
 #include "tune/unfused.h"
@@ -21,63 +26,6 @@ plan::WhyNot no_kernel(const StepKernels& kernels) {
                   codegen::print(kernels.variant));
   for (const plan::WhyNot& no : kernels.report.why_not) sentence += " " + no.sentence;
   return {"no_variant", std::move(sentence)};
-}
-
-// The kernel of least expected time.
-void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes, LateKernels& late,
-                   const targets::DeviceProfile& device, StepChoice& choice) {
-  std::vector<codegen::GemmConfig> configs;
-  for (const Kernel& kernel : choice.kernels->kernels) configs.push_back(kernel.config);
-  const TimeMemo::Best best =
-      late.times().best(*choice.kernels->family, gemm, configs, sizes, device);
-  choice.kernel = &choice.kernels->kernels[best.index];
-  choice.expected_us = best.us;
-}
-
-// At sizes unlike all typical ones a candidate that was not compiled ahead may promise clearly more
-// than those that were: it is compiled now, once.
-void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
-                  const targets::DeviceProfile& device, StepChoice& choice) {
-  if (!late.compiles_for_sizes()) return;
-  constexpr double kWorthCompiling = 0.985;  // of the time expected so far
-  const StepKernels& kernels = *choice.kernels;
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  const TimeMemo::Best best =
-      late.times().best(*kernels.family, gemm, kernels.candidates, choice.sizes, device);
-  if (best.us > kWorthCompiling * choice.expected_us) return;
-  const std::string name = candidate_name(kernels, kernels.candidates[best.index]);
-  try {
-    const Kernel* kernel = late.candidate(prepared, step, kernels, name);
-    if (kernel == nullptr) return;
-    choice.kernel = kernel;
-    choice.expected_us = best.us;
-  } catch (const UnavailableError&) {  // no compiler here: what is there does
-  }
-}
-
-// The kernel that runs where nothing was measured or forced.
-void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& late,
-                     const targets::DeviceProfile& device, StepChoice& choice) {
-  if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, device)) {
-    choice.kernel = known->kernel;
-    choice.expected_us = known->expected_us;
-    return;
-  }
-  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, late, device,
-                choice);
-  look_further(prepared, step, late, device, choice);
-  late.chosen().add(*choice.kernels, choice.sizes, device, {choice.kernel, choice.expected_us});
-}
-
-// The largest power of 2 up to 16 at whose multiples all rows of a tensor start, in bytes.
-int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
-  auto starts = reinterpret_cast<std::uintptr_t>(tensor.data) | 16;
-  for (std::size_t dim = 0; dim < tensor.layout.shape.size(); ++dim) {
-    const std::int64_t stride = tensor.layout.strides[dim];
-    if (stride == 1 || tensor.layout.shape[dim] <= 1) continue;
-    starts |= static_cast<std::uintptr_t>(stride) * size_bytes(dtype);
-  }
-  return static_cast<int>(starts & -starts);
 }
 
 // How much longer products on rows off 16-byte boundaries take; empty where nothing was measured.
@@ -96,6 +44,36 @@ std::optional<tune::Slowdown> slowdown_of(const plan::FusedGemm& step, const cod
   const targets::Rows rows_a = rows_of(a, roles.is_misaligned_a),
                       rows_b = rows_of(b, roles.is_misaligned_b);
   return tune::slowdown(rows_a, rows_b, boundary, device);
+}
+
+// Copies cost a launch each and their bytes, and the kernel for aligned rows takes less.
+void weigh_copies(const Prepared& prepared, std::size_t step, LateKernels& late,
+                  const codegen::Bound& bound, const codegen::GemmSizes& sizes,
+                  const targets::DeviceProfile& device, StepChoice& choice) {
+  constexpr double kWorthCopying = 0.95;  // of the time without
+  if (!late.compiles_for_sizes() || device.known == nullptr) return;
+  choice.behind_copies =
+      behind_copies(prepared, step, late, bound, device, sizes, kWorthCopying * choice.expected_us);
+  if (choice.behind_copies) choice.expected_us = choice.behind_copies->expected_us;
+}
+
+// Of tensors that the family cannot address, as matrices of a batch off 16-byte boundaries. No
+// measured choice is kept for those: it would be taken for one of aligned tensors.
+bool copies_do(const Prepared& prepared, std::size_t step, LateKernels& late,
+               const codegen::Bound& bound, const targets::DeviceProfile& device,
+               const ChoiceRules& rules, StepChoice& choice) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const bool is_forced = rules.forced != nullptr && rules.forced->step == step;
+  if (!late.compiles_for_sizes() || device.known == nullptr || is_forced) return false;
+  if (plan::is_bare(gemm) || choice.sizes.is_empty()) return false;
+  choice.behind_copies = behind_copies(prepared, step, late, bound, device, choice.sizes,
+                                       std::numeric_limits<double>::infinity());
+  if (!choice.behind_copies) return false;
+  choice.sizes = choice.behind_copies->sizes;
+  choice.kernels = choice.behind_copies->kernels;
+  choice.kernel = choice.behind_copies->kernel;
+  choice.expected_us = choice.behind_copies->expected_us;
+  return true;
 }
 
 // Never slower than what fusion replaces.
@@ -175,12 +153,11 @@ std::optional<plan::WhyNot> why_left(const tune::Tuned& tuned, bool adds_one_row
       adds_one_row ? "All there is to fuse is a bias, which the vendor's product adds too"
                    : "Here the vendor's product and a pass for the rest take less time as a "
                      "framework runs them";
-  return plan::WhyNot{
-      is_as_asked ? "framework_is_faster" : "framework_is_faster_padded",
-      fmt::format("{}: {:.1f} us as measured{}, {} {:.1f} us.", framework,
-                  is_as_asked ? tuned.framework_us : tuned.padded_us,
-                  is_as_asked ? "" : " with padded operands",
-                  is_split ? "ours" : "the best kernel", tuned.us)};
+  return plan::WhyNot{is_as_asked ? "framework_is_faster" : "framework_is_faster_padded",
+                      fmt::format("{}: {:.1f} us as measured{}, {} {:.1f} us.", framework,
+                                  is_as_asked ? tuned.framework_us : tuned.padded_us,
+                                  is_as_asked ? "" : " with padded operands",
+                                  is_split ? "ours" : "the best kernel", tuned.us)};
 }
 
 // Names of candidates begin with their family's.
@@ -190,13 +167,20 @@ bool is_of_another(const std::string& name, const StepChoice& choice) {
 
 // False when the kernel of that name is no candidate any more, or does not compile well.
 bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step, LateKernels& late,
-            const codegen::Bound& bound, StepChoice& choice) {
+            const codegen::Bound& bound, const targets::DeviceProfile& device, StepChoice& choice) {
   const StepKernels* const own = choice.kernels;
   if (tuned.choice == tune::kProductAndTail) {
     choice.why_split = plan::WhyNot{"measured_slower", tuned.measured + "."};
   } else if (tuned.choice == tune::kRowsFirst) {
     choice.in_order = product_in_order(prepared, step, late);
     if (choice.in_order == nullptr) return false;
+  } else if (tuned.choice == tune::kOperandsFirst) {
+    const codegen::OperandRoles roles = own->family->roles(choice.variant);
+    choice.behind_copies =
+        behind_copies(prepared, step, late, bound, device,
+                      roles.are_exchanged ? codegen::exchanged(choice.sizes) : choice.sizes,
+                      std::numeric_limits<double>::infinity());
+    if (!choice.behind_copies) return false;
   } else {
     if (is_of_another(tuned.choice, choice)) {
       const StepKernels* const others = others_kernels(prepared, step, late, bound, choice);
@@ -270,11 +254,13 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   if (prepared.is_named) device.known = nullptr;  // no measurement is weighed against it
   StepChoice choice;
   choice.kernels = &usual;
-  choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
-  if (choice.why_split) return choice;
-
   codegen::GemmSizes& sizes = choice.sizes =
       codegen::with_rows(tune::gemm_sizes(gemm.gemm, bound.sizes), gemm.gemm, bound);
+  choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
+  if (choice.why_split) {
+    if (copies_do(prepared, step, late, bound, device, rules, choice)) choice.why_split.reset();
+    return choice;
+  }
   if (sizes.is_empty()) {
     choice.kernel = &usual.kernels.front();
     return choice;
@@ -296,7 +282,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
-    if (follow(*tuned, prepared, step, late, bound, choice)) return choice;
+    if (follow(*tuned, prepared, step, late, bound, device, choice)) return choice;
   }
   if (is_bare) {
     choose_bare(prepared, step, late, device, choice);
@@ -305,6 +291,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   choose_by_model(prepared, step, late, device, choice);
   if (roles.are_misaligned()) {
     weigh_unaligned(prepared, step, late, bound, vendor_sizes, device, choice);
+    weigh_copies(prepared, step, late, bound, vendor_sizes, device, choice);
   }
   choice.why_split = why_unfused(choice);
   if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes, device)) {
@@ -314,6 +301,11 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
 }
 
 std::string print(const StepChoice& choice) {
+  if (choice.behind_copies) {
+    const BehindCopies& behind = *choice.behind_copies;
+    return fmt::format("{}, behind copies of misaligned operands",
+                       candidate_name(*behind.kernels, behind.kernel->config));
+  }
   const std::string text = candidate_name(*choice.kernels, choice.kernel->config);
   const std::string variant = codegen::print(choice.kernels->variant);
   return variant.empty() ? text : fmt::format("{}; {}", text, variant);

@@ -10,6 +10,14 @@
 
 namespace epifuse::cuda {
 
+// The kernel for aligned operands, which the misaligned ones are copied to first.
+struct BehindCopies {
+  codegen::GemmSizes sizes;              // as the kernel sees them
+  const StepKernels* kernels = nullptr;  // of the variant without misaligned operands
+  const Kernel* kernel = nullptr;
+  double expected_us = 0;  // with the copies
+};
+
 struct StepChoice {
   codegen::GemmSizes sizes;              // as the kernel sees them
   const StepKernels* kernels = nullptr;  // of the variant that the tensors ask for
@@ -22,6 +30,7 @@ struct StepChoice {
   std::optional<plan::WhyNot> why_left;  // to a framework, as RunPlan has it
   // Where looked-up rows of A are copied in order first: the product of what was copied.
   InOrder* in_order = nullptr;
+  std::optional<BehindCopies> behind_copies;
 };
 
 // Kernels of another family, on tensors that are no best case of the step's own: rows off the

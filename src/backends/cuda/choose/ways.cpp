@@ -15,6 +15,7 @@ namespace {
 
 std::string name_of(const StepChoice& choice) {
   if (choice.in_order != nullptr) return std::string(tune::kRowsFirst);
+  if (choice.behind_copies && !choice.why_split) return std::string(tune::kOperandsFirst);
   if (choice.why_split) return std::string(tune::kProductAndTail);
   return candidate_name(*choice.kernels, choice.kernel->config);
 }
@@ -41,6 +42,13 @@ std::vector<codegen::GemmConfig> best_candidates(
 
 constexpr std::size_t kMostOfAnother = 4;  // family, whose model is about other cases
 
+bool are_copies_compiled(const plan::Plan& plan, const plan::FusedGemm& step, LateKernels& late) {
+  return std::ranges::all_of(step.gemm.operands(), [&](ir::ValueId operand) {
+    const ir::TensorType& type = plan.graph[operand].type;
+    return late.is_copy_compiled(type.dtype, type.shape.size());
+  });
+}
+
 void add(std::vector<std::string>& names, std::string name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
 }
@@ -54,6 +62,8 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   Ways ways{step, choose_step(prepared, step, late, bound, {device}), {}};
   if (ways.usual.expected_us == 0) return std::nullopt;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const StepKernels& own = prepared.steps[step];
+  if (own.family->why_not_bound(prepared.plan, gemm, bound)) return std::nullopt;
   const StepKernels& kernels = *ways.usual.kernels;
   add(ways.names, name_of(ways.usual));
   if (!prepared.is_named && (compiles || late.is_split_compiled(prepared.plan, step))) {
@@ -75,6 +85,10 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   const StepKernels* const others =
       compiles ? others_kernels(prepared, step, late, bound, ways.usual) : nullptr;
   if (others != nullptr) add_candidates(*others, std::min(most, kMostOfAnother));
+  const codegen::OperandRoles roles = own.family->roles(ways.usual.variant);
+  if (roles.are_misaligned() && (compiles || are_copies_compiled(prepared.plan, gemm, late))) {
+    add(ways.names, std::string(tune::kOperandsFirst));
+  }
   if (compiles && gemm.gemm.a.lookup >= 0) add(ways.names, std::string(tune::kRowsFirst));
   return ways;
 }

@@ -22,9 +22,9 @@ struct Ways {
 // The candidates of the step's family that compile well, or the `most` of least expected time, but
 // none that the model puts far behind the best (few-rows kernels at many rows); a few of another
 // family, where rows are misaligned or looked up; the vendor's product with a tail, unless a family
-// was named; rows copied first, where rows are looked up. Empty for a step that has no choice on
-// these tensors. Compiles the candidates, unless `compiles` is false: then those ways are left out
-// for which something would be compiled.
+// was named; rows copied first, where rows are looked up; operands copied first, where they are
+// misaligned. Empty for a step that has no choice on these tensors. Compiles the candidates, unless
+// `compiles` is false: then those ways are left out for which something would be compiled.
 std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
                               std::size_t most = std::numeric_limits<std::size_t>::max(),

@@ -28,6 +28,11 @@ const Prepared& LateKernels::copy(DType from, DType to, std::size_t rank) {
   return copies_.emplace(key, prepare_copy(from, to, rank, target_, *jit_)).first->second;
 }
 
+bool LateKernels::is_copy_compiled(DType dtype, std::size_t rank) {
+  const std::scoped_lock lock(mutex_);
+  return copies_.contains(std::tuple(dtype, dtype, rank));
+}
+
 const Prepared& LateKernels::row_copy(DType dtype, DType index) {
   const std::scoped_lock lock(mutex_);
   const auto key = std::pair(dtype, index);

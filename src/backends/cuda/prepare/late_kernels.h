@@ -83,6 +83,7 @@ class LateKernels {
   // Whether candidate() and split() compile nothing: their kernels are here, or in the cache.
   bool is_compiled(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                    const codegen::GemmConfig& config) const;
+  bool is_copy_compiled(DType dtype, std::size_t rank);
   bool is_split_compiled(const plan::Plan& plan, std::size_t step);
 
  private:

@@ -120,7 +120,9 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
   plan_.plan.steps.push_back(step);
   plan_.how.push_back(std::move(how));
   plan_.grounds.push_back(grounds(choice));
-  if (kernels.kind == StepKind::family) {
+  if (choice.behind_copies) {
+    add_behind_copies(prepared, index, choice);
+  } else if (kernels.kind == StepKind::family) {
     add_family(prepared, index, choice);
   } else {
     add_alone(prepared.plan, step, kernels);

@@ -1,6 +1,7 @@
 // A grouped product whose rows of A are looked up, as a copy of them in order and a product.
 #include <fmt/format.h>
 
+#include "backends/cuda/choose/aligned_copies.h"
 #include "backends/cuda/run/run_parts.h"
 #include "ir/views.h"
 
@@ -52,6 +53,26 @@ void RunBuilder::add_row_copy(const plan::Plan& plan, ir::ValueId rows, const Bo
   bound.scalars.assign(bound.tensors.size(), 0.0);
   backends::resolve_views(copy.plan, bound);
   add_tail(copy.plan, tail, copy.steps.front(), bound);
+}
+
+// Those that read the operands elsewhere, as a residual, read the copies, too.
+void RunBuilder::add_behind_copies(const Prepared& prepared, std::size_t index,
+                                   const StepChoice& choice) {
+  const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
+  std::vector<AlignedCopy> copies = aligned_copies(step, bound_);
+  for (AlignedCopy& copy : copies) {
+    copy.to.data = take(copy.bytes);
+    const DType dtype = prepared.plan.graph[copy.operand].type.dtype;
+    const BoundTensor& from = bound_[copy.operand];
+    add_copy(as_copied(from, from), dtype, as_copied(copy.to, from), dtype);
+    std::swap(bound_[copy.operand], copy.to);
+  }
+  StepChoice aligned = choice;
+  aligned.sizes = choice.behind_copies->sizes;
+  aligned.kernels = choice.behind_copies->kernels;
+  aligned.kernel = choice.behind_copies->kernel;
+  add_family(prepared, index, aligned);
+  for (AlignedCopy& copy : copies) std::swap(bound_[copy.operand], copy.to);
 }
 
 }  // namespace epifuse::cuda

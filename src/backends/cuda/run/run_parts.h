@@ -69,6 +69,7 @@ class RunBuilder {
   std::size_t add_side_by_side(const Prepared& prepared, std::size_t step);
   void add_alone(const plan::Plan& plan, const plan::Step& step, const StepKernels& kernels);
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
+  void add_behind_copies(const Prepared& prepared, std::size_t index, const StepChoice& choice);
   bool add_in_order(const plan::Plan& plan, std::size_t index, InOrder& product);
   void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const codegen::BoundTensor& to);
   void place_scratch(const plan::FusedGemm& step, const StepKernels& kernels,

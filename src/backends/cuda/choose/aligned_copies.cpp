@@ -1,0 +1,84 @@
+// Operands whose rows start off the boundaries that kernels copy by, as rows that do not.
+#include "backends/cuda/choose/aligned_copies.h"
+
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "base/ceil_div.h"
+#include "base/check.h"
+
+namespace epifuse::cuda {
+namespace {
+
+constexpr std::int64_t kBoundaryBytes = 16;
+
+// Of the last two dims the one that rows lie along.
+std::size_t row_dim(const ir::Layout& layout) {
+  const std::size_t last = layout.shape.size() - 1;
+  const bool is_last = layout.strides[last] == 1 && layout.shape[last] > 1;
+  const bool is_other = layout.strides[last - 1] == 1 && layout.shape[last - 1] > 1;
+  return is_other && !is_last ? last - 1 : last;
+}
+
+bool repeats(const ir::Layout& layout, std::size_t dim) {
+  return layout.strides[dim] == 0 && layout.shape[dim] > 1;
+}
+
+AlignedCopy aligned_copy(ir::ValueId operand, DType dtype, const codegen::Bound& bound) {
+  const ir::Layout& from = bound[operand].layout;
+  const std::size_t rank = from.shape.size();
+  EPIFUSE_CHECK(rank >= 2, "a matrix has two dims");
+  const auto unit = kBoundaryBytes / static_cast<std::int64_t>(size_bytes(dtype));
+  const std::size_t along = row_dim(from), across = along == rank - 1 ? rank - 2 : rank - 1;
+  AlignedCopy out{operand, {nullptr, {0, from.shape, std::vector<std::int64_t>(rank)}}};
+  std::vector<std::int64_t>& strides = out.to.layout.strides;
+  strides[along] = 1;
+  strides[across] = ceil_div(from.shape[along], unit) * unit;
+  std::int64_t count = strides[across] * from.shape[across];
+  for (std::size_t dim = rank - 2; dim-- > 0;) {
+    strides[dim] = repeats(from, dim) ? 0 : count;
+    count *= repeats(from, dim) ? 1 : from.shape[dim];
+  }
+  out.bytes = static_cast<std::size_t>(count) * size_bytes(dtype);
+  return out;
+}
+
+}  // namespace
+
+int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype) {
+  auto starts = reinterpret_cast<std::uintptr_t>(tensor.data) | kBoundaryBytes;
+  for (std::size_t dim = 0; dim < tensor.layout.shape.size(); ++dim) {
+    const std::int64_t stride = tensor.layout.strides[dim];
+    if (stride == 1 || tensor.layout.shape[dim] <= 1) continue;
+    starts |= static_cast<std::uintptr_t>(stride) * size_bytes(dtype);
+  }
+  return static_cast<int>(starts & -starts);
+}
+
+std::vector<AlignedCopy> aligned_copies(const plan::FusedGemm& step, const codegen::Bound& bound) {
+  std::vector<AlignedCopy> out;
+  if (step.gemm.a.lookup >= 0) return out;
+  std::set<ir::ValueId> seen;
+  for (const ir::ValueId operand : step.gemm.operands()) {
+    const DType dtype = operand == step.gemm.a.value ? step.gemm.a.dtype : step.gemm.b.dtype;
+    if (!seen.insert(operand).second) continue;
+    if (boundary_bytes(bound[operand], dtype) >= kBoundaryBytes) continue;
+    out.push_back(aligned_copy(operand, dtype, bound));
+  }
+  return out;
+}
+
+codegen::BoundTensor as_copied(codegen::BoundTensor tensor, const codegen::BoundTensor& like) {
+  const std::size_t rank = like.layout.shape.size();
+  for (std::size_t dim = 0; dim < rank; ++dim) {
+    if (repeats(like.layout, dim)) tensor.layout.shape[dim] = 1;
+  }
+  if (row_dim(like.layout) == rank - 2) {
+    std::swap(tensor.layout.shape[rank - 2], tensor.layout.shape[rank - 1]);
+    std::swap(tensor.layout.strides[rank - 2], tensor.layout.strides[rank - 1]);
+  }
+  return tensor;
+}
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,62 @@
+// A step's kernel for aligned operands, behind copies of those that are misaligned.
+#include "backends/cuda/choose/behind_copies.h"
+
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cuda/choose/aligned_copies.h"
+#include "backends/cuda/choose/model_choice.h"
+#include "epifuse/error.h"
+
+namespace epifuse::cuda {
+namespace {
+
+// Of the copies, where a rate is known.
+double copies_us(std::span<const AlignedCopy> copies, const targets::DeviceProfile& device) {
+  if (device.known == nullptr) return 0;
+  const targets::DeviceRates& rates = device.known->measured->rates;
+  double us = 0;
+  for (const AlignedCopy& copy : copies) {
+    us += 2 * static_cast<double>(copy.bytes) / rates.bytes_per_us + rates.launch_us;
+  }
+  return us;
+}
+
+}  // namespace
+
+std::optional<BehindCopies> behind_copies(const Prepared& prepared, std::size_t step,
+                                          LateKernels& late, codegen::Bound bound,
+                                          const targets::DeviceProfile& device,
+                                          const codegen::GemmSizes& sizes, double most_us) {
+  const StepKernels& usual = prepared.steps[step];
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  if (size_bytes(gemm.gemm.a.dtype) < 2) return {};  // no copies of 8-bit floats were tried
+  const std::vector<AlignedCopy> copies = aligned_copies(gemm, bound);
+  for (const AlignedCopy& copy : copies) {
+    bound[copy.operand] = copy.to;
+    bound[copy.operand].data = backends::stand_in_address();
+  }
+  if (copies.empty() || usual.family->why_not_bound(prepared.plan, gemm, bound)) return {};
+  const codegen::GemmVariant variant = usual.family->variant(prepared.plan, gemm, bound);
+  const codegen::OperandRoles roles = usual.family->roles(variant);
+  if (roles.are_misaligned()) return {};
+  try {
+    StepChoice aligned{roles.are_exchanged ? codegen::exchanged(sizes) : sizes};
+    aligned.kernels =
+        variant == usual.variant ? &usual : &late.variant(prepared, step, variant, aligned.sizes);
+    if (aligned.kernels->kernels.empty()) return {};
+    choose_by_model(prepared, step, late, device, aligned);
+    const double us = aligned.expected_us + copies_us(copies, device);
+    if (us > most_us) return {};
+    for (const AlignedCopy& copy : copies) {
+      const DType dtype = prepared.plan.graph[copy.operand].type.dtype;
+      late.copy(dtype, dtype, copy.to.layout.shape.size());
+    }
+    return BehindCopies{aligned.sizes, aligned.kernels, aligned.kernel, us};
+  } catch (const UnavailableError&) {
+    return {};
+  }
+}
+
+}  // namespace epifuse::cuda

@@ -1,0 +1,58 @@
+// What runs a step where nothing was measured or forced.
+#include "backends/cuda/choose/model_choice.h"
+
+#include <string>
+#include <vector>
+
+#include "epifuse/error.h"
+
+namespace epifuse::cuda {
+namespace {
+
+// At sizes unlike all typical ones a candidate that was not compiled ahead may promise clearly more
+// than those that were: it is compiled now, once.
+void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
+                  const targets::DeviceProfile& device, StepChoice& choice) {
+  if (!late.compiles_for_sizes()) return;
+  constexpr double kWorthCompiling = 0.985;  // of the time expected so far
+  const StepKernels& kernels = *choice.kernels;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const TimeMemo::Best best =
+      late.times().best(*kernels.family, gemm, kernels.candidates, choice.sizes, device);
+  if (best.us > kWorthCompiling * choice.expected_us) return;
+  const std::string name = candidate_name(kernels, kernels.candidates[best.index]);
+  try {
+    const Kernel* kernel = late.candidate(prepared, step, kernels, name);
+    if (kernel == nullptr) return;
+    choice.kernel = kernel;
+    choice.expected_us = best.us;
+  } catch (const UnavailableError&) {  // no compiler here: what is there does
+  }
+}
+
+}  // namespace
+
+void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes, LateKernels& late,
+                   const targets::DeviceProfile& device, StepChoice& choice) {
+  std::vector<codegen::GemmConfig> configs;
+  for (const Kernel& kernel : choice.kernels->kernels) configs.push_back(kernel.config);
+  const TimeMemo::Best best =
+      late.times().best(*choice.kernels->family, gemm, configs, sizes, device);
+  choice.kernel = &choice.kernels->kernels[best.index];
+  choice.expected_us = best.us;
+}
+
+void choose_by_model(const Prepared& prepared, std::size_t step, LateKernels& late,
+                     const targets::DeviceProfile& device, StepChoice& choice) {
+  if (const auto known = late.chosen().find(*choice.kernels, choice.sizes, device)) {
+    choice.kernel = known->kernel;
+    choice.expected_us = known->expected_us;
+    return;
+  }
+  choose_kernel(std::get<plan::FusedGemm>(prepared.plan.steps[step]), choice.sizes, late, device,
+                choice);
+  look_further(prepared, step, late, device, choice);
+  late.chosen().add(*choice.kernels, choice.sizes, device, {choice.kernel, choice.expected_us});
+}
+
+}  // namespace epifuse::cuda
