@@ -1,6 +1,6 @@
 // Describes problems for the GEMM whose threads copy operands themselves: of each matrix the
-// address and the strides. Rows must start where whole units of 16 bytes, of results and what the
-// epilogue reads whole vectors, can be moved at once; other problems are done by hand.
+// address and the strides. Rows must start where as many bytes can be moved at once as the kernel
+// does; other problems are done by hand.
 #pragma once
 
 #include "kernels/common/pointer_arrays.cuh"
@@ -9,7 +9,7 @@ namespace epifuse::sm80 {
 
 class CopyDescriber : public pointer_arrays::Describer {
   using View = pointer_arrays::View;
-  static constexpr long long kUnitBytes = 16, kVector = 4;
+  static constexpr long long kVector = 4;
   static constexpr long long kMost = 1ll << 29;  // kernels count elements of two products in an int
 
  public:
@@ -17,24 +17,28 @@ class CopyDescriber : public pointer_arrays::Describer {
 
   // x[m, k] or x[n, k], whose elements have kBytes: as the matrix at `field` of the block. A single
   // row has no stride and nothing is read of no products: threads without a row still have an
-  // address, which is to be a multiple of a unit.
-  template <int kBytes, bool kIsKMajor>
+  // address, which is to be a multiple of what is copied at once.
+  template <int kBytes, bool kIsKMajor, int kAlignment>
   __device__ __forceinline__ void operand(abi::Matrix abi::CopiedGemmParams::*field,
                                           const View& x) {
     const bool is_there = x.rows > 0 && x.cols > 0;
     const View rows = kIsKMajor ? x : pointer_arrays::transposed(x);
-    if (is_there && !pointer_arrays::has_rows_at<kBytes>(kUnitBytes, rows)) suits_ = false;
+    if (is_there && !pointer_arrays::has_rows_at<kBytes>(kAlignment, rows)) suits_ = false;
     void* const data = is_there ? static_cast<void*>(x.data) : &out_;
     const long long stride = is_there && rows.rows > 1 ? rows.row_stride : 0;
     out_.product.*field = {data, kIsKMajor ? stride : 1, kIsKMajor ? 1 : stride, {}};
   }
 
-  // A full-size load or result.
+  // A full-size load or result, of which several elements are moved at once; ..
   template <int kBytes>
-  __device__ __forceinline__ void full_size(abi::Matrix& out, const View& x) {
+  __device__ __forceinline__ void vectors(abi::Matrix& out, const View& x) {
     if (x.rows > 0 && x.cols > 0 && !pointer_arrays::has_rows_at<kBytes>(kVector * kBytes, x)) {
       suits_ = false;
     }
+    out = pointer_arrays::matrix(x);
+  }
+  // .. each alone.
+  __device__ __forceinline__ void elements(abi::Matrix& out, const View& x) {
     out = pointer_arrays::matrix(x);
   }
 

@@ -26,24 +26,28 @@ std::vector<T> configs_as(std::span<const GemmConfig> configs) {
   return out;
 }
 
-// Of a family that does many problems, from the functions that family_row() names.
+// The table of a family that does many problems: `F` names the types Config and Variant, and has
+// the functions of PointerArrayFunctions as static members that take these.
 template <class F>
 inline constexpr PointerArrayFunctions kPointerArraysOf{
     [](std::span<const GemmConfig> configs) {
-      return opaque(F::pointer_array_configs(configs_as<typename F::Config>(configs)));
+      return opaque(F::configs(configs_as<typename F::Config>(configs)));
     },
-    [](const plan::Plan& plan, const GemmConfig& config, const targets::TargetInfo& target) {
-      return F::describe_source(plan, config.as<typename F::Config>(), target);
+    [](const GemmVariant& variant) { return F::takes(variant_as<typename F::Variant>(variant)); },
+    [](const plan::Plan& plan, const GemmConfig& config, const GemmVariant& variant,
+       const targets::TargetInfo& target) {
+      return F::describe_source(plan, config.as<typename F::Config>(),
+                                variant_as<typename F::Variant>(variant), target);
     },
-    F::by_hand_source, problem_bytes,
+    F::by_hand_source,
+    problem_bytes,
     [](const plan::Plan& plan, const GemmConfig& config, const Launch& usual,
        const BoundPointerArrays& problems, const targets::DeviceLimits& limits, char* workspace) {
-      return F::pointer_array_launches(plan, config.as<typename F::Config>(), usual, problems,
-                                       limits, workspace);
+      return F::launches(plan, config.as<typename F::Config>(), usual, problems, limits, workspace);
     }};
 
 // `F` names the types Config and Variant, and has the functions of KernelFamily as static members
-// that take these; `suits`, `scratch` and those of PointerArrayFunctions may be missing.
+// that take these; `suits` and `scratch` may be missing.
 template <class F>
 KernelFamily family_row(std::string_view name, std::string_view summary) {
   using Config = typename F::Config;
@@ -91,9 +95,6 @@ KernelFamily family_row(std::string_view name, std::string_view summary) {
                   const GemmVariant& variant, const Bound& bound, const DeviceLimits& limits) {
     return F::launch(plan, step, config.as<Config>(), variant_as<Variant>(variant), bound, limits);
   };
-  if constexpr (requires { F::pointer_array_launches; }) {
-    out.pointer_arrays = &kPointerArraysOf<F>;
-  }
   return out;
 }
 

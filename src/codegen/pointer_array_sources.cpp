@@ -197,9 +197,10 @@ abi::ProblemList problem_list(std::int64_t count, char* workspace) {
           static_cast<int>(count)};
 }
 
-PointerArrayLaunches launches_beside(const plan::Plan& plan, abi::GemmParams& block, int tile_rows,
-                                     int tile_columns, const BoundPointerArrays& problems,
-                                     const targets::DeviceLimits& limits, char* workspace) {
+PointerArrayLaunches launches_of(const plan::Plan& plan, abi::GemmParams& block,
+                                 const ProblemTiling& tiling, const Launch& usual,
+                                 const BoundPointerArrays& problems,
+                                 const targets::DeviceLimits& limits, char* workspace) {
   EpilogueLayout(only_step(plan).epilogue).set_parameters(problems.scalars, block.parameters);
   block.lets_next_start = false;
   const abi::ProblemList all = problem_list(problems.count, workspace);
@@ -209,11 +210,16 @@ PointerArrayLaunches launches_beside(const plan::Plan& plan, abi::GemmParams& bl
   describe.usual = block;
   describe.problems = const_cast<abi::Problem*>(all.problems);
   describe.tiles = const_cast<abi::ProblemTiles*>(all.tiles);
-  describe.tile_rows = tile_rows;
-  describe.tile_columns = tile_columns;
+  describe.tile_rows = tiling.tile_rows;
+  describe.tile_columns = tiling.tile_columns;
   set_params(out.describe, &describe, sizeof describe);
   out.describe.grid = static_cast<unsigned>(problems.count);
   out.describe.block = abi::kDescribeThreads;
+  out.describe.maps = usual.maps;  // the block comes first
+
+  out.product = usual;
+  out.product.maps.clear();
+  out.product.grid = static_cast<unsigned>(limits.num_sms * tiling.ctas);
 
   abi::ByHandParams by_hand{all.problems, all.tiles, all.count, {}};
   std::copy(std::begin(block.parameters), std::end(block.parameters), by_hand.parameters);

@@ -56,10 +56,15 @@ KernelSource by_hand_source(const plan::Plan& plan, const plan::FusedGemm& by_ha
 std::size_t problem_bytes(std::int64_t count);
 abi::ProblemList problem_list(std::int64_t count, char* workspace);
 
-// All but the product's, whose tiles have so many rows and columns of results. Scalars go into
-// `block`, the product's usual one.
-PointerArrayLaunches launches_beside(const plan::Plan& plan, abi::GemmParams& block, int tile_rows,
-                                     int tile_columns, const BoundPointerArrays& problems,
-                                     const targets::DeviceLimits& limits, char* workspace);
+// Of a product's kernel that many problems take.
+struct ProblemTiling {
+  int tile_rows = 0, tile_columns = 0;  // of results
+  int ctas = 1;                         // of an SM
+};
+// All three; the product's lacks its parameters. `block` is the usual one's, and gets the scalars.
+PointerArrayLaunches launches_of(const plan::Plan& plan, abi::GemmParams& block,
+                                 const ProblemTiling& tiling, const Launch& usual,
+                                 const BoundPointerArrays& problems,
+                                 const targets::DeviceLimits& limits, char* workspace);
 
 }  // namespace epifuse::codegen

@@ -42,12 +42,16 @@ struct PointerArrayLaunches {
 struct PointerArrayFunctions {
   // What becomes of the family's configs; may be none.
   std::vector<GemmConfig> (*configs)(std::span<const GemmConfig>);
+  // Whether problems may ask for the variant, which tensors of typical sizes do.
+  bool (*takes)(const GemmVariant&);
   // The kernel that describes the problems to that of the config, and the one that does those which
   // the family's kernel cannot take.
-  KernelSource (*describe_source)(const plan::Plan&, const GemmConfig&, const targets::TargetInfo&);
+  KernelSource (*describe_source)(const plan::Plan&, const GemmConfig&, const GemmVariant&,
+                                  const targets::TargetInfo&);
   KernelSource (*by_hand_source)(const plan::Plan&, const targets::TargetInfo&);
   std::size_t (*workspace_bytes)(std::int64_t count);
-  // `usual`: the family's launch on tensors of typical sizes, of a config of `configs`.
+  // `usual`: the family's launch on tensors of typical sizes, of a config of `configs` in their
+  // variant.
   PointerArrayLaunches (*launches)(const plan::Plan&, const GemmConfig&, const Launch& usual,
                                    const BoundPointerArrays&, const targets::DeviceLimits&,
                                    char* workspace);

@@ -224,7 +224,8 @@ class Collector {
     if (taken.empty()) return;
     const codegen::GemmConfig& config = taken[turn_ / 9 % taken.size()];
     add(family, plan, step, config, {}, "; pointer arrays", target);
-    add("pointer arrays described", family.pointer_arrays->describe_source(plan, config, target));
+    add("pointer arrays described",
+        family.pointer_arrays->describe_source(plan, config, {}, target));
     add("pointer arrays by hand", family.pointer_arrays->by_hand_source(plan, target));
   }
 

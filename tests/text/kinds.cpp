@@ -99,7 +99,7 @@ std::string pointer_arrays_text(const plan::Plan& plan) {
   std::string text;
   for (const codegen::KernelFamily& family : codegen::all_families()) {
     const auto configs = family.pointer_arrays->configs(family.configs(step, target));
-    text += family.pointer_arrays->describe_source(plan, configs.front(), target).text;
+    text += family.pointer_arrays->describe_source(plan, configs.front(), {}, target).text;
   }
   return text + codegen::all_families().front().pointer_arrays->by_hand_source(plan, target).text;
 }

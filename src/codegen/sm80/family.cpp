@@ -2,7 +2,6 @@
 #include "codegen/family_row.h"
 #include "codegen/sm80/gemm.h"
 #include "codegen/sm80/model_constants.h"
-#include "codegen/sm80/pointer_arrays.h"
 
 namespace epifuse::codegen::sm80 {
 namespace {
@@ -22,10 +21,6 @@ struct Functions {
   static constexpr auto partials = sm80::partials;
   static constexpr auto scratch = sm80::scratch;
   static constexpr auto launch = sm80::launch;
-  static constexpr auto pointer_array_configs = sm80::pointer_array_configs;
-  static constexpr auto describe_source = sm80::describe_source;
-  static constexpr auto by_hand_source = sm80::by_hand_source;
-  static constexpr auto pointer_array_launches = sm80::pointer_array_launches;
 };
 
 }  // namespace
@@ -33,6 +28,7 @@ struct Functions {
 // Of the row in families.def.
 KernelFamily family(std::string_view name, std::string_view summary) {
   KernelFamily out = family_row<Functions>(name, summary);
+  out.pointer_arrays = &pointer_arrays();
   out.constants = named_constants;
   return out;
 }

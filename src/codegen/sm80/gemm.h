@@ -29,6 +29,8 @@ Scratch scratch(const plan::FusedGemm& step, const Config& config, const Variant
                 const Sizes& sizes, const targets::DeviceLimits& limits);
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
               const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits);
+// Of many problems in one launch.
+const PointerArrayFunctions& pointer_arrays();
 
 inline int num_threads(const Config& config) {
   return config.tile_m / config.warp_m * (config.tile_n / config.warp_n) * 32;

@@ -1,11 +1,10 @@
 // The kernels of many problems that the cp.async + mma.sync GEMM does, and their launches.
-#include "codegen/sm80/pointer_arrays.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/family_row.h"
 #include "codegen/pointer_array_sources.h"
 #include "codegen/row_groups.h"
 #include "codegen/sm80/gemm.h"
@@ -15,9 +14,8 @@ namespace {
 
 plan::FusedGemm compiled_step(const plan::Plan& plan) { return by_product(only_step(plan)); }
 
-}  // namespace
-
-std::vector<Config> pointer_array_configs(const std::vector<Config>& configs) {
+// Those that take one tile after another.
+std::vector<Config> configs_of_many(const std::vector<Config>& configs) {
   std::vector<Config> out;
   for (Config config : configs) {
     if (!is_persistent(config)) continue;
@@ -27,25 +25,28 @@ std::vector<Config> pointer_array_configs(const std::vector<Config>& configs) {
   return out;
 }
 
-KernelSource describe_source(const plan::Plan& plan, const Config&,
+KernelSource describe_source(const plan::Plan& plan, const Config&, const Variant& variant,
                              const targets::TargetInfo& target) {
   const plan::FusedGemm step = compiled_step(plan);
   Description description;
   description.header = "kernels/sm80/pointer_arrays.cuh";
   description.describer = "sm80::CopyDescriber";
-  description.operand = [](DescribeText& out, std::string_view field, const plan::Operand& operand,
-                           const std::string& view) {
-    out.line(fmt::format("out.operand<{}, {}>(&abi::CopiedGemmParams::{}, {});",
-                         size_bytes(operand.dtype), operand.major == plan::Major::k, field, view));
+  description.operand = [&](DescribeText& out, std::string_view field, const plan::Operand& operand,
+                            const std::string& view) {
+    out.line(fmt::format("out.operand<{}, {}, {}>(&abi::CopiedGemmParams::{}, {});",
+                         size_bytes(operand.dtype), operand.major == plan::Major::k,
+                         field == "a" ? variant.alignment_a : variant.alignment_b, field, view));
   };
-  const auto add_full_size = [](std::string_view array) {
-    return [array](DescribeText& out, const Place& place, const std::string& view) {
-      out.line(fmt::format("out.full_size<{}>(out.gemm().{}[{}], {});", place.bytes, array,
-                           place.index, view));
+  const auto add_full_size = [](std::string_view array, unsigned one_by_one) {
+    return [array, one_by_one](DescribeText& out, const Place& place, const std::string& view) {
+      const bool is_one_by_one = (one_by_one >> place.index & 1u) != 0;
+      const std::string function =
+          is_one_by_one ? "elements" : fmt::format("vectors<{}>", place.bytes);
+      out.line(fmt::format("out.{}(out.gemm().{}[{}], {});", function, array, place.index, view));
     };
   };
-  description.load = add_full_size("plain_tiles");
-  description.store = add_full_size("non_tma_stores");
+  description.load = add_full_size("plain_tiles", variant.non_tma_loads);
+  description.store = add_full_size("non_tma_stores", variant.non_tma_stores);
   return codegen::describe_source(plan, step, step, description, target);
 }
 
@@ -53,19 +54,33 @@ KernelSource by_hand_source(const plan::Plan& plan, const targets::TargetInfo& t
   return codegen::by_hand_source(plan, compiled_step(plan), target);
 }
 
-PointerArrayLaunches pointer_array_launches(const plan::Plan& plan, const Config& config,
-                                            const Launch& usual, const BoundPointerArrays& problems,
-                                            const targets::DeviceLimits& limits, char* workspace) {
+PointerArrayLaunches launches(const plan::Plan& plan, const Config& config, const Launch& usual,
+                              const BoundPointerArrays& problems,
+                              const targets::DeviceLimits& limits, char* workspace) {
   abi::CopiedGemmParams block{};
   std::memcpy(static_cast<void*>(&block), usual.params.data(),
               std::min(usual.params.size(), sizeof block));
-  PointerArrayLaunches out = launches_beside(plan, block.gemm, config.tile_m,
-                                             result_columns(config), problems, limits, workspace);
-  out.product = usual;
+  PointerArrayLaunches out =
+      launches_of(plan, block.gemm, {config.tile_m, result_columns(config), config.ctas}, usual,
+                  problems, limits, workspace);
   const abi::ProblemList all = problem_list(problems.count, workspace);
   set_params(out.product, &all, sizeof all);
-  out.product.grid = static_cast<unsigned>(limits.num_sms * config.ctas);
   return out;
 }
+
+struct ManyProblems {
+  using Config = sm80::Config;
+  using Variant = sm80::Variant;
+  static constexpr auto configs = configs_of_many;
+  // Operands that have exchanged their roles are not described.
+  static bool takes(const Variant& variant) { return !variant.swapped; }
+  static constexpr auto describe_source = sm80::describe_source;
+  static constexpr auto by_hand_source = sm80::by_hand_source;
+  static constexpr auto launches = sm80::launches;
+};
+
+}  // namespace
+
+const PointerArrayFunctions& pointer_arrays() { return kPointerArraysOf<ManyProblems>; }
 
 }  // namespace epifuse::codegen::sm80

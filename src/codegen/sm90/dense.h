@@ -29,6 +29,8 @@ Partials partials(const plan::FusedGemm& step, const Config& config, const Varia
                   const Sizes& sizes, const targets::DeviceLimits& limits);
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
               const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits);
+// Of many problems in one launch.
+const PointerArrayFunctions& pointer_arrays();
 
 constexpr int kBlockRows = 64;  // of an instruction
 constexpr int kNarrower = 8;    // columns, of a narrow tile where tiles have two widths

@@ -7,7 +7,6 @@
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/few_rows.h"
 #include "codegen/sm90/model_constants.h"
-#include "codegen/sm90/pointer_arrays.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90 {
@@ -53,10 +52,6 @@ struct Functions {
     return is_for_few_rows(config) ? few_rows_launch(plan, step, config, bound)
                                    : sm90::launch(plan, step, config, variant, bound, limits);
   }
-  static constexpr auto pointer_array_configs = sm90::pointer_array_configs;
-  static constexpr auto describe_source = sm90::describe_source;
-  static constexpr auto by_hand_source = sm90::by_hand_source;
-  static constexpr auto pointer_array_launches = sm90::pointer_array_launches;
 };
 
 constexpr SideBySideFunctions kSideBySide{
@@ -74,6 +69,7 @@ constexpr SideBySideFunctions kSideBySide{
 KernelFamily family(std::string_view name, std::string_view summary) {
   KernelFamily out = family_row<Functions>(name, summary);
   out.side_by_side = &kSideBySide;
+  out.pointer_arrays = &pointer_arrays();
   out.constants = named_constants;
   return out;
 }

@@ -1,11 +1,10 @@
 // The kernels of many problems that the Hopper GEMM does, and their launches.
-#include "codegen/sm90/pointer_arrays.h"
-
 #include <fmt/format.h>
 
 #include <cstring>
 
 #include "base/check.h"
+#include "codegen/family_row.h"
 #include "codegen/pointer_array_sources.h"
 #include "codegen/sm90/dense.h"
 
@@ -36,9 +35,8 @@ void add_map(DescribeText& out, std::string_view map, const Place& place, const 
                        place.index, view));
 }
 
-}  // namespace
-
-std::vector<Config> pointer_array_configs(const std::vector<Config>& configs) {
+// None of clusters.
+std::vector<Config> configs_of_many(const std::vector<Config>& configs) {
   std::vector<Config> out;
   for (Config config : configs) {
     if (cluster_size(config) > 1 || config.two_widths || is_for_few_rows(config)) continue;
@@ -51,7 +49,7 @@ std::vector<Config> pointer_array_configs(const std::vector<Config>& configs) {
   return out;
 }
 
-KernelSource describe_source(const plan::Plan& plan, const Config& config,
+KernelSource describe_source(const plan::Plan& plan, const Config& config, const Variant&,
                              const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(only_step(plan), {});
   Description description;
@@ -74,22 +72,32 @@ KernelSource by_hand_source(const plan::Plan& plan, const targets::TargetInfo& t
   return codegen::by_hand_source(plan, by_hand(plan), target);
 }
 
-PointerArrayLaunches pointer_array_launches(const plan::Plan& plan, const Config& config,
-                                            const Launch& usual, const BoundPointerArrays& problems,
-                                            const targets::DeviceLimits& limits, char* workspace) {
+PointerArrayLaunches launches(const plan::Plan& plan, const Config& config, const Launch& usual,
+                              const BoundPointerArrays& problems,
+                              const targets::DeviceLimits& limits, char* workspace) {
   abi::GemmParams block{};
   EPIFUSE_CHECK(usual.params.size() == sizeof block, "the whole block");
   std::memcpy(&block, usual.params.data(), sizeof block);
-  PointerArrayLaunches out = launches_beside(plan, block, config.tile_m, result_columns(config),
-                                             problems, limits, workspace);
-  out.describe.maps = usual.maps;  // the block comes first
-  out.product = usual;
-  out.product.maps.clear();
+  PointerArrayLaunches out = launches_of(plan, block, {config.tile_m, result_columns(config), 1},
+                                         usual, problems, limits, workspace);
   const abi::ProblemList all = problem_list(problems.count, workspace);
   const abi::PointerArrayGemmParams product{block, all.problems, all.tiles, all.count};
   set_params(out.product, &product, sizeof product);
-  out.product.grid = static_cast<unsigned>(limits.num_sms);
   return out;
 }
+
+struct ManyProblems {
+  using Config = sm90::Config;
+  using Variant = sm90::Variant;
+  static constexpr auto configs = configs_of_many;
+  static bool takes(const Variant& variant) { return variant == Variant{}; }
+  static constexpr auto describe_source = sm90::describe_source;
+  static constexpr auto by_hand_source = sm90::by_hand_source;
+  static constexpr auto launches = sm90::launches;
+};
+
+}  // namespace
+
+const PointerArrayFunctions& pointer_arrays() { return kPointerArraysOf<ManyProblems>; }
 
 }  // namespace epifuse::codegen::sm90

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/family_row.h"
 #include "codegen/sm80/gemm.h"
-#include "codegen/sm80/pointer_arrays.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "ir/text.h"
@@ -112,7 +112,9 @@ TEST_F(Sm80Launch, StartsPersistentCtasOnceForAllTiles) {
 TEST_F(Sm80Launch, TakesManyProblemsByPersistentKernels) {
   const targets::TargetInfo& target = *targets::find_target("sm_86");
   bind(kResidual, {{"M", 130}, {"N", 72}, {"K", 40}});
-  const auto configs = sm80::pointer_array_configs(sm80::configs(step(), target));
+  const PointerArrayFunctions& functions = sm80::pointer_arrays();
+  const auto configs =
+      configs_as<sm80::Config>(functions.configs(opaque(sm80::configs(step(), target))));
   ASSERT_GT(configs.size(), 5u);
   targets::DeviceLimits limits;
   limits.num_sms = 10;
@@ -128,7 +130,7 @@ TEST_F(Sm80Launch, TakesManyProblemsByPersistentKernels) {
     SCOPED_TRACE(print(config));
     const Launch usual = sm80::launch(plan_, step(), config, {}, bound_, limits);
     const PointerArrayLaunches launches =
-        sm80::pointer_array_launches(plan_, config, usual, problems, limits, workspace);
+        functions.launches(plan_, GemmConfig(config), usual, problems, limits, workspace);
     EXPECT_EQ(launches.describe.grid, 3u);
     EXPECT_EQ(launches.product.grid, 10u * static_cast<unsigned>(config.ctas));
     EXPECT_EQ(launches.product.block, usual.block);

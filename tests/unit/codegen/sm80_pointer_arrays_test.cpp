@@ -35,8 +35,8 @@ struct Layer {
                                                is_k_major ? 1 : stride);
     };
     const View a = operand(0, m, Config::kAIsKMajor), b = operand(1, n, Config::kBIsKMajor);
-    out.operand<kBytes, Config::kAIsKMajor>(&abi::CopiedGemmParams::a, a);
-    out.operand<kBytes, Config::kBIsKMajor>(&abi::CopiedGemmParams::b, b);
+    out.operand<kBytes, Config::kAIsKMajor, Config::kAlignmentA>(&abi::CopiedGemmParams::a, a);
+    out.operand<kBytes, Config::kBIsKMajor, Config::kAlignmentB>(&abi::CopiedGemmParams::b, b);
     out.by_hand().a = pointer_arrays::matrix(a);
     out.by_hand().b = pointer_arrays::matrix(b);
     out.gemm().rows[0] = pointer_arrays::row(tensors[2].view<Bf16>(0, 1, n, 0, 1));
@@ -46,10 +46,16 @@ struct Layer {
       return tensors[i].template view<decltype(element)>(0, m, n, tensors[i].row_stride(n), 1);
     };
     const View tile = full(Element(), 4), y = full(Element(), 5), z = full(F32(), 6);
-    out.full_size<kBytes>(out.gemm().plain_tiles[0], tile);
+    if constexpr (Config::kNonTmaStores == 0) {
+      out.vectors<kBytes>(out.gemm().plain_tiles[0], tile);
+      out.vectors<kBytes>(out.gemm().non_tma_stores[0], y);
+      out.vectors<4>(out.gemm().non_tma_stores[1], z);
+    } else {
+      out.elements(out.gemm().plain_tiles[0], tile);
+      out.elements(out.gemm().non_tma_stores[0], y);
+      out.elements(out.gemm().non_tma_stores[1], z);
+    }
     out.by_hand().tiles[0] = pointer_arrays::matrix(tile);
-    out.full_size<kBytes>(out.gemm().non_tma_stores[0], y);
-    out.full_size<4>(out.gemm().non_tma_stores[1], z);
     out.by_hand().stores[0] = pointer_arrays::matrix(y);
     out.by_hand().stores[1] = pointer_arrays::matrix(z);
     out.finish(m, n, k);
@@ -194,6 +200,11 @@ struct Large : PointerArrays<true, true> {
   static constexpr int kTileM = 128, kTileN = 128, kWarpM = 64, kWarpN = 64, kSharedBytes = 98304;
 };
 
+struct Misaligned : PointerArrays<true, true> {
+  static constexpr int kAlignmentA = 4, kAlignmentB = 2;
+  static constexpr unsigned kNonTmaLoads = 1, kNonTmaStores = 3;
+};
+
 template <class Config>
 void test(const std::vector<Size>& sizes, unsigned grid) {
   for (const bool late : {false, true}) {
@@ -230,6 +241,10 @@ TEST(Sm80PointerArrays, DoesByHandWhatItCannotAddress) {
                                    {20, 30, 24, 8, 0, 1, true},
                                    {20, 30, 24, 8, 1, 0, true}},
                                   2);
+}
+
+TEST(Sm80PointerArrays, TakesMisalignedRowsWhereTypicalProblemsHaveThem) {
+  test<Misaligned>({{50, 70, 38, 0, 1, 2}, {20, 30, 40, 2, 3}, {20, 30, 39, 0, 0, 0, true}}, 2);
 }
 
 TEST(Sm80PointerArrays, TakesASingleRowWhateverItsStride) {

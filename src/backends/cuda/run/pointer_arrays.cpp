@@ -17,7 +17,8 @@ namespace {
 using plan::WhyNot;
 
 // The only step, where a family takes it on dense tensors as they usually are.
-std::optional<WhyNot> why_not_family(const Prepared& prepared, codegen::Bound& typical) {
+std::optional<WhyNot> why_not_family(const Prepared& prepared, codegen::Bound& typical,
+                                     codegen::GemmVariant& variant) {
   if (auto no = codegen::why_not_pointer_arrays(prepared.plan)) return no;
   const StepKernels& kernels = prepared.steps.front();
   if (kernels.kind != StepKind::family) {
@@ -37,7 +38,8 @@ std::optional<WhyNot> why_not_family(const Prepared& prepared, codegen::Bound& t
   }
   const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps.front());
   if (auto no = kernels.family->why_not_bound(prepared.plan, step, typical)) return no;
-  if (!kernels.family->variant(prepared.plan, step, typical).is_empty()) {
+  variant = kernels.family->variant(prepared.plan, step, typical);
+  if (!kernels.family->pointer_arrays->takes(variant)) {
     return WhyNot{"problem_layout", "its tensors are not contiguous along the last dim."};
   }
   return std::nullopt;
@@ -80,7 +82,7 @@ HostPointerArrays::HostPointerArrays(const Device& device,
 PointerArrayRunner::PointerArrayRunner(const Prepared& prepared, const targets::TargetInfo& target,
                                        std::shared_ptr<jit::Jit> jit)
     : prepared_(prepared), target_(target), jit_(std::move(jit)) {
-  why_not_ = why_not_family(prepared, typical_);
+  why_not_ = why_not_family(prepared, typical_, variant_);
   if (!why_not_) configs_ = functions().configs(prepared.steps.front().candidates);
   if (!why_not_ && configs_.empty()) {
     why_not_ = WhyNot{"no_config", "only kernels of clusters take it."};
@@ -135,8 +137,8 @@ PointerArrayRunner::Kernels PointerArrayRunner::kernels_of(
   const StepKernels& usual = prepared_.steps.front();
   const plan::Plan& plan = prepared_.plan;
   Kernels out;
-  out.describe = {{}, functions().describe_source(plan, config, target_), nullptr};
-  out.product = {config, usual.family->source(plan, step(), config, {}, target_), nullptr};
+  out.describe = {{}, functions().describe_source(plan, config, variant_, target_), nullptr};
+  out.product = {config, usual.family->source(plan, step(), config, variant_, target_), nullptr};
   out.by_hand = {{}, functions().by_hand_source(plan, target_), nullptr};
   return out;
 }
@@ -169,7 +171,7 @@ std::shared_ptr<const PointerArrayRunner::Kernels> PointerArrayRunner::compiled(
   out->product = std::move(product.front());
   compile_candidates({}, std::array{&out->describe, &out->by_hand}, {}, *jit_);
   codegen::Launch launch = prepared_.steps.front().family->launch(
-      prepared_.plan, step(), out->product.config, {}, typical_, context.limits());
+      prepared_.plan, step(), out->product.config, variant_, typical_, context.limits());
   out->usual = launch;
   out->usual.params = prepare_call(context.device(), nullptr, std::move(launch)).params;
   out->usual.maps.clear();

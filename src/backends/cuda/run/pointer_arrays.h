@@ -65,7 +65,8 @@ class PointerArrayRunner {
   const targets::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;
   std::optional<plan::WhyNot> why_not_;
-  codegen::Bound typical_;  // a problem of typical sizes, at no real addresses
+  codegen::Bound typical_;        // a problem of typical sizes, at no real addresses
+  codegen::GemmVariant variant_;  // that it asks for
   mutable std::mutex mutex_;
   mutable std::vector<codegen::GemmConfig> configs_;  // those that compile well, as far as known
   mutable std::vector<std::shared_ptr<const Kernels>> kernels_;
