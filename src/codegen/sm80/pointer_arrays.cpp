@@ -12,13 +12,17 @@
 namespace epifuse::codegen::sm80 {
 namespace {
 
+// Of a warp: gates of larger ones spill in some layouts, also where they are lean (2026-11-25).
+constexpr int kMostGatedResults = 2048;
+
 plan::FusedGemm compiled_step(const plan::Plan& plan) { return by_product(only_step(plan)); }
 
 // Those that take one tile after another.
 std::vector<Config> configs_of_many(const std::vector<Config>& configs) {
   std::vector<Config> out;
   for (Config config : configs) {
-    if (!is_persistent(config)) continue;
+    const bool is_large = config.warp_m * config.warp_n > kMostGatedResults;
+    if (!is_persistent(config) || (config.products > 1 && is_large)) continue;
     config.pointer_arrays = true;
     out.push_back(config);
   }
