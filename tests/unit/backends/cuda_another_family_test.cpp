@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "backends/cuda/choose/ways.h"
 #include "backends/cuda/run/run_builder.h"
@@ -90,6 +92,38 @@ TEST_F(AnotherFamily, RunsWhereTheDevicesRowSaysThatItIsFaster) {
   const double start = measured.rates.start_us;
   EXPECT_NEAR(own.expected_us - other.expected_us, (own.expected_us - start) / 3, 2);
   EXPECT_EQ(other.variant, own.variant);
+  const std::vector<std::string> names = find_ways(prepared_, 0, late_, bound(514), card, 2)->names;
+  EXPECT_FALSE(is_own(names.front())) << "what runs comes first";
+  EXPECT_EQ(std::ranges::count_if(names, [&](const auto& name) { return is_own(name); }), 2);
+}
+
+constexpr const char* kGathered8Bits =
+    "graph g(x: e4m3[S, 64], rows: i32[T], w: e4m3[G, 64, 64], s: f32[T, 1], ends: i32[G]) {\n"
+    "  xg = take_rows x, rows\n  h = grouped_matmul xg, w^T, ends\n  t = mul h, s\n"
+    "  y = cast t -> bf16\n  return y\n}\n";
+
+// The family of a plan's only step by its name, and why others refused; of products on CUDA cores
+// it is "".
+std::pair<std::string, std::size_t> family_of(const char* text, std::string_view target,
+                                              std::string_view name = "") {
+  const Prepared prepared = prepare_uncompiled(plan::make_plan(ir::parse(text), {}),
+                                               *targets::find_target(target), true, name);
+  const StepKernels& step = prepared.steps.front();
+  return {step.family == nullptr ? "" : std::string(step.family->name), step.report.why_not.size()};
+}
+
+TEST(FamilyOfGroups, IsAnyThatTakesThemWhereTheTargetsOwnDoesNot) {
+  const auto refused_once = [](const char* name) { return std::pair(std::string(name), 1ul); };
+  EXPECT_EQ(family_of(kGathered8Bits, "sm_90a"), refused_once("sm80"));
+  EXPECT_EQ(family_of(kGathered8Bits, "sm_90a", "sm90_dense"), refused_once("")) << "is named";
+  EXPECT_EQ(family_of(kGathered8Bits, "sm_80"), refused_once("")) << "has no fp8";
+}
+
+TEST(FamilyOfGroups, IsNoReasonToTakeAProductFromTheVendor) {
+  EXPECT_EQ(family_of("graph g(x: e4m3[M, 64], w: e4m3[64, 64], s: f32[M, 1]) {\n"
+                      "  h = matmul x, w\n  t = mul h, s\n  y = cast t -> bf16\n  return y\n}\n",
+                      "sm_90a"),
+            std::pair(std::string(), 1ul));
 }
 
 }  // namespace

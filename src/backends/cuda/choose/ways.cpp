@@ -40,6 +40,14 @@ std::vector<codegen::GemmConfig> best_candidates(
   return best;
 }
 
+// Of the step's own family, in the variant that the tensors ask for, also where another's run.
+const StepKernels& own_kernels(const Prepared& prepared, std::size_t step, LateKernels& late,
+                               const StepChoice& choice) {
+  const StepKernels& usual = prepared.steps[step];
+  if (choice.kernels->family == usual.family) return *choice.kernels;
+  return late.variant(prepared, step, choice.variant, choice.sizes);
+}
+
 constexpr std::size_t kMostOfAnother = 4;  // family, whose model is about other cases
 
 bool are_copies_compiled(const plan::Plan& plan, const plan::FusedGemm& step, LateKernels& late) {
@@ -64,7 +72,6 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const StepKernels& own = prepared.steps[step];
   if (own.family->why_not_bound(prepared.plan, gemm, bound)) return std::nullopt;
-  const StepKernels& kernels = *ways.usual.kernels;
   add(ways.names, name_of(ways.usual));
   if (!prepared.is_named && (compiles || late.is_split_compiled(prepared.plan, step))) {
     add(ways.names, std::string(tune::kProductAndTail));
@@ -81,7 +88,7 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
       if (late.candidate(prepared, step, of, name) != nullptr) add(ways.names, std::move(name));
     }
   };
-  add_candidates(kernels, most);
+  add_candidates(own_kernels(prepared, step, late, ways.usual), most);
   const StepKernels* const others =
       compiles ? others_kernels(prepared, step, late, bound, ways.usual) : nullptr;
   if (others != nullptr) add_candidates(*others, std::min(most, kMostOfAnother));

@@ -36,6 +36,17 @@ Finalize finalize_kernel(const FusedGemm& gemm, const TargetInfo& target) {
   return finalize;
 }
 
+// The first family that takes the step, where none that is usual does: for groups of rows, which no
+// vendor multiplies.
+const codegen::KernelFamily* unusual_family(const Plan& plan, const FusedGemm& gemm,
+                                            const TargetInfo& target, const Choosing& choosing) {
+  if (!gemm.gemm.is_grouped() || choosing.is_named) return nullptr;
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (!family.why_not(plan, gemm, target)) return &family;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& target) {
@@ -74,24 +85,26 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
       step.report.why_not.push_back(*std::move(no));
       continue;
     }
-    step.kind = StepKind::family;
     step.family = family;
-    step.candidates = family->configs(gemm, target);
-    step.sizes = tune::typical_sizes(gemm.gemm);
-    if (has_vendor) {
-      std::erase_if(step.sizes, [&](const auto& sizes) {
-        return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes, choosing.device));
-      });
-    }
-    if (step.sizes.empty()) {
-      return vendor_kernels(gemm.gemm, {bare(choosing.device.known == nullptr
-                                                 ? "and ours was not measured on this device"
-                                                 : "and the vendor's GEMM is about as fast")});
-    }
-    step.most_kernels = kMostKernels;
-    if (gemm.epilogue.reduces()) step.finalize = finalize_kernel(gemm, target);
     break;
   }
+  if (step.family == nullptr) step.family = unusual_family(plan, gemm, target, choosing);
+  if (step.family == nullptr) return step;
+  step.kind = StepKind::family;
+  step.candidates = step.family->configs(gemm, target);
+  step.sizes = tune::typical_sizes(gemm.gemm);
+  if (has_vendor) {
+    std::erase_if(step.sizes, [&](const auto& sizes) {
+      return !tune::beats_vendor(tune::bare_ratio(gemm.gemm, sizes, choosing.device));
+    });
+  }
+  if (step.sizes.empty()) {
+    return vendor_kernels(gemm.gemm, {bare(choosing.device.known == nullptr
+                                               ? "and ours was not measured on this device"
+                                               : "and the vendor's GEMM is about as fast")});
+  }
+  step.most_kernels = kMostKernels;
+  if (gemm.epilogue.reduces()) step.finalize = finalize_kernel(gemm, target);
   return step;
 }
 

@@ -25,8 +25,9 @@ struct Choosing {
   bool is_named;
 };
 
-// The first family that takes the step; without any, the refusals in a report. Bare products are
-// the vendor's, unless `fuses` and ours were measured to be faster, or a family is named.
+// The first family that takes the step; of groups of rows, which no vendor multiplies, also one
+// that is not the target's usual. Without any, the refusals in a report. Bare products are the
+// vendor's, unless `fuses` and ours were measured to be faster, or a family is named.
 StepKernels family_kernels(const plan::Plan& plan, const plan::FusedGemm& gemm,
                            const targets::TargetInfo& target, bool fuses, const Choosing& choosing);
 // Of a bare product, which no family takes.
