@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "codegen/family_row.h"
 #include "codegen/pointer_array_sources.h"
@@ -12,19 +13,28 @@
 namespace epifuse::codegen::sm80 {
 namespace {
 
-// Of a warp: gates of larger ones spill in some layouts, also where they are lean (2026-11-25).
-constexpr int kMostGatedResults = 2048;
+// Gates of warps of 64x64 fit into registers where the epilogue stages half of a warp's rows at
+// once: with fewer, too many sums wait for it; with more, some layouts spill too (2026-11-25).
+std::optional<Config> fitted_gates(Config config) {
+  constexpr int kMostResults = 2048, kBlockRows = 16;
+  if (config.products == 1 || config.warp_m * config.warp_n <= kMostResults) return config;
+  const int half = config.warp_m / kBlockRows / 2;
+  if (config.staged_blocks < half) return std::nullopt;
+  config.staged_blocks = half;
+  return config;
+}
 
 plan::FusedGemm compiled_step(const plan::Plan& plan) { return by_product(only_step(plan)); }
 
 // Those that take one tile after another.
 std::vector<Config> configs_of_many(const std::vector<Config>& configs) {
   std::vector<Config> out;
-  for (Config config : configs) {
-    const bool is_large = config.warp_m * config.warp_n > kMostGatedResults;
-    if (!is_persistent(config) || (config.products > 1 && is_large)) continue;
-    config.pointer_arrays = true;
-    out.push_back(config);
+  for (const Config& config : configs) {
+    if (!is_persistent(config)) continue;
+    std::optional<Config> of_many = fitted_gates(config);
+    if (!of_many) continue;
+    of_many->pointer_arrays = true;
+    out.push_back(*of_many);
   }
   return out;
 }
