@@ -29,12 +29,13 @@ struct MeasuredProduct {
 enum class Rows { aligned, k_major, mn_major };
 
 // How many times as long products take whose operands lie so, as aligned ones: our kernel, and the
-// vendor's where rows start at multiples of 4 bytes (`even`) or not (`odd`). `another`: kernels of
-// another family than the device's usual one; 0 where they were not measured.
+// vendor's where rows start at multiples of 4 bytes (`even`) or not (`odd`). `another_8` and so on:
+// kernels of another family than the device's usual one, which copy at once as many bytes as rows
+// start at multiples of: 8, 4, or fewer; 0 where they were not measured.
 struct MisalignedProducts {
   Rows a, b;
   double fused, vendor_even, vendor_odd;
-  double another_even = 0, another_odd = 0;
+  double another_8 = 0, another_4 = 0, another_2 = 0;
 };
 
 // Microseconds of a product that takes `us` on aligned operands; its start takes no longer.

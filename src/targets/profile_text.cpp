@@ -152,7 +152,7 @@ constexpr Fact kFacts[] = {
        for (double* each : {&row.fused, &row.vendor_even, &row.vendor_odd}) {
          *each = line.positive();
        }
-       for (double* each : {&row.another_even, &row.another_odd}) {
+       for (double* each : {&row.another_8, &row.another_4, &row.another_2}) {
          if (line.has_more()) *each = line.number();
        }
        p.misaligned.push_back(row);
@@ -230,8 +230,9 @@ std::string print(const StoredProfile& profile) {
   for (const MisalignedProducts& row : profile.misaligned) {
     text += fmt::format("misaligned {} {} {} {} {}", name(row.a), name(row.b), row.fused,
                         row.vendor_even, row.vendor_odd);
-    const bool is_whole = row.another_even != 0 || row.another_odd != 0;
-    text += is_whole ? fmt::format(" {} {}\n", row.another_even, row.another_odd) : "\n";
+    const bool is_whole = row.another_8 != 0 || row.another_4 != 0 || row.another_2 != 0;
+    if (is_whole) text += fmt::format(" {} {} {}", row.another_8, row.another_4, row.another_2);
+    text += "\n";
   }
   for (const MeasuredProduct& row : profile.vendor_us) {
     text += fmt::format("vendor_us {} {} {} {}\n", row.m, row.n, row.k, row.value);

@@ -144,8 +144,10 @@ std::optional<Slowdown> slowdown(targets::Rows a, targets::Rows b, int boundary_
   if (device.known == nullptr) return std::nullopt;
   const auto* const row = targets::find_misaligned(*device.known->measured, a, b);
   if (row == nullptr) return std::nullopt;
-  if (boundary_bytes >= kEvenBytes) return Slowdown{row->vendor_even, row->another_even};
-  return Slowdown{row->vendor_odd, row->another_odd};
+  const double another = boundary_bytes >= 2 * kEvenBytes ? row->another_8
+                         : boundary_bytes >= kEvenBytes   ? row->another_4
+                                                          : row->another_2;
+  return Slowdown{boundary_bytes >= kEvenBytes ? row->vendor_even : row->vendor_odd, another};
 }
 
 bool is_clearly_slower(double fused_us, double unfused_us) {

@@ -70,13 +70,13 @@ constexpr MeasuredProduct kBareRatios[] = {
 
 // An H200's (2026-11-21), but for the other family's, which took 0.58 to 0.94 of ours where columns
 // of B start at multiples of 4 or 8 bytes, and more than ours in most other cases (2026-11-25,
-// `epifuse tune` of 12 random products; docs/gotchas.md).
+// `epifuse tune` of 12 random products; docs/gotchas-sm80.md).
 constexpr MisalignedProducts kMisaligned[] = {
-    // a, b, ours, even, odd, the other family's even
+    // a, b, ours, the vendor's even and odd, the other family's at 8 and 4 bytes
     {Rows::k_major, Rows::k_major, 3.3, 2.75, 5.2},
     {Rows::k_major, Rows::aligned, 2.2, 2.7, 4.9},
     {Rows::mn_major, Rows::aligned, 2.25, 2.6, 5.3},
-    {Rows::aligned, Rows::mn_major, 3.9, 2.8, 5.2, 3.6},
+    {Rows::aligned, Rows::mn_major, 3.9, 2.8, 5.2, 3.6, 3.6},
 };
 
 }  // namespace

@@ -78,9 +78,9 @@ TEST_F(AnotherFamily, RunsWhereTheDevicesRowSaysThatItIsFaster) {
   const targets::KnownDevice row{"a card", &measured};
   targets::DeviceProfile card = device_;
   card.known = &row;
-  const auto choose = [&](double another_even, double another_odd) {
-    slower.another_even = another_even;
-    slower.another_odd = another_odd;
+  const auto choose = [&](double another_4, double another_2) {
+    slower.another_4 = another_4;
+    slower.another_2 = another_2;
     return choose_step(prepared_, 0, late_, bound(514), {card});  // rows start at multiples of 4
   };
   const StepChoice own = choose(0, 1);

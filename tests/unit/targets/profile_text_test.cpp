@@ -24,7 +24,7 @@ constexpr const char* kText =
     "launch_us 2\n"
     "rows_first 0.15 128\n"
     "misaligned k_major aligned 2.2 2.7 4.9\n"
-    "misaligned k_major k_major 3.3 2.75 5.2 2.5 0\n"
+    "misaligned k_major k_major 3.3 2.75 5.2 2.5 1.25 0\n"
     "vendor_us 1 2048 4096 10.1\n"
     "vendor_us 64 768 3072 10.8\n"
     "bare_ratio 4096 4096 4096 0.99\n"
@@ -53,8 +53,9 @@ TEST(ProfileText, IsPrintedAsItWasParsed) {
   ASSERT_EQ(profile.vendor_us.size(), 2u);
   EXPECT_EQ(profile.vendor_us[0].k, 4096);
   EXPECT_EQ(profile.misaligned.at(0).vendor_odd, 4.9);
-  EXPECT_EQ(profile.misaligned.at(0).another_even, 0);
-  EXPECT_EQ(profile.misaligned.at(1).another_even, 2.5);
+  EXPECT_EQ(profile.misaligned.at(0).another_8, 0);
+  EXPECT_EQ(profile.misaligned.at(1).another_8, 2.5);
+  EXPECT_EQ(profile.misaligned.at(1).another_4, 1.25);
   EXPECT_EQ(profile.rows_first.value().fewest_rows, 128);
   EXPECT_EQ(profile.constants.at(0).name, "feed_clocks");
 }

@@ -195,7 +195,8 @@ TEST(UnknownDevice, NothingFollowsFromTheTimesOfAnotherOne) {
 TEST(AddedDevice, ItsOwnMeasurementsDecide) {
   constexpr targets::MeasuredProduct kVendor[] = {{4096, 4096, 4096, 1000}};
   constexpr targets::MeasuredProduct kBare[] = {{4096, 4096, 4096, 0.5}};
-  constexpr targets::MisalignedProducts kOdd[] = {{Rows::k_major, Rows::k_major, 2, 3, 4, 1.5, 5}};
+  constexpr targets::MisalignedProducts kOdd[] = {
+      {Rows::k_major, Rows::k_major, 2, 3, 4, 1.5, 2.5, 5}};
   const targets::Measurements numbers{.device = "Added",
                                       .limits = {.num_sms = 10},
                                       .rates = {1e6, 1e6, 1, 2},
@@ -214,7 +215,10 @@ TEST(AddedDevice, ItsOwnMeasurementsDecide) {
   EXPECT_NEAR(*tune::bare_ratio(step.gemm, sizes, added), 0.5, 1e-9);
   EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 2, added)->vendor, 4);
   EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 2, added)->another, 5);
-  EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 4, added)->another, 1.5);
+  EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 4, added)->another, 2.5);
+  EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 4, added)->vendor, 3);
+  EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 8, added)->another, 1.5);
+  EXPECT_EQ(slowdown(Rows::k_major, Rows::k_major, 1, added)->another, 5);
   EXPECT_FALSE(tune::wants_rows_first(step, sizes, added));
 }
 
