@@ -70,7 +70,7 @@ constexpr MeasuredProduct kBareRatios[] = {
 
 // An H200's (2026-11-21), but for the other family's, which took 0.58 to 0.94 of ours where columns
 // of B start at multiples of 4 or 8 bytes, and more than ours in most other cases (2026-11-25,
-// `epifuse tune` of 12 random products; docs/gotchas-sm80.md).
+// `epifuse tune` of 12 random products; docs/gotchas.md).
 constexpr MisalignedProducts kMisaligned[] = {
     // a, b, ours, the vendor's even and odd, the other family's at 8 and 4 bytes
     {Rows::k_major, Rows::k_major, 3.3, 2.75, 5.2},
