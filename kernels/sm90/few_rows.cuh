@@ -9,33 +9,9 @@
 
 #include "kernels/common/overlap.cuh"
 #include "kernels/sm90/few_rows_loads.cuh"
+#include "kernels/sm90/few_rows_vectors.cuh"
 
 namespace epifuse::sm90 {
-
-template <class Config>
-__device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Config>::Step& step,
-                                                 typename FewRowsTile<Config>::Sums& sums) {
-  using Tile = FewRowsTile<Config>;
-#pragma unroll
-  for (int product = 0; product < Tile::kOperands; ++product) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int block = 0; block < Tile::kBlocks; ++block) {
-        const uint4& low = step.b[product][half * 2 * Tile::kBlocks + 2 * block];
-        const uint4& high = step.b[product][half * 2 * Tile::kBlocks + 2 * block + 1];
-#pragma unroll
-        for (int rows = 0; rows < Tile::kRowBlocks; ++rows) {
-          const uint4& a = step.a[rows][half];
-          Mma<typename Config::Operand>::run(sums[product][rows][block],
-                                             {low.x, high.x, low.y, high.y}, a.x, a.y);
-          Mma<typename Config::Operand>::run(sums[product][rows][block],
-                                             {low.z, high.z, low.w, high.w}, a.z, a.w);
-        }
-      }
-    }
-  }
-}
 
 // Of each group of blocks of 16 columns a thread has neighbours: two of each block.
 template <class Config>
@@ -135,19 +111,17 @@ class FewRowsSums {
   }
 };
 
-// One element through the epilogue.
+// What the epilogue reads at one element, but for parameters.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void write_few_rows(const abi::FewRowsParams& p, long long outer,
-                                               long long inner, int row, int column, float sum,
-                                               [[maybe_unused]] float second) {
+__device__ __forceinline__ Operands<Epilogue> read_few_rows(const abi::FewRowsParams& p,
+                                                            const FewRowsPlace<Config>& place,
+                                                            int row, int column) {
   const auto read = [&](auto type, const void* data, const abi::BatchStrides& batch, long long at) {
     using Element = decltype(type);
-    return Element::load(static_cast<const typename Element::Storage*>(
-        data)[at + outer * batch.outer + inner * batch.inner]);
+    return Element::load(
+        static_cast<const typename Element::Storage*>(data)[at + place.offset(batch)]);
   };
   Operands<Epilogue> x;
-#pragma unroll
-  for (int i = 0; i < Epilogue::kNumParameters; ++i) x.parameter[i] = p.parameters[i];
   Epilogue::Scalars::for_each([&](auto type, int i) {
     x.scalar[i] = read(type, p.scalars[i].data, p.scalars[i].batch, 0);
   });
@@ -161,6 +135,17 @@ __device__ __forceinline__ void write_few_rows(const abi::FewRowsParams& p, long
     const abi::Matrix& from = p.tiles[i];
     x.tile[i] = read(type, from.data, from.batch, row * from.row_stride + column * from.col_stride);
   });
+  return x;
+}
+
+// One element through the epilogue.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void write_few_rows(const abi::FewRowsParams& p,
+                                               const FewRowsPlace<Config>& place, int row,
+                                               int column, Operands<Epilogue> x, float sum,
+                                               [[maybe_unused]] float second) {
+#pragma unroll
+  for (int i = 0; i < Epilogue::kNumParameters; ++i) x.parameter[i] = p.parameters[i];
   float out[Epilogue::Stores::kCount];
   if constexpr (Config::kProducts > 1) {
     Epilogue::apply(sum, second, x, out);
@@ -171,20 +156,23 @@ __device__ __forceinline__ void write_few_rows(const abi::FewRowsParams& p, long
     using Element = decltype(type);
     const abi::Matrix& to = p.stores[i];
     static_cast<typename Element::Storage*>(
-        to.data)[row * to.row_stride + column * to.col_stride + outer * to.batch.outer +
-                 inner * to.batch.inner] = Element::store(out[i]);
+        to.data)[row * to.row_stride + column * to.col_stride + place.offset(to.batch)] =
+        Element::store(out[i]);
   });
 }
 
-// A warp's part of K: steps `stride` apart.
-template <class Config>
+// A warp's part of K: steps `stride` apart. Calls meanwhile() while the first loads are on their
+// way.
+template <class Config, class F>
 __device__ __forceinline__ void sum_few_rows(const FewRowsLoads<Config>& loads, int k, int end,
-                                             typename FewRowsTile<Config>::Sums& sums) {
+                                             typename FewRowsTile<Config>::Sums& sums,
+                                             F meanwhile) {
   using Tile = FewRowsTile<Config>;
   constexpr int kStride = Tile::kStep * Config::kWarps * Config::kSplitK;
   typename Tile::Loaded loaded[Config::kDepth];
 #pragma unroll
   for (int i = 0; i < Config::kDepth; ++i) loads.load(k + i * kStride, loaded[i]);
+  meanwhile();
   for (; k < end; k += kStride * Config::kDepth) {
 #pragma unroll
     for (int i = 0; i < Config::kDepth; ++i) {
@@ -200,16 +188,36 @@ __device__ __forceinline__ void sum_few_rows(const FewRowsLoads<Config>& loads, 
   }
 }
 
-// Calls finish(down, across, sum, second) for this thread's share of the elements of a tile that
-// has `rows` x `columns` of them.
+// The elements of a tile that has `rows` x `columns` of them go to the threads of a cluster by
+// turns; a thread's first.
+template <class Config>
+__device__ __forceinline__ int first_element(int rank) {
+  return rank * (Config::kWarps * 32) + static_cast<int>(threadIdx.x);
+}
+template <class Config>
+__device__ __forceinline__ bool is_element(int i, int rows, int columns) {
+  return i < min(rows, Config::kRows) * Config::kColumns && i % Config::kColumns < columns;
+}
+// A thread has one at most, and few operands belong to it: they are read before they are needed.
+template <class Config, class Epilogue>
+constexpr bool reads_early() {
+  constexpr int kMost = 2;
+  return Config::kRows * Config::kColumns <= Config::kWarps * 32 * Config::kSplitK &&
+         Epilogue::Rows::kCount + Epilogue::Cols::kCount + Epilogue::Tiles::kCount +
+                 Epilogue::Scalars::kCount <=
+             kMost;
+}
+
+// Calls finish(down, across, sum, second) for this thread's elements of a tile.
 template <class Config, class F>
 __device__ __forceinline__ void add_up_few_rows(float* all, int rank, int rows, int columns,
                                                 F finish) {
   using Sums = FewRowsSums<Config>;
   constexpr int kThreads = Config::kWarps * 32, kSecond = Config::kProducts - 1;
   const auto for_each = [&](int first, int stride, auto f) {
+#pragma unroll 1
     for (int i = first; i < min(rows, Config::kRows) * Config::kColumns; i += stride) {
-      if (i % Config::kColumns < columns) f(i);
+      if (is_element<Config>(i, rows, columns)) f(i);
     }
   };
   const auto done = [&](int i, float sum, float second) {
@@ -228,7 +236,7 @@ __device__ __forceinline__ void add_up_few_rows(float* all, int rank, int rows, 
     if (kSecond > 0) Sums::keep(all, kSecond, i, second);
   });
   sync_cluster();
-  for_each(rank * kThreads + thread, Config::kSplitK * kThreads,
+  for_each(first_element<Config>(rank), Config::kSplitK * kThreads,
            [&](int i) { done(i, Sums::of_cluster(all, 0, i), Sums::of_cluster(all, kSecond, i)); });
   sync_cluster();  // others have read this CTA's
 }
@@ -241,8 +249,7 @@ __device__ __forceinline__ float sum_of_last_k(const abi::FewRowsParams& p, cons
   using Element = typename Config::Operand;
   const auto read = [&](const abi::Matrix& x, int mn, int k) {
     return Element::load(static_cast<const typename Element::Storage*>(
-        x.data)[mn * x.row_stride + k * x.col_stride + at.outer * x.batch.outer +
-                at.inner * x.batch.inner]);
+        x.data)[mn * x.row_stride + k * x.col_stride + at.offset(x.batch)]);
   };
   float sum = 0;
 #pragma unroll 1
@@ -256,25 +263,43 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
   using Tile = FewRowsTile<Config>;
   const int rank = Config::kSplitK > 1 ? rank_in_cluster() : 0;
   const FewRowsPlace<Config> at(p, cta / Config::kSplitK);
+  const int share = rank * Config::kWarps + static_cast<int>(threadIdx.x) / 32;
 
-  await_previous_kernel();
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  Operands<Epilogue> early;
+  const auto read_early = [&] {
+    if constexpr (reads_early<Config, Epilogue>()) {
+      const int i = first_element<Config>(rank);
+      if (is_element<Config>(i, p.m - at.row, p.n - at.column)) {
+        early = read_few_rows<Config, Epilogue>(p, at, at.row + i / Config::kColumns,
+                                                at.column + i % Config::kColumns);
+      }
+    }
+  };
   typename Tile::Sums sums = {};
-  sum_few_rows<Config>(FewRowsLoads<Config>(p, at), (rank * Config::kWarps + warp) * Tile::kStep,
-                       k_in_vectors<Config>(p), sums);
+  if constexpr (takes_vectors<Config>()) {
+    FewRowsVectors<Config> vectors(p, at, share);
+    await_previous_kernel();
+    vectors.sum(sums, read_early);
+  } else {
+    await_previous_kernel();
+    sum_few_rows<Config>(FewRowsLoads<Config>(p, at), share * Tile::kStep, k_in_vectors<Config>(p),
+                         sums, read_early);
+  }
   allow_next_kernel();
   FewRowsSums<Config>::put(shared_floats(), sums);
-  const bool is_whole = k_in_vectors<Config>(p) == p.k;
   add_up_few_rows<Config>(shared_floats(), rank, p.m - at.row, p.n - at.column,
                           [&](int down, int across, float sum, float second) {
                             const int row = at.row + down, column = at.column + across;
-                            if (!is_whole) {
+                            if (k_in_vectors<Config>(p) != p.k) [[unlikely]] {
                               sum += sum_of_last_k(p, p.b, at, row, column);
                               if (Config::kProducts > 1)
                                 second += sum_of_last_k(p, p.second_b, at, row, column);
                             }
-                            write_few_rows<Config, Epilogue>(p, at.outer, at.inner, row, column,
-                                                             sum, second);
+                            if constexpr (!reads_early<Config, Epilogue>()) {
+                              early = read_few_rows<Config, Epilogue>(p, at, row, column);
+                            }
+                            write_few_rows<Config, Epilogue>(p, at, row, column, early, sum,
+                                                             second);
                           });
 }
 

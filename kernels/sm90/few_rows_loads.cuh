@@ -90,8 +90,7 @@ class FewRowsLoads {
         lane_(static_cast<int>(threadIdx.x) & 31),
         stride_of_a_(p.a.col_stride) {
     const auto of_batch = [&](const abi::Matrix& x) {
-      return static_cast<const Storage*>(x.data) + place.outer * x.batch.outer +
-             place.inner * x.batch.inner;
+      return static_cast<const Storage*>(x.data) + place.offset(x.batch);
     };
 #pragma unroll
     for (int block = 0; block < Tile::kRowBlocks; ++block) {

@@ -35,7 +35,22 @@ __device__ __forceinline__ uint2 load_8_bytes_once(const void* from, bool is_the
   return x;
 }
 
+__device__ __forceinline__ uint4 load_once(const void* from) {
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from));
+  return x;
+}
+
 // The same of a matrix that all CTAs read.
+__device__ __forceinline__ uint4 load_16_bytes(const void* from) {
+  uint4 x;
+  asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from));
+  return x;
+}
 __device__ __forceinline__ uint4 load_16_bytes(const void* from, bool is_there) {
   uint4 x;
   asm volatile(

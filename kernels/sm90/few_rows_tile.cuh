@@ -14,8 +14,8 @@ constexpr int kRowsOfBlock = 8;  // of an instruction's result
 enum class LoadsOfA { vectors, shifted, elements };
 
 // Config (generated): Operand, the element type of A and B; kProducts, 2 where gated; kBIsKMajor;
-// kBIsShifted, where rows of B in memory start off 16-byte boundaries; kLoadsOfA; kRows and
-// kColumns of a CTA's tile; kWarps, which share K; kSplitK, the CTAs of a cluster that share K;
+// kBIsShifted, where rows of B in memory start off 16-byte boundaries; kLoadsOfA; kIsBatched; kRows
+// and kColumns of a CTA's tile; kWarps, which share K; kSplitK, the CTAs of a cluster that share K;
 // kDepth, the steps that are loaded ahead.
 template <class Config>
 struct FewRowsTile {
@@ -65,17 +65,24 @@ struct FewRowsPlace {
   // Tiles of the same columns run side by side, so that memory gives B once. Most launches have
   // one row of tiles, which takes no divisions.
   __device__ __forceinline__ FewRowsPlace(const abi::FewRowsParams& p, int tile) {
-    const int columns = (p.n + Config::kColumns - 1) / Config::kColumns;
-    if (tile >= columns || p.m > Config::kRows) {
+    if (Config::kIsBatched || p.m > Config::kRows) [[unlikely]] {
+      const int columns = (p.n + Config::kColumns - 1) / Config::kColumns;
       const int rows = (p.m + Config::kRows - 1) / Config::kRows;
-      const int product = tile / (rows * columns);
+      const int product = Config::kIsBatched ? tile / (rows * columns) : 0;
       tile -= product * (rows * columns);
       row = tile % rows * Config::kRows;
       tile /= rows;
-      outer = product / p.batch_inner;
-      inner = product % p.batch_inner;
+      if constexpr (Config::kIsBatched) {
+        outer = product / p.batch_inner;
+        inner = product % p.batch_inner;
+      }
     }
     column = tile * Config::kColumns;
+  }
+
+  // Elements between a tensor's first product and this one.
+  __device__ __forceinline__ long long offset(const abi::BatchStrides& batch) const {
+    return Config::kIsBatched ? outer * batch.outer + inner * batch.inner : 0;
   }
 };
 

@@ -287,6 +287,7 @@ struct Config {{
   static constexpr bool kBIsKMajor = {k_major};
   static constexpr bool kBIsShifted = {shifted};
   static constexpr auto kLoadsOfA = sm90::LoadsOfA::{loads_of_a};
+  static constexpr bool kIsBatched = {batched};
   static constexpr int kRows = {rows};
   static constexpr int kColumns = {columns};
   static constexpr int kWarps = {warps};  // that share K
@@ -318,11 +319,11 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
       fmt::arg("operand", element_cuda(step.gemm.a.dtype)), fmt::arg("products", config.products),
       fmt::arg("k_major", loads.is_k_major), fmt::arg("shifted", loads.is_shifted),
       fmt::arg("loads_of_a", kLoadsOfA[static_cast<std::size_t>(loads.of_a)]),
-      fmt::arg("rows", config.tile_m), fmt::arg("columns", config.tile_n),
-      fmt::arg("warps", config.warps), fmt::arg("split_k", config.split_k),
-      fmt::arg("depth", config.stages), fmt::arg("threads", threads),
-      fmt::arg("ctas", occupancy(config, loads).ctas), fmt::arg("entry", out.entry),
-      fmt::arg("params", params),
+      fmt::arg("batched", !step.gemm.batch.empty()), fmt::arg("rows", config.tile_m),
+      fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
+      fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
+      fmt::arg("threads", threads), fmt::arg("ctas", occupancy(config, loads).ctas),
+      fmt::arg("entry", out.entry), fmt::arg("params", params),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;
 }

@@ -33,12 +33,13 @@ struct TestEpilogue {
 };
 
 template <class OperandType, bool kKMajor, int kRowsOfTile, int kColumnsOfTile, int kProductsOfTile,
-          LoadsOfA kLoads = LoadsOfA::vectors, bool kShifted = false>
+          LoadsOfA kLoads = LoadsOfA::vectors, bool kShifted = false, bool kBatched = true>
 struct TestConfig {
   using Operand = OperandType;
   static constexpr int kProducts = kProductsOfTile;
   static constexpr bool kBIsKMajor = kKMajor, kBIsShifted = kShifted;
   static constexpr LoadsOfA kLoadsOfA = kLoads;
+  static constexpr bool kIsBatched = kBatched;
   static constexpr int kRows = kRowsOfTile, kColumns = kColumnsOfTile;
   static constexpr int kWarps = 2, kSplitK = 1, kDepth = 3;
 };
@@ -95,7 +96,7 @@ void expect_right(int m, int n, int k, const Lies& lies) {
   SCOPED_TRACE(::testing::Message()
                << m << "x" << n << "x" << k << ", off by " << lies.a_off << " and " << lies.b_off);
   using T = typename Config::Operand;
-  constexpr int kBatch = 2;
+  constexpr int kBatch = Config::kIsBatched ? 2 : 1;
   constexpr bool kTransposed = !Config::kBIsKMajor;
   device_on_host::readable.clear();
   device_on_host::num_bad_loads = 0;
@@ -200,6 +201,13 @@ TEST(Sm90FewRowsKernel, MultipliesWeightsAlongNAtAnyPlaces) {
   for (const int off : {1, 2, 4, 7}) expect_right_at_all_edges<Plain>({.b_off = off});
   expect_right_at_all_edges<TestConfig<Bf16, false, 16, 64, 1, LoadsOfA::elements, true>>(
       {.is_a_along_m = true, .a_off = 1, .b_off = 3});
+}
+
+TEST(Sm90FewRowsKernel, MultipliesOneProduct) {
+  constexpr auto kVectors = LoadsOfA::vectors;
+  expect_right_at_all_edges<TestConfig<Bf16, true, 8, 16, 1, kVectors, false, false>>();
+  expect_right_at_all_edges<TestConfig<F16, true, 16, 8, 2, kVectors, false, false>>();
+  expect_right_at_all_edges<TestConfig<Bf16, false, 8, 64, 1, kVectors, false, false>>();
 }
 
 TEST(Sm90FewRowsKernel, MultipliesGates) {

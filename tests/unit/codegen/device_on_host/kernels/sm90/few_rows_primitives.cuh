@@ -45,10 +45,10 @@ inline float* shared_floats() {
   return shared;
 }
 
-inline uint4 load_once(const void* from, bool is_there) {
+inline uint4 load_once(const void* from, bool is_there = true) {
   return device_on_host::checked_load<uint4>(from, is_there);
 }
-inline uint4 load_16_bytes(const void* from, bool is_there) {
+inline uint4 load_16_bytes(const void* from, bool is_there = true) {
   return device_on_host::checked_load<uint4>(from, is_there);
 }
 inline uint2 load_8_bytes_once(const void* from, bool is_there) {

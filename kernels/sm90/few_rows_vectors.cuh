@@ -1,0 +1,148 @@
+// What a warp of the kernel for few rows sums up where both operands lie along K in whole vectors,
+// as those of most layers do. A kernel's code comes from memory as its weights do: little of it
+// stands before the first load.
+#pragma once
+
+#include "kernels/sm90/few_rows_tile.cuh"
+
+namespace epifuse::sm90 {
+
+template <class Config>
+constexpr bool takes_vectors() {
+  return Config::kBIsKMajor && !Config::kBIsShifted && Config::kLoadsOfA == LoadsOfA::vectors;
+}
+
+template <class Config>
+__device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Config>::Step& step,
+                                                 typename FewRowsTile<Config>::Sums& sums) {
+  using Tile = FewRowsTile<Config>;
+#pragma unroll
+  for (int product = 0; product < Tile::kOperands; ++product) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int block = 0; block < Tile::kBlocks; ++block) {
+        const uint4& low = step.b[product][half * 2 * Tile::kBlocks + 2 * block];
+        const uint4& high = step.b[product][half * 2 * Tile::kBlocks + 2 * block + 1];
+#pragma unroll
+        for (int rows = 0; rows < Tile::kRowBlocks; ++rows) {
+          const uint4& a = step.a[rows][half];
+          Mma<typename Config::Operand>::run(sums[product][rows][block],
+                                             {low.x, high.x, low.y, high.y}, a.x, a.y);
+          Mma<typename Config::Operand>::run(sums[product][rows][block],
+                                             {low.z, high.z, low.w, high.w}, a.z, a.w);
+        }
+      }
+    }
+  }
+}
+
+// Steps of K go to the warps of a cluster by turns: `share` is the warp's number among them. Rows
+// past the last are others again, whose sums are dropped.
+template <class Config>
+class FewRowsVectors {
+  using Tile = FewRowsTile<Config>;
+  using Step = typename Tile::Step;
+  static constexpr int kShares = Config::kWarps * Config::kSplitK;
+  static constexpr int kStepBytes = Tile::kStep * 2;
+  static constexpr int kRowsOfB = 2 * Tile::kBlocks;  // of a thread
+
+ public:
+  __device__ __forceinline__ FewRowsVectors(const abi::FewRowsParams& p,
+                                            const FewRowsPlace<Config>& place, int share)
+      : steps_((p.k / Tile::kStep + kShares - 1 - share) / kShares),
+        left_(p.k / Tile::kStep % kShares == share ? p.k % Tile::kStep : 0) {
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    const int first = share * Tile::kStep + lane % 4 * kVector;
+    const auto row_of = [&](const abi::Matrix& x, int row) {
+      using Storage = typename Config::Operand::Storage;
+      return reinterpret_cast<const char*>(static_cast<const Storage*>(x.data) +
+                                           place.offset(x.batch) + first +
+                                           static_cast<unsigned>(row) * x.row_stride);
+    };
+#pragma unroll
+    for (int i = 0; i < kRowsOfB; ++i) {
+      const abi::Matrix& b = Tile::kJoined && i % 2 == 1 ? p.second_b : p.b;
+      const int column = place.column + (Tile::kJoined ? i / 2 : i) * 8 + lane / 4;
+      b_[i] = row_of(b, min(column, p.n - 1));
+    }
+#pragma unroll
+    for (int i = 0; i < Tile::kRowBlocks; ++i) {
+      a_[i] = row_of(p.a, min(place.row + i * kRowsOfBlock + lane / 4, p.m - 1));
+    }
+  }
+
+  // Calls meanwhile() while the first loads are on their way.
+  template <class F>
+  __device__ __forceinline__ void sum(typename Tile::Sums& sums, F meanwhile) {
+    Step loaded[Config::kDepth];
+#pragma unroll
+    for (int i = 0; i < Config::kDepth; ++i) {
+      if (i < steps_) load(i, loaded[i]);
+    }
+    meanwhile();
+#pragma unroll 1
+    for (int left = steps_; left > 0; left -= Config::kDepth) {
+      move(Config::kDepth);
+#pragma unroll
+      for (int i = 0; i < Config::kDepth; ++i) {
+        if (left <= i) break;
+        multiply_k_major<Config>(loaded[i], sums);
+        if (left > i + Config::kDepth) load(i, loaded[i]);
+      }
+    }
+    if (left_ > 0) [[unlikely]] {
+      // Pointers have moved by whole rounds of kDepth steps.
+      move(steps_ - (steps_ + Config::kDepth - 1) / Config::kDepth * Config::kDepth);
+      Step step;
+      load_left(step);
+      multiply_k_major<Config>(step, sums);
+    }
+  }
+
+ private:
+  static constexpr int kVector = 8;  // elements
+
+  __device__ __forceinline__ void move(int steps) {
+#pragma unroll
+    for (int i = 0; i < kRowsOfB; ++i) b_[i] += steps * (kShares * kStepBytes);
+#pragma unroll
+    for (int i = 0; i < Tile::kRowBlocks; ++i) a_[i] += steps * (kShares * kStepBytes);
+  }
+
+  // The step `ahead` of where pointers are.
+  __device__ __forceinline__ void load(int ahead, Step& to) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int at = ahead * (kShares * kStepBytes) + half * (kStepBytes / 2);
+#pragma unroll
+      for (int i = 0; i < kRowsOfB; ++i) to.b[0][half * kRowsOfB + i] = load_once(b_[i] + at);
+#pragma unroll
+      for (int i = 0; i < Tile::kRowBlocks; ++i) to.a[i][half] = load_16_bytes(a_[i] + at);
+    }
+  }
+
+  // Of a step that K ends in, its whole vectors.
+  __device__ __forceinline__ void load_left(Step& to) const {
+    const int first = static_cast<int>(threadIdx.x) % 4 * kVector;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int at = half * (kStepBytes / 2);
+      const bool is_there = first + half * (Tile::kStep / 2) + kVector <= left_;
+#pragma unroll
+      for (int i = 0; i < kRowsOfB; ++i) {
+        to.b[0][half * kRowsOfB + i] = load_once(b_[i] + at, is_there);
+      }
+#pragma unroll
+      for (int i = 0; i < Tile::kRowBlocks; ++i) {
+        to.a[i][half] = load_16_bytes(a_[i] + at, is_there);
+      }
+    }
+  }
+
+  const int steps_, left_;  // whole ones, elements of one that is not
+  const char* b_[kRowsOfB];
+  const char* a_[Tile::kRowBlocks];
+};
+
+}  // namespace epifuse::sm90
