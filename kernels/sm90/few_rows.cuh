@@ -263,7 +263,7 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
   using Tile = FewRowsTile<Config>;
   const int rank = Config::kSplitK > 1 ? rank_in_cluster() : 0;
   const FewRowsPlace<Config> at(p, cta / Config::kSplitK);
-  const int share = rank * Config::kWarps + static_cast<int>(threadIdx.x) / 32;
+  const unsigned share = rank * Config::kWarps + threadIdx.x / 32;
 
   Operands<Epilogue> early;
   const auto read_early = [&] {
@@ -282,8 +282,8 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
     vectors.sum(sums, read_early);
   } else {
     await_previous_kernel();
-    sum_few_rows<Config>(FewRowsLoads<Config>(p, at), share * Tile::kStep, k_in_vectors<Config>(p),
-                         sums, read_early);
+    sum_few_rows<Config>(FewRowsLoads<Config>(p, at), static_cast<int>(share) * Tile::kStep,
+                         k_in_vectors<Config>(p), sums, read_early);
   }
   allow_next_kernel();
   FewRowsSums<Config>::put(shared_floats(), sums);

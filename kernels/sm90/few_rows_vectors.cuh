@@ -49,11 +49,11 @@ class FewRowsVectors {
 
  public:
   __device__ __forceinline__ FewRowsVectors(const abi::FewRowsParams& p,
-                                            const FewRowsPlace<Config>& place, int share)
-      : steps_((p.k / Tile::kStep + kShares - 1 - share) / kShares),
-        left_(p.k / Tile::kStep % kShares == share ? p.k % Tile::kStep : 0) {
-    const int lane = static_cast<int>(threadIdx.x) & 31;
-    const int first = share * Tile::kStep + lane % 4 * kVector;
+                                            const FewRowsPlace<Config>& place, unsigned share)
+      : steps_(static_cast<int>((steps_of(p) + kShares - 1 - share) / kShares)),
+        left_(steps_of(p) % kShares == share ? p.k % Tile::kStep : 0) {
+    const int lane = static_cast<int>(threadIdx.x & 31);
+    const unsigned first = share * Tile::kStep + lane % 4 * kVector;
     const auto row_of = [&](const abi::Matrix& x, int row) {
       using Storage = typename Config::Operand::Storage;
       return reinterpret_cast<const char*>(static_cast<const Storage*>(x.data) +
@@ -102,6 +102,10 @@ class FewRowsVectors {
 
  private:
   static constexpr int kVector = 8;  // elements
+
+  static __device__ __forceinline__ unsigned steps_of(const abi::FewRowsParams& p) {
+    return static_cast<unsigned>(p.k) / Tile::kStep;
+  }
 
   __device__ __forceinline__ void move(int steps) {
 #pragma unroll
