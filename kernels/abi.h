@@ -48,6 +48,16 @@ struct Partials {  // of part p: data[p * stride + i + b * batch], i a row or a 
   BatchStrides batch;
 };
 
+// Of an operand, a scale for each 128 elements along K, block i of them: row r of the operand has
+// data[(first + r * step >> shift) * row_stride + i * block_stride + b * batch].
+struct BlockScales {
+  const float* data;
+  long long row_stride, block_stride;
+  BatchStrides batch;
+  int first, step, shift;
+  int blocks;  // of K
+};
+
 // The maps of the i-th full-size store, of the i-th full-size load, and of that store in narrower
 // boxes: of the last columns of tiles.
 struct FullSizeMaps {
@@ -88,6 +98,7 @@ struct GemmParams {
   Integers rows_of_cols[kMaxVectors];
   Integers rows_of_tiles[kMaxTiles];
   Integers rows_of_stores[kMaxStores];  // where rows are put
+  BlockScales a_scales, b_scales, second_b_scales;
 };
 constexpr int kSecondB = 2, kFirstTile = 3,
               kFirstStore = kFirstTile + kMaxTiles;  // in GemmParams::batched

@@ -76,6 +76,12 @@ enum class Sums : std::uint8_t { fast, promoted };
 /// dtype, f32 where they are e4m3 or e5m2; the second form names another.
 Value matmul(const Value& a, const Value& b);
 Value matmul(const Value& a, const Value& b, DType result, Sums sums = Sums::fast);
+/// The same of e4m3 and e5m2 operands with a scale, f32, for each 128 elements along K (the last
+/// block may be shorter): `a_scales` [.., M, K / 128 rounded up], `b_scales` [.., N, ..] or, a scale
+/// for 128 x 128 elements, [.., N / 128 rounded up, ..]. Each block's sum takes both scales and is
+/// added in float32.
+Value scaled_matmul(const Value& a, const Value& b, const Value& a_scales, const Value& b_scales,
+                    DType result = DType::f32);
 /// Swaps the last two dims (a view).
 Value transpose(const Value& x);
 /// Permutes dims: result dim i is dim `permutation[i]` of x (a view).
@@ -110,6 +116,10 @@ Value interleave(const Value& a, const Value& b);
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends);
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType result,
                      Sums sums = Sums::fast);
+/// The same with block scales, as scaled_matmul has them: of x [T, ..] or [G, M, ..], of w [G, ..].
+Value scaled_grouped_matmul(const Value& x, const Value& w, const Value& ends,
+                            const Value& x_scales, const Value& w_scales,
+                            DType result = DType::f32);
 /// A view of `x` [R, ..]: row t is x[index[t]]; index i32 or i64 [T], negative from the end.
 Value take_rows(const Value& x, const Value& index);
 /// A view of `x` [G, ..]: row t of `num_rows` is that of the group that t is in, as ends say;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/common/overlap.cuh"
+#include "kernels/sm80/block_scales.cuh"
 #include "kernels/sm80/copy.cuh"
 #include "kernels/sm80/epilogue.cuh"
 #include "kernels/sm80/split.cuh"
@@ -33,6 +34,7 @@ class Mainloop {
     uint32_t a[kBlocksM][4], b[kBlocksN][4];
   };
   using Sums = float[kBlocksM][kBlocksN * 2][4];
+  using Scaler = BlockScaler<Config>;
 
   __device__ __forceinline__ Mainloop(int warp_m, int warp_n, int lane)
       : shared_(shared_address()),
@@ -54,23 +56,26 @@ class Mainloop {
   // barrier lies before a step's last products: when all warps read the next stage at once, the
   // tensor cores have these to do, and the reads of the two cannot be moved together.
   template <class Feed>
-  __device__ __forceinline__ void run(Feed& feed, int steps, Sums& sums) {
+  __device__ __forceinline__ void run(Feed& feed, int steps, Sums& sums, Scaler scaler) {
     Fragments fragments[2];
     read(stage_, 0, fragments[0]);
+    scaler.fetch(0);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
+      scaler.take();
+      scaler.fetch(step + 1);
 #pragma unroll
       for (int part = 0; part < kParts - 1; ++part) {
         read(stage_, part + 1, fragments[(part + 1) & 1]);
         copy_part(feed, free_stage_, part, kParts - 1);
-        multiply(fragments[part & 1], sums);
+        multiply(fragments[part & 1], sums, scaler);
       }
       end_step(feed, free_stage_);
       free_stage_ = stage_;
       stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;
       await_stage();
       read(stage_, 0, fragments[0]);
-      multiply(fragments[(kParts - 1) & 1], sums);
+      multiply(fragments[(kParts - 1) & 1], sums, scaler);
     }
   }
 
@@ -111,14 +116,22 @@ class Mainloop {
   }
 
   // To and fro along N: registers of A stay for a row, those of B where it turns.
-  static __device__ __forceinline__ void multiply(const Fragments& fragments, Sums& sums) {
+  static __device__ __forceinline__ void multiply(const Fragments& fragments, Sums& sums,
+                                                  [[maybe_unused]] const Scaler& scaler) {
     constexpr int kBlocks = kBlocksN * 2;
 #pragma unroll
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
       for (int turn = 0; turn < kBlocks; ++turn) {
         const int j = i % 2 == 0 ? turn : kBlocks - 1 - turn;
-        add(fragments.a[i], fragments.b[j / 2] + j % 2 * 2, sums[i][j]);
+        const uint32_t* const b = fragments.b[j / 2] + j % 2 * 2;
+        if constexpr (Config::kHasBlockScales) {
+          float own[4] = {};
+          Multiply<Element, ElementB>::add(own, fragments.a[i], b);
+          scaler.add(i, j, own, sums[i][j]);
+        } else {
+          add(fragments.a[i], b, sums[i][j]);
+        }
       }
     }
   }
@@ -242,6 +255,10 @@ struct Warp {
   int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   int m = warp % kWarpsM, n = warp / kWarpsM;
 
+  __device__ __forceinline__ BlockScaler<Config> scaler(const TileScheduler<Config>& at,
+                                                        int first_step) const {
+    return {at.params().gemm, at.tile(), m, n, lane, first_step};
+  }
   __device__ __forceinline__ Out out(const TileScheduler<Config>& at) const {
     return {at.params().gemm,
             at.tile(),
@@ -265,7 +282,7 @@ __device__ __forceinline__ void persistent_gemm(const typename TileScheduler<Con
   do {
     warp.out(tiles).prefetch_tiles();
     typename Mainloop<Config>::Sums sums = {};
-    loop.run(feed, tiles.steps(), sums);
+    loop.run(feed, tiles.steps(), sums, warp.scaler(tiles, 0));
     warp.out(tiles).run(sums);
   } while (tiles.next());
   wait_for_copies<0>();  // of the zeros behind the last tile
@@ -299,7 +316,7 @@ __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
   if (steps > first) {
     Mainloop<Config> loop(warp.m, warp.n, warp.lane);
     loop.start(feed);
-    loop.run(feed, steps - first, sums);
+    loop.run(feed, steps - first, sums, warp.scaler(tiles, first));
   }
   wait_for_copies<0>();
   __syncthreads();  // the epilogue's staging takes the place of the stages

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "kernels/common/integers.cuh"
+#include "kernels/sm90/block_scales.cuh"
 #include "kernels/sm90/exchange.cuh"
 #include "kernels/sm90/gather.cuh"
 #include "kernels/sm90/producer.cuh"
@@ -47,6 +48,7 @@ class Consumer {
   using Layout = SharedLayout<Config, Epilogue>;
   using Warp = WarpEpilogue<Layout, Epilogue>;
   using Loads = RingLoads<Layout>;
+  using Scaler = BlockScaler<Config, Layout>;
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kChunks = kChunksAcross<Config>;  // of a block
   static constexpr int kRowFetches = (kResultColumns<Config> + 127) / 128;
@@ -246,8 +248,8 @@ class Consumer {
     return previous;
   }
 
-  // The same where tensor cores keep few bits of what they add up: the sums of each step are its
-  // own, and added in float32. The other consumer multiplies meanwhile.
+  // The same where tensor cores keep few bits of what they add up, or blocks of K have scales: the
+  // sums of each step are its own, and added in float32. The other consumer multiplies meanwhile.
   template <class Atom, int kCount, int kMultiplied>
   __device__ __forceinline__ int multiply_and_promote(Accumulators& acc, int steps) {
     constexpr int kRowsAt = Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
@@ -257,6 +259,9 @@ class Consumer {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) acc[block][i] = 0.0f;
     }
+    [[maybe_unused]] const int first = steps_of<Config>(p_).first;
+    Scaler scaler(p_, tiles_, group_);
+    scaler.fetch(first);
     int stage = 0;
 #pragma unroll 1
     for (int k = 0; k < steps; ++k) {
@@ -278,11 +283,11 @@ class Consumer {
         }
         cute::warpgroup_commit_batch();
         fence(part);
+        if (block == 0) scaler.take(first + k);
         cute::warpgroup_wait<0>();
         fence(part);
         if (block == kMultiplied - 1 && k + 1 < steps) release(stage);
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) acc[block][i] += part[i];
+        scaler.template add<kCount>(first + k, block, part, acc[block]);
       }
       ring_.next();
     }

@@ -12,7 +12,7 @@ constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order
 
 // In this order: stages of A, stages of B, staging of misaligned operands, of stores and of loads
-// (kStoresAt, kLoadsAt), row vectors, barriers.
+// (kStoresAt, kLoadsAt), row vectors, block scales, barriers.
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
@@ -47,7 +47,11 @@ struct SharedLayout : Config_ {
   static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
   static constexpr int kRowBytes =
       Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
-  static constexpr int kFullAt = kRowsAt + kConsumers * kRowBytes;
+  // Scales of a step's columns, of two steps by turns (kernels/sm90/block_scales.cuh).
+  static constexpr int kScalesAt = kRowsAt + kConsumers * kRowBytes;
+  static constexpr int kScaleBytes =
+      Config::kScaling == Scaling::by_column ? 2 * Config::kTileN * 4 : 0;  // a consumer
+  static constexpr int kFullAt = kScalesAt + kConsumers * kScaleBytes;
   static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
   // Of each consumer: whether loads are there, results are staged, staging may be used again.
   static constexpr int kStagedDepth = kStoreDepth > 0 ? kStoreDepth : kLoadDepth;

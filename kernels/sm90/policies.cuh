@@ -95,6 +95,10 @@ struct LoadsInRing : OwnStaging<kLoads, kStores> {
 // How a tile of B holds the columns of two products, where they are gated.
 enum class Gates { none, halves, by_turns };
 
+// Whether blocks of 128 along K have scales: one of B for all columns of a tile (of each product,
+// where it holds two), or one for each column.
+enum class Scaling { none, by_tile, by_column };
+
 // What is usual; a generated Config overrides it.
 struct UsualConfig {
   using Consumers = PingPong;
@@ -103,6 +107,7 @@ struct UsualConfig {
   using Staging = OwnStaging<1, 1>;
   static constexpr Gates kGates = Gates::none;
   static constexpr bool kPromotesSums = false;                    // of each step of K, to float32
+  static constexpr Scaling kScaling = Scaling::none;              // of each step's sums
   static constexpr int kTileK = 64;                               // 128 bytes: one swizzled row
   static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: no TMA
   // Bit i: its rows are looked up, or put where an index says.

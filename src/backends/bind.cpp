@@ -30,7 +30,7 @@ std::vector<bool> used_values(const plan::Plan& plan) {
   const auto use = [&](ir::ValueId id) { used[static_cast<std::size_t>(id)] = true; };
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (const auto* step = std::get_if<plan::FusedGemm>(&plan.steps[i])) {
-      for (const ir::ValueId operand : step->gemm.operands()) use(operand);
+      for (const ir::ValueId operand : step->gemm.reads()) use(operand);
     }
     for (const plan::Load& load : plan.epilogue(i).loads) use(load.value);
     for (const plan::Store& store : plan.epilogue(i).stores) use(store.value);
@@ -39,11 +39,13 @@ std::vector<bool> used_values(const plan::Plan& plan) {
 }
 
 // Throws ArgumentError for values of a step that have more elements than kMaxElements, though they
-// may never lie in memory.
+// may never lie in memory, and where block scales are not as many as their product needs.
 void check_steps(const plan::Plan& plan, const Sizes& sizes) {
   for (const plan::Step& step : plan.steps) {
     if (const auto* fused = std::get_if<plan::FusedGemm>(&step)) {
       ir::eval(plan.graph[fused->gemm.matmul].type.shape, sizes);
+      const ir::Node& product = plan.graph[fused->gemm.matmul];
+      if (fused->gemm.is_scaled()) ir::check_block_scales(plan.graph, product, sizes);
     } else {
       ir::eval(std::get<plan::Tail>(step).shape, sizes);
     }

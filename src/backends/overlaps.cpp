@@ -147,7 +147,7 @@ bool Checker::multiplies(std::size_t step, ValueId input) const {
   const auto* fused = std::get_if<plan::FusedGemm>(&plan_.steps[step]);
   if (fused == nullptr) return false;
   const plan::GemmDesc& gemm = fused->gemm;
-  const std::vector<ValueId> operands = gemm.operands();
+  const std::vector<ValueId> operands = gemm.reads();
   return is_storage(input, gemm.groups) || names_rows(input, gemm.a.lookup) ||
          std::ranges::any_of(operands, [&](ValueId id) { return is_storage(input, id); });
 }

@@ -33,7 +33,7 @@ Reads find_reads(const plan::Plan& plan) {
   };
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (const auto* step = std::get_if<plan::FusedGemm>(&plan.steps[i])) {
-      for (const ValueId operand : step->gemm.operands()) read_memory(operand);
+      for (const ValueId operand : step->gemm.reads()) read_memory(operand);
     }
     std::set<ValueId> loaded;
     for (const plan::Load& load : plan.epilogue(i).loads) {

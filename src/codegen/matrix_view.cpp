@@ -71,6 +71,7 @@ GemmTensors tensors_of(const plan::Plan& plan, const plan::FusedGemm& step, cons
   for (const plan::Store& store : step.epilogue.stores) {
     add(store.value, stored_dtype(store), stored(bound, store));
   }
+  for (const ir::ValueId scales : gemm.scales()) add(scales, DType::f32, bound[scales]);
   return out;
 }
 
@@ -98,8 +99,10 @@ GemmViews arrange(const plan::FusedGemm& step, const std::vector<MatrixView>& vi
   }
   share_out(step.gemm, out);
   const auto stores = loads + static_cast<std::ptrdiff_t>(step.epilogue.loads.size());
+  const auto scales = stores + static_cast<std::ptrdiff_t>(step.epilogue.stores.size());
   out.loads.assign(loads, stores);
-  out.stores.assign(stores, views.end());
+  out.stores.assign(stores, scales);
+  out.scales.assign(scales, views.end());
   return out;
 }
 
@@ -141,7 +144,9 @@ std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTen
   std::vector<MatrixView> views;
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     auto view = as_matrix(tensors.tensors[i], tensors.dtypes[i]);
-    const bool is_b = i > 0 && i < step.gemm.operands().size();
+    const std::size_t scales_of_b = step.gemm.is_scaled() ? step.gemm.scales().size() - 1 : 0;
+    const bool is_b = (i > 0 && i < step.gemm.operands().size()) ||
+                      i + scales_of_b >= tensors.tensors.size();
     if (is_b && step.gemm.is_grouped()) {
       view = matrix_of_group(tensors.tensors[i], tensors.dtypes[i]);
     }

@@ -52,6 +52,7 @@ struct GemmViews {
   MatrixView second_b;             // where gated: the operand of the second product
   std::vector<MatrixView> loads;   // one for each of the epilogue's; of parameters it means nothing
   std::vector<MatrixView> stores;  // as many as the epilogue's
+  std::vector<MatrixView> scales;  // of blocks of K, of each that plan::GemmDesc::scales names
 };
 
 // Empty, with the reason in `why`, when a tensor's rows do not step evenly or the batch dims cannot

@@ -33,6 +33,7 @@ plan::StoreKind transposed(plan::StoreKind kind) {
 
 FusedGemm exchanged(FusedGemm step) {
   std::swap(step.gemm.a, step.gemm.b);
+  std::swap(step.gemm.a_scales, step.gemm.b_scales);
   for (plan::Load& load : step.epilogue.loads) {
     if (load.access == Access::row) {
       load.access = Access::col;
@@ -79,6 +80,7 @@ bool wants_exchange(const FusedGemm& step, const EpilogueLayout& layout, const G
 
 GemmViews exchanged(GemmViews views) {
   std::swap(views.a, views.b);
+  if (views.scales.size() == 2) std::swap(views.scales[0], views.scales[1]);
   for (MatrixView& view : views.loads) view = transposed(view);
   for (MatrixView& view : views.stores) view = transposed(view);
   return views;

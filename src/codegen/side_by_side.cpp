@@ -16,6 +16,7 @@ using plan::FusedGemm;
 bool may_run_beside_others(const FusedGemm& step) {
   const auto is_tile = [](const plan::Load& load) { return load.access == plan::Access::tile; };
   return step.gemm.gating == plan::Gating::none && !step.gemm.is_grouped() &&
+         !step.gemm.is_scaled() &&
          !step.epilogue.reduces() && std::ranges::none_of(step.epilogue.loads, is_tile);
 }
 
@@ -41,7 +42,7 @@ bool meet(const plan::Plan& plan, const FusedGemm& step, const FusedGemm& earlie
              return is_same(load.value, other.value);
            });
   };
-  return std::ranges::any_of(step.gemm.operands(), is_stored) ||
+  return std::ranges::any_of(step.gemm.reads(), is_stored) ||
          std::ranges::any_of(step.epilogue.loads, meets);
 }
 

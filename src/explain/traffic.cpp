@@ -52,6 +52,9 @@ void add_product(const Plan& plan, const FusedGemm& step, const Sizes& sizes, St
     const double groups = eval(plan.graph[gemm.groups].type.shape[0], sizes);
     result.reads.back().bytes *= std::min(1.0, eval(gemm.m, sizes) / std::max(groups, 1.0));
   }
+  for (const ValueId scales : gemm.scales()) {
+    result.reads.push_back(transfer(plan.graph, scales, "block scales", sizes));
+  }
   result.dtype = gemm.a.dtype;
   result.flops = 2 * eval(gemm.m, sizes) * eval(gemm.n, sizes) * eval(gemm.k, sizes);
   if (gemm.gating != plan::Gating::none) result.flops *= 2;

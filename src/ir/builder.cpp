@@ -182,6 +182,18 @@ Value matmul(const Value& a, const Value& b, DType result, Sums sums) {
       Node{.op = Op::matmul, .type = {result, {}, {}}, .promoted = sums == Sums::promoted}, {a, b});
 }
 
+Value scaled_matmul(const Value& a, const Value& b, const Value& a_scales, const Value& b_scales,
+                    DType result) {
+  return Access::make(Node{.op = Op::scaled_matmul, .type = {result, {}, {}}},
+                      {a, b, a_scales, b_scales});
+}
+
+Value scaled_grouped_matmul(const Value& x, const Value& w, const Value& ends,
+                            const Value& x_scales, const Value& w_scales, DType result) {
+  return Access::make(Node{.op = Op::scaled_grouped_matmul, .type = {result, {}, {}}},
+                      {x, w, ends, x_scales, w_scales});
+}
+
 Value grouped_matmul(const Value& x, const Value& w, const Value& ends) {
   return grouped_matmul(x, w, ends, ir::usual_result(x.dtype()));
 }

@@ -18,6 +18,12 @@
 // take_rows and put_rows go by any index: entries are rows, negative ones counted from the end,
 // those of put_rows distinct; what it has in rows that the index does not name is not said.
 // Integers are only inputs: they number rows.
+//
+// Block scales. scaled_matmul multiplies fp8 operands whose elements have a scale for each block of
+// 128 along K, the last one maybe shorter: of A [.., M, K] scales f32 [.., M, K / 128 rounded up];
+// of B [.., K, N] scales [.., N, ..], or [.., N / 128 rounded up, ..] where 128 columns share one.
+// The rows of scales are those of M and N whichever operand is transposed. Its value is the sum
+// over blocks of (scale of A) (scale of B) (sum of products), the outer sum in float32.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +85,17 @@ struct Graph {
 // put_rows node.type.shape, for cast and products node.type.dtype is what was asked for. Throws
 // GraphError with what the op expects and what came (no position: the parser adds it).
 TensorType infer_type(const Graph& graph, const Node& node);
+
+// Elements of K that share a scale, and columns of the result where those do.
+constexpr std::int64_t kScaleBlock = 128;
+struct BlockScales {
+  ValueId a = -1, b = -1;
+  bool b_by_row = false;  // a scale of B for each column of the result, else for 128 of them
+};
+BlockScales block_scales(const Graph& graph, const Node& product);
+
+// Throws ArgumentError where a scaled product's scales are not as many as these sizes need.
+void check_block_scales(const Graph& graph, const Node& product, const Sizes& sizes);
 
 // The dtype of a product where none is asked for: that of its first operand, and f32 of fp8
 // operands, since nothing computes with what they would give.

@@ -7,6 +7,7 @@
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "ir/graph.h"
+#include "ir/infer_scales.h"
 #include "ir/infer_views.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
@@ -268,8 +269,12 @@ TensorType infer_grouped_matmul(const Graph& graph, const Node& node) {
 
 TensorType infer_unchecked(const Graph& graph, const Node& node) {
   switch (info(node.op).kind) {
-    case OpKind::matmul:
-      return node.op == Op::matmul ? infer_matmul(graph, node) : infer_grouped_matmul(graph, node);
+    case OpKind::matmul: {
+      TensorType type = is_grouped_matmul(node.op) ? infer_grouped_matmul(graph, node)
+                                                   : infer_matmul(graph, node);
+      if (is_scaled_matmul(node.op)) check_scales(graph, node);
+      return type;
+    }
     case OpKind::view: return infer_view(graph, node);
     case OpKind::cast: return infer_cast(graph, node);
     case OpKind::reduction: return infer_reduction(graph, node);

@@ -19,6 +19,7 @@ IntegerUse use_by(const Graph& graph, const Node& node) {
   const Shape& operand = graph[node.args[0]].type.shape;
   switch (node.op) {
     case Op::grouped_matmul:
+    case Op::scaled_grouped_matmul:
       if (operand.size() == 2) return {Kind::ends, operand[0]};
       return {Kind::counts, operand[1]};
     case Op::repeat_rows: return {Kind::ends, node.type.shape[0]};
@@ -28,7 +29,7 @@ IntegerUse use_by(const Graph& graph, const Node& node) {
 }
 
 bool goes_by_integers(Op op) {
-  return op == Op::grouped_matmul || op == Op::put_rows || is_lookup(op);
+  return is_grouped_matmul(op) || op == Op::put_rows || is_lookup(op);
 }
 
 // The cuts fall anywhere, so that groups differ in size; one in four times some rows are left over.

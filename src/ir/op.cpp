@@ -39,6 +39,8 @@ constexpr OpInfo kOps[] = {
     structural(Op::constant, "constant", 0, OpKind::source),
     structural(Op::matmul, "matmul", 2, OpKind::matmul),
     structural(Op::grouped_matmul, "grouped_matmul", 3, OpKind::matmul),
+    structural(Op::scaled_matmul, "scaled_matmul", 4, OpKind::matmul),
+    structural(Op::scaled_grouped_matmul, "scaled_grouped_matmul", 5, OpKind::matmul),
     structural(Op::transpose, "transpose", 1, OpKind::view),
     structural(Op::reshape, "reshape", 1, OpKind::view),
     structural(Op::slice, "slice", 1, OpKind::view),
@@ -103,6 +105,10 @@ bool is_elementwise(Op op) {
          kind == OpKind::cast;
 }
 bool is_matmul(Op op) { return info(op).kind == OpKind::matmul; }
+bool is_grouped_matmul(Op op) {
+  return op == Op::grouped_matmul || op == Op::scaled_grouped_matmul;
+}
+bool is_scaled_matmul(Op op) { return op == Op::scaled_matmul || op == Op::scaled_grouped_matmul; }
 bool is_lookup(Op op) { return op == Op::take_rows || op == Op::repeat_rows; }
 bool is_view(Op op) { return info(op).kind == OpKind::view; }
 bool is_reduction(Op op) { return info(op).kind == OpKind::reduction; }

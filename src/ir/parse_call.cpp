@@ -60,7 +60,9 @@ Node CallParser::parse() {
   switch (node.op) {
     case Op::constant: parse_constant(node); break;
     case Op::matmul:
-    case Op::grouped_matmul: parse_matmul(node); break;
+    case Op::grouped_matmul:
+    case Op::scaled_matmul:
+    case Op::scaled_grouped_matmul: parse_matmul(node); break;
     case Op::transpose: parse_transpose(node); break;
     case Op::slice: parse_slice(node); break;
     case Op::reshape:
@@ -97,6 +99,8 @@ void CallParser::parse_constant(Node& node) {
 
 // matmul = "matmul" value ["^" "T"] "," value ["^" "T"] ["->" dtype] ["promoted"]
 //        | "grouped_matmul" value "," value ["^" "T"] "," value ["->" dtype] ["promoted"]
+//        | "scaled_matmul" value ["^" "T"] "," value ["^" "T"] "," value "," value ["->" dtype]
+//        | "scaled_grouped_matmul" value "," value ["^" "T"] "," value "," value "," value [..]
 void CallParser::parse_matmul(Node& node) {
   const auto operand = [&](bool& transposed) {
     node.args.push_back(state_.parse_value());
@@ -106,13 +110,18 @@ void CallParser::parse_matmul(Node& node) {
   operand(node.transpose_a);
   lexer_.expect(",", fmt::format("',' and the second operand of '{}'", name(node.op)));
   operand(node.transpose_b);
-  if (node.op == Op::grouped_matmul) {
-    lexer_.expect(",", "',' and the ends or sizes of groups");
+  const auto value = [&](std::string_view expected) {
+    lexer_.expect(",", expected);
     node.args.push_back(state_.parse_value());
+  };
+  if (is_grouped_matmul(node.op)) value("',' and the ends or sizes of groups");
+  if (is_scaled_matmul(node.op)) {
+    value("',' and the block scales of the first operand");
+    value("',' and the block scales of the second operand");
   }
   node.type.dtype = lexer_.accept("->") ? state_.parse_dtype("a dtype such as f32")
                                         : usual_result(state_.graph[node.args[0]].type.dtype);
-  node.promoted = lexer_.accept("promoted");
+  node.promoted = !is_scaled_matmul(node.op) && lexer_.accept("promoted");
 }
 
 // pair = ( "concat" | "interleave" | "take_rows" ) value "," value

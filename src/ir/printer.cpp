@@ -28,7 +28,7 @@ std::string print_matmul(const Graph& graph, const Node& node) {
   std::string text =
       fmt::format("{} {}{}, {}{}", name(node.op), a.name, node.transpose_a ? "^T" : "",
                   graph[node.args[1]].name, node.transpose_b ? "^T" : "");
-  if (node.op == Op::grouped_matmul) text += fmt::format(", {}", graph[node.args[2]].name);
+  for (std::size_t i = 2; i < node.args.size(); ++i) text += ", " + graph[node.args[i]].name;
   if (node.type.dtype != usual_result(a.type.dtype))
     text += fmt::format(" -> {}", name(node.type.dtype));
   if (node.promoted) text += " promoted";

@@ -177,7 +177,9 @@ bool has_plain_lookup(const Graph& graph, ValueId id) {
   return !any || lookup(graph, id).has_value();
 }
 
-ValueId index_of(const Node& node) { return node.args.back(); }
+ValueId index_of(const Node& node) {
+  return is_grouped_matmul(node.op) ? node.args[2] : node.args.back();
+}
 
 bool is_column_slice(const Graph& graph, ValueId view) {
   const Node& node = graph[view];

@@ -48,7 +48,7 @@ class ReadByProducts {
       for (const plan::Step& step : plan.steps) {
         const auto* gemm = std::get_if<plan::FusedGemm>(&step);
         if (gemm == nullptr) continue;
-        for (const ValueId operand : gemm->gemm.operands()) add(plan.graph, operand, names);
+        for (const ValueId operand : gemm->gemm.reads()) add(plan.graph, operand, names);
         if (!with_loads) continue;
         for (const plan::Load& load : gemm->epilogue.loads) add(plan.graph, load.value, names);
       }

@@ -111,7 +111,7 @@ Result drop_operand_broadcast(Rewriter& rewriter, const Node& node) {
 // of the last two dims becomes ^T alone; the same of a grouped product's y
 Result flag_operand_transpose(Rewriter& rewriter, const Node& node) {
   if (!ir::is_matmul(node.op)) return std::nullopt;
-  for (std::size_t i = node.op == Op::grouped_matmul ? 1 : 0; i < 2; ++i) {
+  for (std::size_t i = ir::is_grouped_matmul(node.op) ? 1 : 0; i < 2; ++i) {
     if (rewriter[node.args[i]].op != Op::transpose) continue;
     Node view = rewriter[node.args[i]];
     const std::size_t last = view.permutation.size() - 1;

@@ -29,6 +29,19 @@ Operand make_operand(const Graph& graph, ValueId value, bool transposed, bool k_
   return operand;
 }
 
+// Whether the rows of A's scales are those of one matrix too, and B's the same for all batches.
+bool scales_fold(const Graph& graph, const GemmDesc& gemm, const Shape& space) {
+  Shape of_a(space.begin(), space.end() - 1);
+  of_a.push_back(graph[gemm.a_scales.value].type.shape.back());
+  if (!leading_dims_collapse(graph, gemm.a_scales.value, of_a)) return false;
+  for (const ValueId scales : {gemm.b_scales.value, gemm.second_b_scales.value}) {
+    if (scales < 0) continue;
+    const std::vector<bool> varies = ir::varies(graph, scales);
+    if (std::any_of(varies.begin(), varies.end() - 2, [](bool v) { return v; })) return false;
+  }
+  return true;
+}
+
 // Rows of all batches as the rows of one product: A [batch.., M, K] is walked by one stride over
 // batch and m, B is the same for all, and so is, or does, all that the epilogue reads.
 bool folds(const Facts& facts, const GemmDesc& gemm, const Epilogue& epilogue) {
@@ -43,6 +56,7 @@ bool folds(const Facts& facts, const GemmDesc& gemm, const Epilogue& epilogue) {
     if (!varies[d] && !space[d].is(1)) return false;
   }
   if (!leading_dims_collapse(graph, gemm.a.value, a_space)) return false;
+  if (gemm.is_scaled() && !scales_fold(graph, gemm, space)) return false;
   for (const Store& store : epilogue.stores) {
     if (reduces_columns(store.kind) || store.index >= 0) return false;  // of each batch
   }
@@ -80,7 +94,13 @@ FusedGemm build_gemm(const Facts& facts, const StepDraft& draft, Epilogue epilog
   gemm.k = a_shape[a_shape.size() - (node.transpose_a ? 2 : 1)];
   gemm.result = node.type.dtype;
   gemm.promoted = node.promoted;
-  if (node.op == ir::Op::grouped_matmul) {
+  if (ir::is_scaled_matmul(node.op)) {
+    const ir::BlockScales scales = ir::block_scales(graph, node);
+    gemm.promoted = true;
+    gemm.a_scales = {scales.a, false};
+    gemm.b_scales = {scales.b, !scales.b_by_row};
+  }
+  if (ir::is_grouped_matmul(node.op)) {
     gemm.groups = ir::index_of(node);
     gemm.num_groups = graph[gemm.b.value].type.shape.front();
   }
@@ -92,6 +112,9 @@ FusedGemm build_gemm(const Facts& facts, const StepDraft& draft, Epilogue epilog
   if (gemm.gating == Gating::separate) {
     const Node& second = graph[gemm.second];
     gemm.second_b = make_operand(graph, second.args[1], second.transpose_b, second.transpose_b);
+    if (gemm.is_scaled()) {
+      gemm.second_b_scales = {ir::block_scales(graph, second).b, gemm.b_scales.are_shared};
+    }
   }
   if (folds(facts, gemm, epilogue)) {
     gemm.flattened = true;

@@ -91,7 +91,10 @@ class GateFinder {
     if (!is_same(a.args[0], b.args[0]) || a.transpose_a != b.transpose_a) return std::nullopt;
     if (a.type != b.type || a.transpose_b != b.transpose_b) return std::nullopt;
     if (a.promoted != b.promoted) return std::nullopt;
-    if (a.op != b.op || (a.op == Op::grouped_matmul && a.args[2] != b.args[2])) return std::nullopt;
+    if (a.op != b.op || (ir::is_grouped_matmul(a.op) && a.args[2] != b.args[2])) {
+      return std::nullopt;
+    }
+    if (ir::is_scaled_matmul(a.op) && !scales_go_together(a, b)) return std::nullopt;
     if (ir::unit_stride_dim(graph_, a.args[1]) != ir::unit_stride_dim(graph_, b.args[1])) {
       return std::nullopt;
     }
@@ -101,6 +104,13 @@ class GateFinder {
     const ir::TensorType &of_a = graph_[a.args[1]].type, &of_b = graph_[b.args[1]].type;
     if (of_a.shape != of_b.shape || of_a.dtype != of_b.dtype) return std::nullopt;
     return Gate{Gating::separate, first, first, second};
+  }
+
+  // One A has its scales, and either B scales of as many elements.
+  bool scales_go_together(const Node& first, const Node& second) const {
+    const ir::BlockScales a = ir::block_scales(graph_, first), b = ir::block_scales(graph_, second);
+    return is_same(a.a, b.a) && graph_[a.b].type.shape == graph_[b.b].type.shape &&
+           !is_computed(graph_[ir::storage(graph_, b.b)].op);
   }
 
   // One value, or equal views of one.

@@ -48,7 +48,7 @@ Grower::Grower(Draft& draft, ValueId seed)
       facts_(draft.facts),
       seed_(seed),
       is_gemm_(draft.is_gemm(seed)),
-      is_grouped_(draft.graph()[seed].op == Op::grouped_matmul),
+      is_grouped_(ir::is_grouped_matmul(draft.graph()[seed].op)),
       space_(draft.facts.space(seed)),
       loads_(draft.graph(), draft.num_products(seed), space_),
       stores_(draft.facts) {}

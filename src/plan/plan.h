@@ -32,6 +32,13 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
+// Of an operand: a scale for each 128 elements along K, [.., rows, blocks of K].
+struct OperandScales {
+  ir::ValueId value = -1;   // none
+  bool are_shared = false;  // by 128 rows of the operand (columns of the result)
+  bool operator==(const OperandScales&) const = default;
+};
+
 // How the two products of a gated one lie: as halves of the columns of one matmul, as every other
 // column of it, or as two matmuls of the same A.
 enum class Gating : std::uint8_t { none, halves, interleaved, separate };
@@ -46,7 +53,7 @@ struct GemmDesc {
   ir::Shape batch;     // empty: one 2-D product
   Dim m, n, k;
   DType result = DType::bf16;  // dtype of the matmul's value in the graph
-  bool promoted = false;       // as ir::Node::promoted
+  bool promoted = false;       // as ir::Node::promoted, and where blocks of K have scales
   // True when leading dims of `a` were folded into m (b and the epilogue do not vary along them):
   // `batch` is empty and m is their product with the rows.
   bool flattened = false;
@@ -55,10 +62,14 @@ struct GemmDesc {
   Operand second_b{-1};                 // where they are separate
   ir::ValueId groups = -1;              // of a grouped product: the ends or sizes of its groups
   Dim num_groups;
+  OperandScales a_scales, b_scales, second_b_scales;  // of blocks of K
+  bool is_scaled() const { return a_scales.value >= 0; }
   bool is_grouped() const { return groups >= 0; }
   bool is_padded() const { return is_grouped() && !batch.empty(); }
   ir::Halves halves() const;  // how two products of one matmul share out its columns
   std::vector<ir::ValueId> operands() const;  // a, b, and where they are separate the second b
+  std::vector<ir::ValueId> scales() const;    // of the same, where they have them
+  std::vector<ir::ValueId> reads() const;     // operands and scales
   bool operator==(const GemmDesc&) const = default;
 };
 

@@ -36,6 +36,12 @@ bool is_matrix_in_memory(const Graph& graph, ValueId id) {
   return unit && static_cast<std::size_t>(*unit) + 2 >= shape.size();
 }
 
+// Block scales lie anyhow.
+bool is_tensor_in_memory(const Graph& graph, ValueId id) {
+  const Op origin = graph[ir::storage(graph, id)].op;
+  return origin != Op::scalar && origin != Op::constant && !ir::lookup(graph, id);
+}
+
 class Copier {
  public:
   explicit Copier(const Graph& from);
@@ -46,7 +52,7 @@ class Copier {
   ValueId copy_of(ValueId id);
   ValueId append(Op op, std::vector<ValueId> args, DType dtype, const std::string& name,
                  double value = 0);
-  bool needs_copy(ValueId arg, const Node& reader, bool is_first) const;
+  bool needs_copy(ValueId arg, const Node& reader, std::size_t place) const;
 
   const Graph& from_;
   Graph to_;
@@ -62,8 +68,8 @@ Graph Copier::run() {
     Node mapped = node;
     for (ValueId& arg : mapped.args) {
       arg = new_id_[index(arg)];
-      const bool is_first = &arg == &mapped.args.front();
-      if (needs_copy(arg, node, is_first)) arg = copy_of(arg);
+      const auto place = static_cast<std::size_t>(&arg - mapped.args.data());
+      if (needs_copy(arg, node, place)) arg = copy_of(arg);
     }
     to_.nodes.push_back(std::move(mapped));
     if (!ir::has_plain_lookup(to_, static_cast<ValueId>(to_.nodes.size()) - 1)) {
@@ -85,11 +91,12 @@ Graph Copier::run() {
   return std::move(to_);
 }
 
-// `arg` is in the new graph, `reader` still in the old one.
-bool Copier::needs_copy(ValueId arg, const Node& reader, bool is_first) const {
+// `arg` is in the new graph, `reader` still in the old one, which has it at `place`.
+bool Copier::needs_copy(ValueId arg, const Node& reader, std::size_t place) const {
   if (is_integer(to_[arg].type.dtype)) return false;
+  if (ir::is_matmul(reader.op) && place >= 2) return !is_tensor_in_memory(to_, arg);
   if (ir::is_matmul(reader.op)) {
-    const bool may_look_up = reader.op == Op::grouped_matmul && is_first;
+    const bool may_look_up = ir::is_grouped_matmul(reader.op) && place == 0;
     const bool has_rows = may_look_up && to_[arg].type.shape.size() == 2;
     return !is_matrix_in_memory(to_, arg) || (ir::lookup(to_, arg) && !has_rows);
   }

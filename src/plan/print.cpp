@@ -55,6 +55,12 @@ std::string print(const ir::Graph& graph, const Operand& operand) {
                      name(operand.dtype), ir::print(node.type.shape), name(operand.major));
 }
 
+std::string print(const ir::Graph& graph, const OperandScales& scales) {
+  const ir::Node& node = graph[scales.value];
+  return fmt::format("{}: {}{}", node.name, ir::print(node.type.shape),
+                     scales.are_shared ? " for 128 rows each" : "");
+}
+
 std::string print(const Plan& plan, const FusedGemm& step) {
   const GemmDesc& gemm = step.gemm;
   ir::Shape shape = gemm.batch;
@@ -68,9 +74,15 @@ std::string print(const Plan& plan, const FusedGemm& step) {
       is_gated ? fmt::format(", gated: {}", name(gemm.gating)) : "",
       gemm.is_grouped() ? fmt::format(", groups by {}", plan.graph[gemm.groups].name) : "",
       label(step.epilogue), print(plan.graph, gemm.a), print(plan.graph, gemm.b));
+  if (gemm.is_scaled()) {
+    text += fmt::format("  scales of a {}, of b {}\n", print(plan.graph, gemm.a_scales),
+                        print(plan.graph, gemm.b_scales));
+  }
   if (gemm.gating != Gating::separate) return text;
-  return text + fmt::format("  and {}: b {}\n", plan.graph[gemm.second].name,
-                            print(plan.graph, gemm.second_b));
+  text += fmt::format("  and {}: b {}\n", plan.graph[gemm.second].name,
+                      print(plan.graph, gemm.second_b));
+  if (!gemm.is_scaled()) return text;
+  return text + fmt::format("  scales of it {}\n", print(plan.graph, gemm.second_b_scales));
 }
 
 std::string print(const Plan&, const Tail& tail) {

@@ -26,6 +26,19 @@ std::vector<ValueId> GemmDesc::operands() const {
   return {a.value, b.value};
 }
 
+std::vector<ValueId> GemmDesc::scales() const {
+  if (!is_scaled()) return {};
+  if (gating != Gating::separate) return {a_scales.value, b_scales.value};
+  return {a_scales.value, b_scales.value, second_b_scales.value};
+}
+
+std::vector<ValueId> GemmDesc::reads() const {
+  std::vector<ValueId> all = operands();
+  const std::vector<ValueId> of_them = scales();
+  all.insert(all.end(), of_them.begin(), of_them.end());
+  return all;
+}
+
 bool Epilogue::reduces() const {
   return std::any_of(stores.begin(), stores.end(),
                      [](const Store& store) { return store.kind != StoreKind::tile; });

@@ -19,10 +19,12 @@ FusedGemm bare(const ir::Graph& graph, const GemmDesc& gated, ValueId matmul) {
   step.gemm = gated;
   step.gemm.matmul = matmul;
   if (matmul == gated.second) step.gemm.b = gated.second_b;
+  if (matmul == gated.second) step.gemm.b_scales = gated.second_b_scales;
   step.gemm.n = node.type.shape.back();
   step.gemm.gating = Gating::none;
   step.gemm.first = step.gemm.second = -1;
   step.gemm.second_b = {-1};
+  step.gemm.second_b_scales = {};
   step.epilogue.num_accumulators = 1;
   step.epilogue.stores.push_back({node.name, matmul, node.type.dtype, StoreKind::tile, 0});
   return step;

@@ -111,13 +111,12 @@ void Checker::check_gating(const GemmDesc& gemm) const {
   check(is_separate == (gemm.second_b.value >= 0), "a second operand of one matmul");
   if (!is_separate) return;
   check(graph_[gemm.second].type == type, "its two products differ");
-  check_in_memory(gemm.second_b.value);
 }
 
 void Checker::check_grouping(const FusedGemm& step) const {
   const GemmDesc& gemm = step.gemm;
   const ir::Node& node = graph_[gemm.matmul];
-  const bool is_grouped = node.op == ir::Op::grouped_matmul;
+  const bool is_grouped = ir::is_grouped_matmul(node.op);
   check(gemm.groups == (is_grouped ? ir::index_of(node) : -1), "its groups are not its product's");
   check(gemm.a.lookup < 0 || (is_grouped && gemm.batch.empty()), "its A cannot be looked up");
   check(gemm.b.lookup < 0 && gemm.second_b.lookup < 0, "its B is looked up");
@@ -129,8 +128,9 @@ void Checker::check_step(const FusedGemm& step) {
   check(gemm.matmul >= 0 && ir::is_matmul(graph_[gemm.matmul].op), "its product is no matmul");
   check(step.epilogue.has_accumulator(), "a fused product has no accumulator");
   check_grouping(step);
-  check_in_memory(gemm.a.value);
-  check_in_memory(gemm.b.value);
+  for (const ValueId value : gemm.reads()) check_in_memory(value);
+  check(gemm.is_scaled() == ir::is_scaled_matmul(graph_[gemm.matmul].op),
+        "its scales are not its product's");
   check_gating(gemm);
   check(step.epilogue.is_gated() == (gemm.gating != Gating::none),
         "a gated product has two accumulators");

@@ -26,6 +26,11 @@ std::string operand_text(const plan::Operand& operand) {
                      static_cast<int>(operand.major), operand.batched ? "batched" : "-");
 }
 
+std::string_view scales_text(const plan::GemmDesc& gemm) {
+  if (!gemm.is_scaled()) return gemm.promoted ? " promoted" : "";
+  return gemm.b_scales.are_shared ? " scaled by 1x128 and 128x128" : " scaled by 1x128";
+}
+
 // The step without the names that the graph gave to its values.
 std::string nameless_text(const plan::FusedGemm& step) {
   plan::Epilogue epilogue = step.epilogue;
@@ -37,7 +42,7 @@ std::string nameless_text(const plan::FusedGemm& step) {
   }
   return fmt::format("a {}\nb {}\nresult {}{}\n{}", operand_text(step.gemm.a),
                      operand_text(step.gemm.b), name(step.gemm.result),
-                     step.gemm.promoted ? " promoted" : "", plan::print(epilogue));
+                     scales_text(step.gemm), plan::print(epilogue));
 }
 
 // A time; none but a finite one that is not negative.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/cpu/bare_gemm.h"
+#include "backends/cpu/scaled_operands.h"
 #include "backends/cpu/threads.h"
 #include "backends/cpu/tiled_gemm.h"
 #include "backends/rows.h"
@@ -76,6 +77,10 @@ void run_groups(const plan::Plan& plan, const plan::FusedGemm& step, const Epilo
 
 void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const EpilogueProgram& program,
               const codegen::Bound& bound, MatmulCache& matmuls, BufferPool& pool) {
+  if (step.gemm.is_scaled()) {
+    const ScaledOperands scaled(step, bound, pool);
+    return run_gemm(plan, scaled.step, program, scaled.bound, matmuls, pool);
+  }
   if (step.gemm.is_grouped()) return run_groups(plan, step, program, bound, matmuls, pool);
   const GemmProblem problem = make_problem(plan, step.gemm, bound, reduces_columns(step.epilogue));
   if (is_one_call(step) && run_bare_gemm(problem, step, bound, matmuls, pool)) return;
@@ -86,6 +91,9 @@ void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const Epilogu
 
 std::string describe_gemm(const plan::FusedGemm& step, MatmulCache& matmuls) {
   const DType compute = compute_dtype(step.gemm, matmuls);
+  if (step.gemm.is_scaled()) {
+    return "oneDNN f32 matmul of copies of the operands with their block scales";
+  }
   if (is_one_call(step)) return fmt::format("oneDNN {} matmul of the whole product", name(compute));
   std::string text = fmt::format(
       "oneDNN {} matmul of panels of columns{}, epilogue on each tile "

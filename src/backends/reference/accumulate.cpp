@@ -28,6 +28,10 @@ constexpr double kOrderDeviations = 2;
 // ones, on top of one bias common to all.
 constexpr double kSpreadDeviations = 4;
 
+// Of a product of elements with block scales: of the scales' product and of the sum with it, or of
+// each element with its scale and of the two.
+constexpr double kRoundingsOfScales = 3;
+
 // fp8 tensor cores: what each product is cut off at, relative to the largest addend.
 constexpr double kShortCut = 0x1p-13;
 
@@ -39,7 +43,7 @@ double spread_bound(const Spread& spread, std::size_t lane) {
   const double bias_a = std::max(std::abs(spread.shift_a[lane]), std::abs(spread.scale_a[lane]));
   const double bias_b = std::max(std::abs(spread.shift_b[lane]), std::abs(spread.scale_b[lane]));
   const double likely = bias_a + bias_b + kSpreadDeviations * std::sqrt(spread.squares[lane]);
-  return std::min(spread.linear[lane], likely);
+  return spread.conspires ? spread.linear[lane] : std::min(spread.linear[lane], likely);
 }
 
 void close_window(ShortSums& s) {
@@ -128,6 +132,13 @@ double short_sum_error(ShortSums sums, std::size_t lane) {
       std::abs(sums.biased[lane]) + kSpreadDeviations * std::sqrt(in_window * sums.squares[lane]);
   const double of_products = std::min(in_window * sums.ranges[lane], likely);
   return 2 * steps * cut * sums.ranges[lane] + std::min(sums.sizes[lane], cut * of_products);
+}
+
+double scaling_error(const Sums& sums, std::size_t lane, std::int64_t num_terms) {
+  constexpr double kLargestProduct = 0x1p32;  // of two elements of 8 bits
+  const double n = static_cast<double>(num_terms);
+  return kRoundingsOfScales * kEps * std::sqrt(n * sums.squares[lane]) +
+         n * kSmallestNormal * kLargestProduct;
 }
 
 Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,

@@ -35,8 +35,12 @@ void accumulate_short(const double* a, const double* b, std::int64_t count, Shor
 // How far fp8 tensor cores may be from the sum of lane `lane` beside what bounded_sum allows.
 double short_sum_error(ShortSums sums, std::size_t lane);
 
+// What multiplying elements or sums of blocks by their scales may lose (docs/numerics.md).
+double scaling_error(const Sums& sums, std::size_t lane, std::int64_t num_terms);
+
 // How uncertain operands spread: c = |a| rb + ra |b| + ra rb bounds the change of one product.
 struct Spread {
+  bool conspires = false;  // errors of neighbours are one: only `linear` bounds them
   Lanes linear{};   // sum of c: everything conspires
   Lanes squares{};  // sum of c^2: independent errors
   Lanes shift_a{};  // sum of ra b: all a too large

@@ -39,6 +39,14 @@ void require_matmul(Evaluation& evaluation, const ir::Node& node, Table& result)
   }
 }
 
+// All scales of a scaled product.
+void require_scales(Evaluation& evaluation, const ir::Node& node) {
+  const ir::BlockScales scales = ir::block_scales(evaluation.graph, node);
+  for (const ir::ValueId id : {scales.a, scales.b}) {
+    if (!evaluation[id].in_memory()) evaluation[id].require_all();
+  }
+}
+
 // The row of x, and all of the matrix of its group.
 void require_grouped_matmul(Evaluation& evaluation, const ir::Node& node, Table& result) {
   Table& x = evaluation[node.args[0]];
@@ -150,8 +158,12 @@ void require_operands(Evaluation& evaluation, ir::ValueId id) {
   switch (ir::info(node.op).kind) {
     case ir::OpKind::source: break;
     case ir::OpKind::matmul:
-      if (node.op == ir::Op::matmul) require_matmul(evaluation, node, result);
-      if (node.op != ir::Op::matmul) require_grouped_matmul(evaluation, node, result);
+      if (ir::is_grouped_matmul(node.op)) {
+        require_grouped_matmul(evaluation, node, result);
+      } else {
+        require_matmul(evaluation, node, result);
+      }
+      if (ir::is_scaled_matmul(node.op)) require_scales(evaluation, node);
       break;
     case ir::OpKind::view: require_view(evaluation, id, result); break;
     case ir::OpKind::reduction: require_reduction(evaluation, node, result); break;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "backends/reference/accumulate.h"
@@ -17,6 +18,62 @@ constexpr std::int64_t kChunk = 512;  // of K: a packed panel of B then stays in
 
 using Visit = std::function<void(std::int64_t row, std::int64_t col, const Interval& element)>;
 
+// The block scales of one matrix of a batch, or, without a table, none.
+class Scales {
+ public:
+  Scales() = default;
+  // `rows_each`: how many rows of the operand share one. `batch` -1: all rows are of one matrix.
+  Scales(const Table& table, std::int64_t batch, std::int64_t rows_each)
+      : table_(&table),
+        rows_each_(rows_each),
+        num_rows_(batch < 0 ? table.num_rows() : table.shape()[table.shape().size() - 2]),
+        first_row_(batch < 0 ? 0 : batch * num_rows_) {}
+  bool exist() const { return table_ != nullptr; }
+  Interval at(std::int64_t row, std::int64_t k) const {
+    return table_->row(first_row_ + row / rows_each_)[k / ir::kScaleBlock];
+  }
+  bool are_exact() const {
+    return all([](const Interval& scale) { return is_exact(scale); });
+  }
+  double largest() const {
+    double largest = 0;
+    all([&](const Interval& scale) {
+      largest = std::max({largest, std::abs(scale.low), std::abs(scale.high)});
+      return true;
+    });
+    return largest;
+  }
+
+ private:
+  template <class Test>
+  bool all(const Test& test) const {
+    for (std::int64_t row = 0; exist() && row < num_rows_; ++row) {
+      const Row scales = table_->row(first_row_ + row);
+      for (std::int64_t i = 0; i < table_->num_cols(); ++i) {
+        if (!test(scales[i])) return false;
+      }
+    }
+    return true;
+  }
+
+  const Table* table_ = nullptr;
+  std::int64_t rows_each_ = 1, num_rows_ = 0, first_row_ = 0;
+};
+
+// An element and its scale: exact in float64 where both are. What an infinite scale makes of a
+// block depends on whether it is applied to elements or to their sum.
+Interval scaled(const Interval& x, const Interval& scale) {
+  if (must_be_nan(x) || must_be_nan(scale)) return exactly(std::nan(""));
+  const double value = x.value * scale.value;
+  if (may_be_nan(x) || may_be_nan(scale)) return anything(value);
+  if (std::isinf(scale.low) || std::isinf(scale.high)) return anything(value);
+  if (is_exact(x) && is_exact(scale)) return limit_to_float32(exactly(value));
+  const double ends[] = {x.low * scale.low, x.low * scale.high, x.high * scale.low,
+                         x.high * scale.high};
+  if (std::ranges::any_of(ends, [](double end) { return std::isnan(end); })) return anything(value);
+  return limit_to_float32({std::ranges::min(ends), value, std::ranges::max(ends)});
+}
+
 // One matrix of a batch, seen as plain [rows, K] (A) or [K, columns] (B).
 class Matrix {
  public:
@@ -28,10 +85,17 @@ class Matrix {
   // All rows of a table as those of one matrix.
   explicit Matrix(const Table& table)
       : table_(table), transposed_(false), num_rows_(table.num_rows()) {}
+  void set_scales(const Scales& scales, bool is_b) {
+    scales_ = scales;
+    is_b_ = is_b;
+  }
+  const Scales& scales() const { return scales_; }
   std::int64_t num_rows() const { return transposed_ ? table_.num_cols() : num_rows_; }
   std::int64_t num_cols() const { return transposed_ ? num_rows_ : table_.num_cols(); }
   Interval at(std::int64_t row, std::int64_t col) const {
-    return transposed_ ? table_.row(first_row_ + col)[row] : table_.row(first_row_ + row)[col];
+    return with_scale(
+        transposed_ ? table_.row(first_row_ + col)[row] : table_.row(first_row_ + row)[col], row,
+        col);
   }
   // Calls visit(row, col, element) for a block, along the rows of the table.
   void visit(std::int64_t row0, std::int64_t row1, std::int64_t col0, std::int64_t col1,
@@ -41,15 +105,23 @@ class Matrix {
     for (std::int64_t outer = outer0; outer < outer1; ++outer) {
       const Row row = table_.row(first_row_ + outer);
       for (std::int64_t inner = inner0; inner < inner1; ++inner) {
-        visit_element(transposed_ ? inner : outer, transposed_ ? outer : inner, row[inner]);
+        const std::int64_t r = transposed_ ? inner : outer, c = transposed_ ? outer : inner;
+        visit_element(r, c, with_scale(row[inner], r, c));
       }
     }
   }
 
  private:
+  Interval with_scale(const Interval& x, std::int64_t row, std::int64_t col) const {
+    if (!scales_.exist()) return x;
+    return scaled(x, is_b_ ? scales_.at(col, row) : scales_.at(row, col));
+  }
+
   const Table& table_;
   bool transposed_;
   std::int64_t num_rows_ = 0, first_row_ = 0;
+  Scales scales_;
+  bool is_b_ = false;
 };
 
 // How the elements of a matrix may be read before they are multiplied (docs/numerics.md).
@@ -101,8 +173,8 @@ std::int64_t window_of(const Evaluation& evaluation, ir::ValueId matmul, std::in
   const ir::Node& node = evaluation.graph[matmul];
   const bool is_fp8_product = is_fp8(evaluation.graph[node.args[0]].type.dtype);
   return evaluation.short_step == 0 || !is_fp8_product ? 0
-         : node.promoted                               ? std::min(k, kPromoted)
-                                                       : k;
+         : node.promoted || ir::is_scaled_matmul(node.op) ? std::min(k, kPromoted)
+                                                          : k;
 }
 
 // The products of some rows of A with all of B.
@@ -119,7 +191,12 @@ class Product {
         k_(a.num_cols()),
         reading_(reading_of(evaluation, id)),
         window_(window_of(evaluation, id, k_)),
-        a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), reading_) {}
+        a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), reading_) {
+    if (!a.scales().exist()) return;
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    scales_are_exact_ = a.scales().are_exact() && b.scales().are_exact();
+    scales_overflow_ = a.scales().largest() * b.scales().largest() > kLargest;
+  }
 
   void run() {
     gather_a();
@@ -140,7 +217,7 @@ class Product {
   void run_columns(std::int64_t first_col) {
     const std::int64_t end_col = std::min(first_col + kLanes, b_.num_cols());
     std::vector<Sums> sums(rows_.size());
-    std::vector<Spread> spreads(rows_.size());
+    std::vector<Spread> spreads(rows_.size(), Spread{.conspires = !scales_are_exact_});
     std::vector<ShortSums> short_sums(rows_.size(), {window_, evaluation_.short_step});
     bool exact = a_panel_.exact;
     for (std::int64_t k0 = 0; k0 < k_; k0 += kChunk) {
@@ -172,10 +249,11 @@ class Product {
     Interval* cells = evaluation_[id_].cells(first_result_row_ + rows_[i]);
     for (std::int64_t col = first_col; col < end_col; ++col) {
       const auto lane = static_cast<std::size_t>(col - first_col);
-      const double more = window_ > 0 ? short_sum_error(short_sums, lane) : 0;
+      double more = window_ > 0 ? short_sum_error(short_sums, lane) : 0;
+      if (a_.scales().exist()) more += scaling_error(sums, lane, k_);
       const Interval y = is_bounded(sums, spread, lane) ? bounded_sum(sums, spread, lane, k_, more)
                                                         : unbounded_sum(rows_[i], col);
-      cells[col] = finish(evaluation_, id_, y);
+      cells[col] = finish(evaluation_, id_, scales_overflow_ ? anything(y.value) : y);
     }
   }
 
@@ -196,7 +274,22 @@ class Product {
   Reading reading_;
   std::int64_t window_;
   Panel a_panel_;
+  bool scales_are_exact_ = true, scales_overflow_ = false;
 };
+
+// An operand of a product and which of its batches that is; -1: all are one.
+struct OfBatch {
+  Matrix& matrix;
+  std::int64_t batch;
+};
+
+void set_scales(Evaluation& evaluation, const ir::Node& node, OfBatch a, OfBatch b) {
+  if (!ir::is_scaled_matmul(node.op)) return;
+  const ir::BlockScales scales = ir::block_scales(evaluation.graph, node);
+  a.matrix.set_scales(Scales(evaluation[scales.a], a.batch, 1), false);
+  b.matrix.set_scales(
+      Scales(evaluation[scales.b], b.batch, scales.b_by_row ? 1 : ir::kScaleBlock), true);
+}
 
 void evaluate_grouped_matmul(Evaluation& evaluation, ir::ValueId id) {
   const ir::Node& node = evaluation.graph[id];
@@ -211,7 +304,9 @@ void evaluate_grouped_matmul(Evaluation& evaluation, ir::ValueId id) {
     const auto first = std::lower_bound(rows.begin(), rows.end(), groups[g].first);
     const auto end = std::lower_bound(first, rows.end(), groups[g].first + groups[g].count);
     if (first == end) continue;
-    const Matrix all_rows(x), matrix(w, static_cast<std::int64_t>(g), node.transpose_b);
+    const auto group = static_cast<std::int64_t>(g);
+    Matrix all_rows(x), matrix(w, group, node.transpose_b);
+    set_scales(evaluation, node, {all_rows, -1}, {matrix, group});
     Product(evaluation, id, all_rows, matrix, {first, end}, 0).run();
   }
 }
@@ -220,7 +315,7 @@ void evaluate_grouped_matmul(Evaluation& evaluation, ir::ValueId id) {
 
 void evaluate_matmul(Evaluation& evaluation, ir::ValueId id) {
   const ir::Node& node = evaluation.graph[id];
-  if (node.op == ir::Op::grouped_matmul) return evaluate_grouped_matmul(evaluation, id);
+  if (ir::is_grouped_matmul(node.op)) return evaluate_grouped_matmul(evaluation, id);
   Table& result = evaluation[id];
   const Table &a = evaluation[node.args[0]], &b = evaluation[node.args[1]];
   const std::int64_t m = result.shape()[result.shape().size() - 2];
@@ -232,8 +327,10 @@ void evaluate_matmul(Evaluation& evaluation, ir::ValueId id) {
     for (; end < rows.size() && rows[end] / m == batch; ++end) {
       batch_rows.push_back(rows[end] % m);
     }
-    const Matrix matrix_a(a, broadcast_batch(result.shape(), batch, a.shape()), node.transpose_a);
-    const Matrix matrix_b(b, broadcast_batch(result.shape(), batch, b.shape()), node.transpose_b);
+    const std::int64_t batch_a = broadcast_batch(result.shape(), batch, a.shape());
+    const std::int64_t batch_b = broadcast_batch(result.shape(), batch, b.shape());
+    Matrix matrix_a(a, batch_a, node.transpose_a), matrix_b(b, batch_b, node.transpose_b);
+    set_scales(evaluation, node, {matrix_a, batch_a}, {matrix_b, batch_b});
     Product(evaluation, id, matrix_a, matrix_b, batch_rows, batch * m).run();
     first = end;
   }

@@ -22,6 +22,7 @@ struct Config {
   int products = 1;             // whose columns are side by side in tile_n: 2 where gated
   bool grouped = false;         // rows belong to groups
   bool gathers = false;         // rows of a are looked up
+  bool scaled = false;          // blocks of K have scales
   bool operator==(const Config&) const = default;
 };
 // "128x256 by 64x64, 32 deep, 4 stages": depth in elements of 16 bits. Names a config in results.

@@ -38,7 +38,8 @@ bool leaves_registers(const Shape& shape, const plan::GemmDesc& gemm) {
 // That a thread takes: an estimate from above.
 int registers(const Config& config, const plan::GemmDesc& gemm) {
   const int sums = sums_of_thread(config.warp_m, config.warp_n);
-  return sums >= (gemm.promoted ? 64 : 128) ? 255 : sums >= 64 ? 168 : 128;
+  const bool takes_more = sums >= 64 || gemm.is_scaled();
+  return sums >= (gemm.promoted ? 64 : 128) ? 255 : takes_more ? 168 : 128;
 }
 
 // CTAs that an SM has room for.
@@ -59,6 +60,7 @@ Config config_of(const Shape& shape, int step_bytes, int stages, const plan::Gem
   config.products = gemm.gating == plan::Gating::none ? 1 : 2;
   config.grouped = gemm.is_grouped();
   config.gathers = gemm.a.lookup >= 0;
+  config.scaled = gemm.is_scaled();
   return config;
 }
 

@@ -62,6 +62,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
     out += fmt::format("  using ElementB = {};\n", element_cuda(gemm.b.dtype));
   }
   add(gemm.promoted, "bool kPromotesSums", true, "of each instruction, in float32");
+  add(gemm.is_scaled(), "bool kHasBlockScales", true, "of 128 along K");
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
   add(variant.alignment_a != kUsual, "int kAlignmentA", variant.alignment_a, "bytes");

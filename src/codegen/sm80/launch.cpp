@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "codegen/block_scales.h"
 #include "codegen/partials.h"
 #include "codegen/row_groups.h"
 #include "codegen/sm80/gemm.h"
@@ -94,6 +95,8 @@ class Binder {
     bind_operands();
     bind_epilogue(bound);
     bind_integers(plan, step, layout_, bound, params_);
+    bind_block_scales(variant.swapped ? exchanged(step).gemm : step.gemm, views_,
+                      has_adjacent_gates(step.gemm), params_);
     scratch_ = static_cast<char*>(bound.scratch);
   }
 
@@ -212,6 +215,7 @@ std::size_t params_bytes(const EpilogueLayout& layout, const Config& config) {
   };
   reach(config.grouped, offsetof(abi::GemmParams, groups), sizeof(abi::Integers));
   reach(config.gathers, offsetof(abi::GemmParams, rows_of_a), sizeof(abi::Integers));
+  reach(config.scaled, offsetof(abi::GemmParams, a_scales), 3 * sizeof(abi::BlockScales));
   const auto add = [&](const Place& place) {
     reach(true, place.offset, entry_bytes(place.list));
     reach(place.is_indexed, place.integers_offset, sizeof(abi::Integers));

@@ -1,12 +1,16 @@
 // What the Hopper GEMM's kernels differ in: configs and variants.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "targets/device_profile.h"
 
 namespace epifuse::codegen::sm90 {
+
+// How a kernel reads scales of blocks of K: kernels/sm90/policies.cuh.
+enum class Scaling : std::uint8_t { none, by_tile, by_column };
 
 // One point of the search space.
 struct Config {
@@ -24,6 +28,7 @@ struct Config {
   bool grouped = false;              // rows belong to groups
   bool gathers = false;              // rows of a are looked up
   bool pointer_arrays = false;       // many products, each of its own sizes
+  Scaling scaling = Scaling::none;
   // Of a kernel for few rows (few_rows.h), which share K; 0 where wgmma multiplies. There `stages`
   // are steps loaded ahead, and tile_m is a multiple of 8.
   int warps = 0;

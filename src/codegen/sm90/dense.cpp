@@ -101,6 +101,9 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(format.step_k() != kUsualStepK, "int kTileK", format.step_k(),
       fmt::format("of {}: 128 bytes", epifuse::name(format.dtype)));
   add(gemm.promoted, "bool kPromotesSums", "true", "those of each step, in float32");
+  add(config.scaling != Scaling::none, "sm90::Scaling kScaling",
+      config.scaling == Scaling::by_tile ? "sm90::Scaling::by_tile" : "sm90::Scaling::by_column",
+      "blocks of K have scales");
   add(config.products > 1, "sm90::Gates kGates",
       has_adjacent_gates(gemm) ? "sm90::Gates::by_turns" : "sm90::Gates::halves",
       "a tile of b holds columns of two products");

@@ -138,6 +138,25 @@ bool suits_promotion(const Config& config, const plan::GemmDesc& gemm) {
          accumulators(config) + of_step <= kMostOfBoth;
 }
 
+// One scale of B for all columns of a tile, of each product, where its blocks end with tiles; else
+// each column's own. Columns of a second product that lie behind the first ones begin a block only
+// where those fill whole blocks.
+Scaling scaling_of(const plan::GemmDesc& gemm, const Config& config) {
+  constexpr int kShared = 128;
+  if (!gemm.is_scaled()) return Scaling::none;
+  const bool by_turns = has_adjacent_gates(gemm);
+  const int columns = by_turns ? config.tile_n : result_columns(config);
+  if (!gemm.b_scales.are_shared || kShared % columns != 0) return Scaling::by_column;
+  if (gemm.gating == plan::Gating::interleaved && !by_turns) return Scaling::by_column;
+  const bool begins_block = gemm.gating != plan::Gating::halves || gemm.n.divide(columns);
+  return begins_block ? Scaling::by_tile : Scaling::by_column;
+}
+
+// Block scales are of steps of 128, and of tiles of one width.
+bool suits_scales(const Shape& shape, const plan::GemmDesc& gemm) {
+  return !gemm.is_scaled() || !shape.two_widths;
+}
+
 // TMA stores multiples of 16 bytes, and a narrow tile's last chunk has 56 columns.
 bool suits_results(const Shape& shape, const EpilogueLayout& layout) {
   return !shape.two_widths || std::ranges::none_of(layout.stores(), [](const Place& place) {
@@ -227,6 +246,7 @@ Config config_of(const Shape& shape, const FusedGemm& step, const Pressure& regi
   config.products = registers.products;
   config.grouped = step.gemm.is_grouped();
   config.gathers = step.gemm.a.lookup >= 0;
+  config.scaling = scaling_of(step.gemm, config);
   const bool in_ring = loads_in_ring(layout, config, {});
   config.in_place = !in_ring && can_stage_in_place(layout);
   if (config.in_place) {
@@ -288,6 +308,7 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
   if (variant.is_misaligned()) {
     if (!takes_misaligned_rows(config)) return std::nullopt;
   }
+  out.scaling = scaling_of(variant.swapped ? exchanged(step).gemm : step.gemm, out);
   const EpilogueLayout layout(step.epilogue, variant.swapped);
   const int room = target.smem_per_block_bytes - fixed_bytes(layout, out, variant);
   const int fewest = variant.is_misaligned() ? kFewestOfMovers : kFewestStages;
@@ -318,6 +339,7 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
     }
     if (!suits_gate(shape, step.gemm, registers)) continue;
     if (!suits_groups(shape, step.gemm) || !suits_results(shape, layout)) continue;
+    if (!suits_scales(shape, step.gemm)) continue;
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (!suits_promotion(config, step.gemm)) continue;

@@ -6,6 +6,7 @@
 
 #include "base/ceil_div.h"
 #include "base/check.h"
+#include "codegen/block_scales.h"
 #include "codegen/matrix_view.h"
 #include "codegen/row_groups.h"
 #include "codegen/sm90/dense.h"
@@ -81,6 +82,8 @@ class Binder {
     bind_partials();
     if (config_.gathers) params_.gathered_a = plain_matrix(views_.a);
     bind_integers(plan, step_, layout_, bound_, params_);
+    bind_block_scales(variant_.swapped ? exchanged(step_).gemm : step_.gemm, views_,
+                      has_adjacent_gates(step_.gemm), params_);
     set_grid(m, n, k, limits);
     set_params(out_, &all_params_, variant_.is_misaligned() ? sizeof all_params_ : sizeof params_);
     return std::move(out_);

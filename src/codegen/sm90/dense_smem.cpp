@@ -24,6 +24,11 @@ int staging_bytes(const Config& config, const Variant& variant) {
   return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
 }
 
+// Of block scales: those of a tile's columns, of two steps of K by turns.
+int scale_bytes(const Config& config) {
+  return config.scaling == Scaling::by_column ? kConsumers * 2 * config.tile_n * 4 : 0;
+}
+
 int slots(const std::vector<Place>& places, unsigned plain) {
   int slots = 0;
   for (const Place& place : places) {
@@ -56,7 +61,7 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   const int bytes = kConsumers * kSlotBytes * store_places * stores +
                     kConsumers * (kSlotBytes * load_places * loads +
                                   rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
-                    staging_bytes(config, variant) +
+                    staging_bytes(config, variant) + scale_bytes(config) +
                     (loads > 0 && !variant.is_misaligned() && !config.gathers ? kBarrierBytes : 0);
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }

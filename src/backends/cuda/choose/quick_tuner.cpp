@@ -224,7 +224,7 @@ class QuickTuner {
   // Rows that nothing is said of may have any values.
   bool is_comparable() const {
     return std::ranges::none_of(prepared_.plan.graph.nodes, [](const ir::Node& node) {
-      return node.op == ir::Op::grouped_matmul || node.op == ir::Op::put_rows;
+      return ir::is_grouped_matmul(node.op) || node.op == ir::Op::put_rows;
     });
   }
 

@@ -52,6 +52,7 @@ class Preparer {
 
   // `asks_families`: for the products of groups alone, which no vendor multiplies.
   void add_split(const FusedGemm& gemm, std::vector<WhyNot> refusals, bool asks_families = false) {
+    if (gemm.gemm.is_scaled()) fail_to_scale(gemm, refusals);
     if (is_bare(gemm)) {
       push(gemm, bare_kernels(plan_, gemm, target_, std::move(refusals)));
       return;
@@ -68,6 +69,15 @@ class Preparer {
     if (!parts.tail) return;
     StepKernels tail = tail_kernels(plan_, *parts.tail, target_);
     push(*std::move(parts.tail), std::move(tail));
+  }
+
+  // Nothing but a family's kernel multiplies blocks by their scales.
+  [[noreturn]] void fail_to_scale(const FusedGemm& gemm, const std::vector<WhyNot>& refusals) const {
+    std::string sentences;
+    for (const WhyNot& refusal : refusals) sentences += fmt::format("{} ", refusal.sentence);
+    throw UnavailableError(fmt::format(
+        "no kernel for {} takes the block scales of '{}'{}{}", target_.name,
+        plan_.graph[gemm.gemm.matmul].name, refusals.empty() ? "" : ": ", sentences));
   }
 
   // Compiles what is not compiled yet. A family's step that keeps no candidate is split.

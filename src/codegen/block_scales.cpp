@@ -1,0 +1,38 @@
+#include "codegen/block_scales.h"
+
+namespace epifuse::codegen {
+namespace {
+
+constexpr int kSharedShift = 7;  // 128 rows
+static_assert(1 << kSharedShift == ir::kScaleBlock);
+
+abi::BlockScales block_scales(const MatrixView& view, bool are_shared) {
+  return {static_cast<const float*>(view.data),
+          view.row_stride,
+          view.col_stride,
+          {view.outer_stride, view.inner_stride},
+          0,
+          1,
+          are_shared ? kSharedShift : 0,
+          static_cast<int>(view.cols)};
+}
+
+}  // namespace
+
+void bind_block_scales(const plan::GemmDesc& gemm, const GemmViews& views, bool both_columns,
+                       abi::GemmParams& params) {
+  if (!gemm.is_scaled()) return;
+  params.a_scales = block_scales(views.scales[0], gemm.a_scales.are_shared);
+  params.b_scales = block_scales(views.scales[1], gemm.b_scales.are_shared);
+  if (gemm.gating == plan::Gating::none || both_columns) return;
+  params.second_b_scales = params.b_scales;
+  if (gemm.gating == plan::Gating::separate) {
+    params.second_b_scales = block_scales(views.scales[2], gemm.second_b_scales.are_shared);
+    return;
+  }
+  const auto [offset, step] = ir::piece(gemm.halves(), true, params.n, 1);
+  params.b_scales.step = params.second_b_scales.step = step;
+  params.second_b_scales.first = offset;
+}
+
+}  // namespace epifuse::codegen

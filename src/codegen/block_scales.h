@@ -1,0 +1,14 @@
+// Scales of blocks of K as kernels take them.
+#pragma once
+
+#include "codegen/matrix_view.h"
+
+namespace epifuse::codegen {
+
+// Those of a scaled product into the parameters of its kernel, by the roles that a and b have in
+// it: `gemm` and `views` are exchanged where those are. `both_columns`: the kernel numbers the
+// columns of two products, which come by turns, as those of one.
+void bind_block_scales(const plan::GemmDesc& gemm, const GemmViews& views, bool both_columns,
+                       abi::GemmParams& params);
+
+}  // namespace epifuse::codegen
