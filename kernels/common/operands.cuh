@@ -20,6 +20,20 @@ struct Types {
 
 constexpr int at_least_one(int n) { return n > 0 ? n : 1; }
 
+// Of an epilogue that takes maxima over blocks of columns: how many, and bit i: whether its i-th
+// store is of the first column of each block.
+constexpr int kBlockColumns = 128;
+template <class Epilogue, class = void>
+struct Blocks {
+  static constexpr int kCount = 0;
+  static constexpr unsigned kStores = 0;
+};
+template <class Epilogue>
+struct Blocks<Epilogue, decltype(static_cast<void>(Epilogue::kNumBlocks))> {
+  static constexpr int kCount = Epilogue::kNumBlocks;
+  static constexpr unsigned kStores = Epilogue::kBlockStores;
+};
+
 template <class Epilogue>
 struct Operands {
   float row[at_least_one(Epilogue::Rows::kCount)];        // x[n]
@@ -27,6 +41,7 @@ struct Operands {
   float tile[at_least_one(Epilogue::Tiles::kCount)];      // x[m, n]
   float scalar[at_least_one(Epilogue::Scalars::kCount)];  // x[]
   float parameter[at_least_one(Epilogue::kNumParameters)];
+  float block[at_least_one(Blocks<Epilogue>::kCount)];  // the largest x[m, n] of a block
 };
 
 }  // namespace epifuse

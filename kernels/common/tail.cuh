@@ -101,19 +101,31 @@ struct Body {
     chunk.rows.settle(loads);
     chunk.cols.settle(loads + kFirstCol);
     chunk.scalars.settle(loads + kFirstScalar);
+    Largest largest;
+    if constexpr (Blocks<Epilogue>::kCount > 0) find_largest(chunk, largest);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      Operands<Epilogue> x;
-      chunk.rows.get(i, x.row);
-      chunk.cols.get(i, x.col);
-      chunk.tiles.get(i, x.tile);
-      chunk.scalars.get(i, x.scalar);
-#pragma unroll
-      for (int k = 0; k < Epilogue::kNumParameters; ++k) x.parameter[k] = p.parameters[k];
+      Operands<Epilogue> x = operands(chunk, i);
+      for (int b = 0; b < Blocks<Epilogue>::kCount; ++b) x.block[b] = largest[b];
       Epilogue::apply(x, values[i]);
     }
     put<0>(chunk.at, values);
   }
+
+  __device__ __forceinline__ Operands<Epilogue> operands(const Chunk& chunk, int i) const {
+    Operands<Epilogue> x;
+    chunk.rows.get(i, x.row);
+    chunk.cols.get(i, x.col);
+    chunk.tiles.get(i, x.tile);
+    chunk.scalars.get(i, x.scalar);
+#pragma unroll
+    for (int k = 0; k < Epilogue::kNumParameters; ++k) x.parameter[k] = p.parameters[k];
+    return x;
+  }
+
+  using Largest = float[at_least_one(Blocks<Epilogue>::kCount)];
+  // Of the block that a warp's lanes have a vector each of (kernels/common/tail_blocks.cuh).
+  __device__ __forceinline__ void find_largest(const Chunk& chunk, Largest& largest) const;
 
   template <int kStore>
   __device__ __forceinline__ void put_one(long long row, long long col, float value) const {
@@ -144,7 +156,10 @@ struct Body {
   template <int kStore>
   __device__ __forceinline__ void put(const Place& at, const Values& values) const {
     if constexpr (kStore < kNumStores) {
-      if constexpr (Tail::kReduce[kStore] == Reduce::none) {
+      if constexpr (Blocks<Epilogue>::kStores >> kStore & 1) {
+        if (at.count == 0 || at.col % kBlockColumns != 0) return put<kStore + 1>(at, values);
+        put_one<kStore>(at.row, at.col / kBlockColumns, values[0][kStore]);
+      } else if constexpr (Tail::kReduce[kStore] == Reduce::none) {
         Packed<typename TypeAt<Stores, kStore>::Type, kVector> packed;
         packed.set(values, kStore);
         packed.put(stores[kStore], at);

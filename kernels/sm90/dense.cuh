@@ -294,8 +294,7 @@ class Consumer {
     return stage;
   }
 
-  __device__ __forceinline__ void write_tile(const Accumulators& acc, const Schedule& done,
-                                             bool more) {
+  __device__ __forceinline__ void write_tile(Accumulators& acc, const Schedule& done, bool more) {
     if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
     epilogue_.read_rows(rows(), 0);
 #pragma unroll
@@ -311,7 +310,14 @@ class Consumer {
         if (kTransfers && warp_ == 0) transfers_.pass_on(i, done, tiles_, more);
         continue;
       }
-      const float* sums = acc[i / kChunks];
+      float* sums = acc[i / kChunks];
+      if constexpr (Blocks<Epilogue>::kCount > 0) {
+        if (i % (kBlockColumns / kChunkColumns) == 0) {
+          epilogue_.measure(i, sums + Exchange<Config>::start(i, 0),
+                            sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(),
+                            chunk(i, done));
+        }
+      }
       epilogue_.run(i, i + 1, i, sums + Exchange<Config>::start(i, 0),
                     sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(), loads,
                     chunk(i, done));

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/common/integers.cuh"
-#include "kernels/sm90/pairs.cuh"
+#include "kernels/sm90/block_maxima.cuh"
 #include "kernels/sm90/reduce.cuh"
 #include "kernels/sm90/staging.cuh"
 #include "kernels/sm90/tile_scheduler.cuh"
@@ -21,6 +21,7 @@ class WarpEpilogue {
   using Config = typename Layout::Config;
   using Consumers = typename Config::Consumers;
   using Staging = typename Config::Staging;
+  using Blocks = epifuse::Blocks<Epilogue>;
 
  public:
   static constexpr int kRows = at_least_one(Epilogue::Rows::kCount);
@@ -97,7 +98,11 @@ class WarpEpilogue {
         load_tiles(loads, g, in, lane);
         if constexpr (Config::kGates == Gates::by_turns) {
           float pairs[2][8];
-          part_pairs(acc + g * 16, pairs, lane_);
+          if constexpr (Blocks::kCount == 0) part_pairs(acc + g * 16, pairs, lane_);
+#pragma unroll
+          for (int at = 0; at < 16 && Blocks::kCount > 0; ++at) {
+            pairs[at >> 3][at & 7] = acc[g * 16 + at];
+          }
           compute(pairs[0], pairs[1], g * 2, in, out[g - first], chunk, reduction);
           compute(pairs[0] + 4, pairs[1] + 4, g * 2 + 1, in, out[g - first], chunk, reduction);
         } else {
@@ -128,6 +133,16 @@ class WarpEpilogue {
       if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
     }
     if constexpr (Consumers::kSplitK > 1) end_chunks(1);
+  }
+
+  // Of the block of columns that begins with a tile's i-th chunk: the maxima that results depend
+  // on. Leaves in `acc` and `second` what `run` makes results of; arguments are those of `run`.
+  __device__ __forceinline__ void measure(int i, float* acc, float* second, const float* rows,
+                                          const Chunk& chunk) {
+    const int first = (lane_ & 3) * 2;
+    rows += i % kChunksAcross<Config> * kChunkColumns + first;
+    const int columns = params_of<Config>(p_, chunk).n - chunk.col - first;
+    maxima_.measure(x_, low_cols_, high_cols_, acc, second, rows, columns, lane_);
   }
 
   // Of a chunk that has no rows: waits and tells the others as `run` does.
@@ -226,6 +241,8 @@ class WarpEpilogue {
         for (int i = 0; i < Epilogue::Cols::kCount; ++i) {
           x_.col[i] = half == 0 ? low_cols_[i] : high_cols_[i];
         }
+#pragma unroll
+        for (int b = 0; b < Blocks::kCount; ++b) x_.block[b] = maxima_.largest[half][b];
         const uint32_t* loaded = in;
         Epilogue::Tiles::for_each([&](auto type, int i) {
           using T = decltype(type);
@@ -245,7 +262,9 @@ class WarpEpilogue {
       uint32_t* words = out;
       Epilogue::Stores::for_each([&](auto type, int i) {
         using T = decltype(type);
-        if (is_non_tma_store(i)) {
+        if (Blocks::kStores >> i & 1) {
+          if (q == 0) store_first<T>(i, half * 8, chunk, results[0][i]);
+        } else if (is_non_tma_store(i)) {
           store_plain<T>(i, half * 8, column, chunk, results[0][i]);
           store_plain<T>(i, half * 8, column + 1, chunk, results[1][i]);
         } else {
@@ -297,6 +316,16 @@ class WarpEpilogue {
     *element<Element>(p_.non_tma_stores[i], to, column, chunk) = Element::store(x);
   }
 
+  // Of a block's first column, which one lane of each row has.
+  template <class Element>
+  __device__ __forceinline__ void store_first(int i, int row, const Chunk& chunk, float x) const {
+    const bool is_first = (lane_ & 3) == 0 && chunk.col % kBlockColumns == 0;
+    if (!is_first || !exists(row, 0, chunk)) return;
+    Chunk blocks = chunk;
+    blocks.col = chunk.col / kBlockColumns;
+    *element<Element>(p_.non_tma_stores[i], row_of(row, chunk), 0, blocks) = Element::store(x);
+  }
+
   __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out,
                                               int lane) {
     Epilogue::Stores::for_each([&](auto type, int i) {
@@ -312,6 +341,7 @@ class WarpEpilogue {
   int group_, warp_, lane_;
   uint32_t loads_phase_ = 0, stores_phase_ = 0;  // of a ring's barriers at its next chunk
   float low_cols_[kCols], high_cols_[kCols];
+  BlockMaxima<Config, Epilogue> maxima_;      // of the block at hand
   float2 row_pairs_[kRows][2 * kMathGroups];  // read ahead
   Operands<Epilogue> x_;
 };

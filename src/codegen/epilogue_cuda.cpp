@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "codegen/bound.h"
+#include "codegen/epilogue_blocks.h"
 #include "codegen/epilogue_layout.h"
 #include "ir/op.h"
 
@@ -89,6 +90,10 @@ std::string statement(const Epilogue& epilogue, const EpilogueLayout& layout,
                       const Compute& compute, const std::vector<std::string>& names,
                       Numerics numerics) {
   if (compute.op == ir::Op::constant) return constant_text(epilogue, layout, compute);
+  if (compute.op == ir::Op::block_max) {
+    const std::vector<const Compute*> all = block_maxima(epilogue);
+    return fmt::format("x.block[{}]", std::ranges::find(all, &compute) - all.begin());
+  }
   std::vector<std::string> args;
   for (int a = 0; a < ir::info(compute.op).arity; ++a) {
     args.push_back(names[static_cast<std::size_t>(compute.args[static_cast<std::size_t>(a)])]);
@@ -108,7 +113,8 @@ std::string op_functions(const Epilogue& epilogue, Numerics numerics) {
   std::string out;
   std::set<ir::Op> done;
   for (const Compute& compute : epilogue.computes) {
-    if (compute.op == ir::Op::constant || compute.op == ir::Op::cast) continue;
+    const bool is_op = ir::is_elementwise(compute.op) && compute.op != ir::Op::cast;
+    if (!is_op) continue;
     const std::string_view text = op_text(compute.op, numerics);
     if (text.size() <= kLongestInlineText || !done.insert(compute.op).second) continue;
     std::string parameters;
@@ -162,12 +168,23 @@ std::string_view accumulators_text(const Epilogue& epilogue) {
   return epilogue.has_accumulator() ? "float acc, " : "";
 }
 
-std::string body(const Epilogue& epilogue, const EpilogueLayout& layout, Numerics numerics) {
+// "acc"; "gate" or "up" of a gated product.
+std::string_view accumulator_name(const Epilogue& epilogue, std::size_t i) {
+  if (!epilogue.is_gated()) return "acc";
+  return i == 0 ? "gate" : "up";
+}
+
+// The loads and computes of a pass.
+std::string values_text(const Epilogue& epilogue, const EpilogueLayout& layout, Numerics numerics,
+                        BlockPass pass) {
   const std::vector<std::string> names = slot_names(epilogue, layout);
+  const std::vector<bool> needed = slots_of_pass(epilogue, pass);
+  const std::vector<Slot> carried = carried_slots(epilogue);
   std::string out;
   for (std::size_t i = 0; i < epilogue.loads.size(); ++i) {
     const plan::Load& load = epilogue.loads[i];
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_load()) + i;
+    if (!needed[slot]) continue;
     out += fmt::format("    const float {} = x.{}[{}];  // {}{}\n", names[slot],
                        plan::name(load.access), layout.loads()[i].index, load.name,
                        index_of(load.access));
@@ -175,11 +192,25 @@ std::string body(const Epilogue& epilogue, const EpilogueLayout& layout, Numeric
   for (std::size_t i = 0; i < epilogue.computes.size(); ++i) {
     const std::size_t slot = static_cast<std::size_t>(epilogue.first_compute()) + i;
     const Compute& compute = epilogue.computes[i];
+    if (!needed[slot]) continue;
+    const auto kept = std::ranges::find(carried, static_cast<Slot>(slot));
+    if (pass == BlockPass::behind_maxima && kept != carried.end()) {
+      out +=
+          fmt::format("    const float {} = {};\n", names[slot],
+                      accumulator_name(epilogue, static_cast<std::size_t>(kept - carried.begin())));
+      continue;
+    }
     out += fmt::format("    const float {} = {};", names[slot],
                        statement(epilogue, layout, compute, names, numerics));
     if (compute.op == ir::Op::constant) out += fmt::format("  // {}", number_text(compute.value));
     out += "\n";
   }
+  return out;
+}
+
+std::string body(const Epilogue& epilogue, const EpilogueLayout& layout, Numerics numerics) {
+  const std::vector<std::string> names = slot_names(epilogue, layout);
+  std::string out = values_text(epilogue, layout, numerics, BlockPass::behind_maxima);
   int result = 0;
   for (int i : layout.result_order()) {
     const plan::Store& store = epilogue.stores[static_cast<std::size_t>(i)];
@@ -187,6 +218,36 @@ std::string body(const Epilogue& epilogue, const EpilogueLayout& layout, Numeric
                        store.name);
   }
   return out;
+}
+
+// The members that an epilogue with blocks has beside the others.
+std::string blocks_text(const Epilogue& epilogue, const EpilogueLayout& layout, Numerics numerics) {
+  if (!epilogue.has_blocks()) return "";
+  const std::vector<const Compute*> maxima = block_maxima(epilogue);
+  std::string out = fmt::format(
+      "  static constexpr int kNumBlocks = {};         // maxima of 128 columns\n"
+      "  static constexpr unsigned kBlockStores = {};  // bits: of the first column of each\n\n",
+      maxima.size(), layout.of_blocks());
+  if (maxima.empty()) return out;
+  const std::vector<std::string> names = slot_names(epilogue, layout);
+  const auto name = [&](Slot slot) { return names[static_cast<std::size_t>(slot)]; };
+  out += fmt::format(
+      "  static __device__ __forceinline__ void measure({}const Operands<Epilogue>& x,\n"
+      "                                                 float (&out)[{}]) {{\n",
+      epilogue.is_gated()          ? "float& gate, float& up, "
+      : epilogue.has_accumulator() ? "float& acc, "
+                                   : "",
+      maxima.size());
+  out += values_text(epilogue, layout, numerics, BlockPass::before_maxima);
+  for (std::size_t i = 0; i < maxima.size(); ++i) {
+    out += fmt::format("    out[{}] = {};\n", i, name(maxima[i]->args[0]));
+  }
+  const std::vector<Slot> carried = carried_slots(epilogue);
+  for (std::size_t i = 0; i < carried.size(); ++i) {
+    const std::string_view to = accumulator_name(epilogue, i);
+    if (name(carried[i]) != to) out += fmt::format("    {} = {};\n", to, name(carried[i]));
+  }
+  return out + "  }\n\n";
 }
 
 }  // namespace
@@ -207,6 +268,7 @@ std::string_view element_cuda(DType dtype) {
 
 std::string_view reduce_cuda(plan::StoreKind kind) {
   switch (kind) {
+    case plan::StoreKind::block_first:
     case plan::StoreKind::tile: return "Reduce::none";
     case plan::StoreKind::row_sum:
     case plan::StoreKind::col_sum: return "Reduce::sum";
@@ -244,6 +306,7 @@ std::string epilogue_cuda(const Epilogue& epilogue, Numerics numerics) {
   out += types_line(epilogue, layout, "Scalars", List::scalars);
   out += stores_line(epilogue, layout);
   out += fmt::format("  static constexpr int kNumParameters = {};\n\n", layout.num_parameters());
+  out += blocks_text(epilogue, layout, numerics);
   out += fmt::format(
       "  static __device__ __forceinline__ void apply({}const Operands<Epilogue>& x,\n"
       "                                               float (&out)[{}]) {{\n",

@@ -18,6 +18,13 @@ namespace epifuse::codegen {
 //     using Stores = Types<Bf16>;      // y[m, n]
 //     static constexpr int kNumParameters = 1;  // alpha
 //
+//     // Where there are blocks: how many maxima, and which stores are of first columns.
+//     static constexpr int kNumBlocks = 1;
+//     static constexpr unsigned kBlockStores = 2;
+//     // What those are maxima of; apply() finds them in x.block, and carried_slots() in `acc`.
+//     static __device__ __forceinline__ void measure(float& acc, const Operands<Epilogue>& x,
+//                                                    float (&out)[1]);
+//
 //     // acc: the product at (m, n), in f32; of a gated product there are two, gate and up
 //     static __device__ __forceinline__ void apply(float acc, const Operands<Epilogue>& x,
 //                                                  float (&out)[1]) {

@@ -115,7 +115,7 @@ void EpilogueLayout::add_loads(const Epilogue& epilogue, bool transposed) {
 
 void EpilogueLayout::add_stores(const Epilogue& epilogue, bool transposed) {
   const auto rank = [&](const plan::Store& store) {
-    if (!epilogue.has_accumulator() || store.kind == StoreKind::tile) return 0;
+    if (!epilogue.has_accumulator() || !reduces(store.kind)) return 0;
     return reduces_rows(store.kind) != transposed ? 1 : 2;
   };
   stores_.resize(epilogue.stores.size());
@@ -130,6 +130,7 @@ void EpilogueLayout::add_stores(const Epilogue& epilogue, bool transposed) {
       place.value = store.value;
       place.bytes = static_cast<int>(size_bytes(stored_dtype(store)));
       place.is_bool = stored_dtype(store) == DType::boolean;
+      place.is_block = store.kind == StoreKind::block_first;
       place.is_indexed = store.index >= 0;
     }
   }
@@ -147,7 +148,7 @@ void EpilogueLayout::place_in_gemm(Place& place) const {
   if (place.list == List::rows) place.staging = Staging::vector;
   if (place.list != List::tiles && place.list != List::results) return;
   // Bools and bytes that are read are moved by hand; only results come in bytes often.
-  if (place.is_bool || (place.list == List::tiles && place.bytes == 1)) return;
+  if (place.is_bool || place.is_block || (place.list == List::tiles && place.bytes == 1)) return;
   place.staging = Staging::chunks;
   const std::size_t maps = offsetof(Block, full) + index * sizeof(abi::FullSizeMaps);
   if (place.list == List::tiles) {
@@ -202,6 +203,14 @@ unsigned EpilogueLayout::unstaged(List list) const {
   unsigned bits = 0;
   for (const Place& place : is_load(list) ? loads_ : stores_) {
     if (place.list == list && place.staging == Staging::none) bits |= 1u << place.index;
+  }
+  return bits;
+}
+
+unsigned EpilogueLayout::of_blocks() const {
+  unsigned bits = 0;
+  for (const Place& place : stores_) {
+    if (place.is_block) bits |= 1u << place.index;
   }
   return bits;
 }

@@ -30,6 +30,7 @@ struct Place {
   ir::ValueId value = -1;  // of the plan
   int bytes = 0;           // of an element
   bool is_bool = false;    // which nothing stages
+  bool is_block = false;   // the first column of each block, the same
   Staging staging = Staging::none;
   bool is_indexed = false;  // its rows are looked up, or put where an index says
   std::size_t offset = 0;   // of its entry: a float, Vector, Matrix, Partials or Strided
@@ -53,6 +54,9 @@ class EpilogueLayout {
   unsigned indexed(List list) const;
   // Bit i: whether each thread moves the i-th of the list on its own, however it lies in memory.
   unsigned unstaged(List list) const;
+
+  // Bit i: whether the i-th result is of the first column of each block.
+  unsigned of_blocks() const;
 
   // The order of results in the text's `out`, as indices into Epilogue::stores. Of a product:
   // results, row reductions, column reductions.

@@ -20,7 +20,8 @@ bool is_column_major(const MatrixView& view) {
 
 plan::StoreKind transposed(plan::StoreKind kind) {
   switch (kind) {
-    case plan::StoreKind::tile: return plan::StoreKind::tile;
+    case plan::StoreKind::block_first:  // of no step whose roles are exchanged
+    case plan::StoreKind::tile: return kind;
     case plan::StoreKind::row_sum: return plan::StoreKind::col_sum;
     case plan::StoreKind::row_max: return plan::StoreKind::col_max;
     case plan::StoreKind::col_sum: return plan::StoreKind::row_sum;

@@ -45,6 +45,7 @@ std::string_view function_cuda(TailKind kind) {
     case TailKind::elementwise: return "elementwise";
     case TailKind::row_reduction: return "row_reduction";
     case TailKind::column_reduction: return "column_reduction";
+    case TailKind::blocks: return "blocks";
   }
   return "";
 }
@@ -99,6 +100,7 @@ TailShape tail_shape(const Epilogue& epilogue) {
   TailShape shape;
   if (rows) shape.kind = TailKind::row_reduction;
   if (columns) shape.kind = TailKind::column_reduction;
+  if (epilogue.has_blocks()) return {TailKind::blocks, kMinVector, 1};
   int narrowest = kVectorBytes / kMinVector;
   for (int bytes : moved_bytes(epilogue, layout, false)) narrowest = std::min(narrowest, bytes);
   shape.vector = std::min(kVectorBytes / narrowest, kMaxVector);
@@ -117,7 +119,7 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail,
   source.arch = target.name;
   source.text = fmt::format(
       "{header}"
-      "#include \"kernels/common/tail.cuh\"\n\n"
+      "#include \"kernels/common/{file}.cuh\"\n\n"
       "namespace epifuse::generated {{\n\n"
       "{epilogue}\n"
       "{tail}\n"
@@ -128,6 +130,7 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail,
       "}}\n",
       fmt::arg("header", comment(fmt::format("Tail over {}:\n{}", ir::print(tail.shape),
                                              plan::print(epilogue)))),
+      fmt::arg("file", shape.kind == TailKind::blocks ? "tail_blocks" : "tail"),
       fmt::arg("epilogue", epilogue_cuda(epilogue, plan.numerics)),
       fmt::arg("tail", tail_struct(epilogue, shape)),
       fmt::arg("bounds", launch_bounds(shape.kind, epilogue)), fmt::arg("entry", source.entry),

@@ -40,7 +40,8 @@ std::vector<std::string> op_words(const std::string& label) {
     const std::size_t end = std::min(label.find('+', begin), label.size());
     std::string word = label.substr(begin, end - begin);
     const auto op = ir::op_from_name(word);
-    const bool is_store = word == "output" || word == "identity" || (op && ir::is_reduction(*op));
+    const bool is_store = word == "output" || word == "identity" ||
+                          (op && (ir::is_reduction(*op) || *op == ir::Op::block_first));
     if (!is_store) words.push_back(std::move(word));
     begin = end + 1;
   }
@@ -69,6 +70,7 @@ std::string_view reduction_phrase(plan::StoreKind kind) {
     case plan::StoreKind::row_max: return "takes the maximum of each row";
     case plan::StoreKind::col_sum: return "sums each column";
     case plan::StoreKind::col_max: return "takes the maximum of each column";
+    case plan::StoreKind::block_first: return "stores one value for each block of 128 columns";
     default: return "stores it";
   }
 }

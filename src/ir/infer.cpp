@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
@@ -153,6 +154,25 @@ TensorType infer_reduction(const Graph& graph, const Node& node) {
   return type;
 }
 
+// How many blocks N columns are; none where that depends on the symbols of N.
+std::optional<Dim> num_blocks(const Dim& n) {
+  if (const auto columns = n.constant()) return Dim{ceil_div(*columns, kBlockColumns)};
+  return n.divide(kBlockColumns);
+}
+
+TensorType infer_block(const Graph& graph, const Node& node) {
+  const TensorType& operand = graph[node.args[0]].type;
+  if (operand.shape.size() < 2 || !is_computable(operand.dtype)) {
+    fail(graph, node, "a bf16, f16 or f32 value of at least 2 dims");
+  }
+  TensorType type{operand.dtype, operand.shape, {}};
+  if (node.op == Op::block_max) return type;
+  const std::optional<Dim> count = num_blocks(type.shape.back());
+  if (!count) fail(graph, node, "a number of columns that is known or a multiple of 128");
+  type.shape.back() = *count;
+  return type;
+}
+
 TensorType infer_join(const Graph& graph, const Node& node) {
   const TensorType& first = graph[node.args[0]].type;
   const TensorType& second = graph[node.args[1]].type;
@@ -278,6 +298,7 @@ TensorType infer_unchecked(const Graph& graph, const Node& node) {
     case OpKind::view: return infer_view(graph, node);
     case OpKind::cast: return infer_cast(graph, node);
     case OpKind::reduction: return infer_reduction(graph, node);
+    case OpKind::block: return infer_block(graph, node);
     case OpKind::join: return infer_join(graph, node);
     case OpKind::scatter: return infer_scatter(graph, node);
     case OpKind::source: break;

@@ -52,6 +52,8 @@ constexpr OpInfo kOps[] = {
     structural(Op::row_max, "row_max", 1, OpKind::reduction),
     structural(Op::col_sum, "col_sum", 1, OpKind::reduction),
     structural(Op::col_max, "col_max", 1, OpKind::reduction),
+    structural(Op::block_max, "block_max", 1, OpKind::block),
+    structural(Op::block_first, "block_first", 1, OpKind::block),
     structural(Op::concat, "concat", 2, OpKind::join),
     structural(Op::interleave, "interleave", 2, OpKind::join),
     structural(Op::put_rows, "put_rows", 2, OpKind::scatter),
@@ -112,6 +114,7 @@ bool is_scaled_matmul(Op op) { return op == Op::scaled_matmul || op == Op::scale
 bool is_lookup(Op op) { return op == Op::take_rows || op == Op::repeat_rows; }
 bool is_view(Op op) { return info(op).kind == OpKind::view; }
 bool is_reduction(Op op) { return info(op).kind == OpKind::reduction; }
+bool is_block(Op op) { return info(op).kind == OpKind::block; }
 bool is_join(Op op) { return info(op).kind == OpKind::join; }
 bool is_source(Op op) { return info(op).kind == OpKind::source; }
 

@@ -28,9 +28,11 @@ enum class Op : std::uint8_t {
   row_max,
   col_sum,  // [.., M, N] -> [.., 1, N]
   col_max,
-  concat,      // [.., N] and [.., N] -> [.., 2 N], one behind the other
-  interleave,  // the same, elements by turns
-  put_rows,    // [T, ..] by an index [T] -> [R, ..], row index[t] is row t
+  block_max,    // [.., M, N] -> [.., M, N]: of the block of 128 columns that the element is in
+  block_first,  // [.., M, N] -> [.., M, ceil(N / 128)]: the first column of each block
+  concat,       // [.., N] and [.., N] -> [.., 2 N], one behind the other
+  interleave,   // the same, elements by turns
+  put_rows,     // [T, ..] by an index [T] -> [R, ..], row index[t] is row t
 #define EPIFUSE_OP(name, ...) name,
 #include "ir/ops.def"
 #undef EPIFUSE_OP
@@ -42,6 +44,7 @@ enum class OpKind : std::uint8_t {
   view,
   cast,
   reduction,
+  block,
   join,
   scatter,
   arith,
@@ -77,6 +80,9 @@ const OpInfo& info(Op op);
 std::string_view name(Op op);
 std::optional<Op> op_from_name(std::string_view name);
 
+// Columns of a block, counted from a row's first one; the last block may be shorter.
+constexpr int kBlockColumns = 128;
+
 // One result element depends on the same element of each operand, after broadcasting.
 bool is_elementwise(Op op);  // arith, compare, select or cast
 bool is_matmul(Op op);       // of any kind
@@ -85,6 +91,7 @@ bool is_scaled_matmul(Op op);  // of fp8 operands with block scales, its last tw
 bool is_view(Op op);
 bool is_lookup(Op op);  // a view whose rows are looked up in an integer operand, its second
 bool is_reduction(Op op);
+bool is_block(Op op);   // block_max or block_first
 bool is_join(Op op);    // concat or interleave
 bool is_source(Op op);  // input, scalar or constant
 

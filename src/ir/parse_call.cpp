@@ -78,7 +78,9 @@ Node CallParser::parse() {
     case Op::row_sum:
     case Op::row_max:
     case Op::col_sum:
-    case Op::col_max: node.args = {state_.parse_value()}; break;
+    case Op::col_max:
+    case Op::block_max:
+    case Op::block_first: node.args = {state_.parse_value()}; break;
     case Op::concat:
     case Op::interleave:
     case Op::take_rows: parse_pair(node); break;

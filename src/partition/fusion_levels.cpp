@@ -264,7 +264,7 @@ std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionReque
     ir::Graph one = LevelGraph(graph, levels, level).take(results);
     if (one.outputs.empty()) continue;
     passes::PushedSlices pushed =
-        passes::push_slices_by_name(passes::sink_reshapes_of_operands(one));
+        passes::push_slices_by_name(passes::block_maxima(passes::sink_reshapes_of_operands(one)));
     if (!pushed.whole_of.empty()) pushed.graph = passes::common_subexpressions(pushed.graph);
     all.push_back({with_inner_results(pushed.graph), std::move(pushed.whole_of)});
   }

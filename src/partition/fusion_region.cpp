@@ -111,6 +111,22 @@ double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
   return has_both ? 2 * element : kReduction;
 }
 
+// What the framework reads once more where it scales rows by their largest magnitude: rows that are
+// longer than it keeps in registers.
+double FrameworkPlan::second_read(ValueId value, const Values& inside,
+                                  const ir::Shape& tile) const {
+  constexpr std::int64_t kLongestInRegisters = 1024;  // of Inductor's reductions
+  const ir::Graph& graph = plan_.graph;
+  if (graph[value].op != ir::Op::row_max) return 0;
+  ValueId source = graph[value].args[0];
+  const auto length = graph[source].type.shape.back().constant();
+  if (graph[source].op != ir::Op::abs || !length || *length <= kLongestInRegisters) return 0;
+  while (!inside.contains(source) && ir::is_elementwise(graph[source].op)) {
+    source = graph[source].args[0];
+  }
+  return inside.contains(source) ? bytes(source, tile) : 0;
+}
+
 // Bytes an element: what the kernel stores, what the framework reads of that to compute the other
 // results, and what it stores of those. Elementwise work of the framework is taken to be fused.
 double FrameworkPlan::traffic(const Values& results, const Values& inside,
@@ -129,7 +145,7 @@ double FrameworkPlan::traffic(const Values& results, const Values& inside,
         (result && !memory) || std::any_of(readers.begin(), readers.end(), is_framework);
     const bool needed = memory || std::any_of(readers.begin(), readers.end(), is_product);
     if (!inside.contains(id)) {
-      sum += needed ? bytes(id, tile) : 0;
+      sum += (needed ? bytes(id, tile) : 0) + second_read(id, inside, tile);
     } else if (is_read_outside(id, inside)) {
       sum += bytes(id, tile) * (framework_reads ? 2 : 1);
     }

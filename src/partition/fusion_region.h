@@ -45,6 +45,7 @@ class FrameworkPlan {
   Values without(const Values& values, const std::vector<ir::ValueId>& dropped) const;
   Values without_parts(Values values) const;
   double traffic(const Values& results, const Values& inside, const ir::Shape& tile) const;
+  double second_read(ir::ValueId value, const Values& inside, const ir::Shape& tile) const;
   Values fewest(const Values& values, ir::ValueId product) const;
 
   const plan::Plan& plan_;

@@ -25,6 +25,8 @@ constexpr Pass kPasses[] = {
     {"canonicalise", canonicalise, false, kCanonicalise},
     {"sink_reshapes", sink_reshapes, false,
      "Moves reshapes of matmul results behind the elementwise work on them."},
+    {"block_maxima", block_maxima, false,
+     "Takes maxima of columns that are split into blocks of 128 in the columns' own shape."},
     {"push_slices", push_slices, false,
      "Takes halves of a matmul's columns before the elementwise work on all of them."},
     {"canonicalise", canonicalise, false, kCanonicalise},

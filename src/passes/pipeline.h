@@ -36,7 +36,8 @@ ir::Graph dead_code(const ir::Graph& graph);
 ir::Graph sink_reshapes(const ir::Graph& graph);  // f(reshape(a), b) = reshape(f(a, reshape(b)))
 // The same, and work on b that needs no product takes the shape before the reshape of a.
 ir::Graph sink_reshapes_of_operands(const ir::Graph& graph);
-ir::Graph push_slices(const ir::Graph& graph);  // f(a, b)[half] = f(a[half], b[half])
+ir::Graph block_maxima(const ir::Graph& graph);  // row_max of columns in blocks = block_max
+ir::Graph push_slices(const ir::Graph& graph);   // f(a, b)[half] = f(a[half], b[half])
 
 // The same, with the name of the value that each new one is half of.
 struct PushedSlices {

@@ -61,7 +61,8 @@ class SlicePusher {
     return std::nullopt;
   }
   bool computes(ValueId id) const {
-    return ir::is_elementwise(graph_[id].op) || ir::is_reduction(graph_[id].op);
+    const Op op = graph_[id].op;
+    return ir::is_elementwise(op) || ir::is_reduction(op) || ir::is_block(op);
   }
 
   // Whether an elementwise op depends on both by elementwise ops alone.

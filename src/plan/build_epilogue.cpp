@@ -26,8 +26,14 @@ StoreKind store_kind(Op op) {
     case Op::row_max: return StoreKind::row_max;
     case Op::col_sum: return StoreKind::col_sum;
     case Op::col_max: return StoreKind::col_max;
+    case Op::block_first: return StoreKind::block_first;
     default: return StoreKind::tile;
   }
+}
+
+// What is stored and has no slot.
+bool is_stored_alone(Op op) {
+  return ir::is_reduction(op) || op == Op::put_rows || op == Op::block_first;
 }
 
 class Builder {
@@ -97,7 +103,7 @@ void Builder::compute(ValueId value) {
     return add_halves(value, draft_.gate->gating == Gating::halves, {0, 1});
   }
   const Slot slot = unrounded(value);
-  if (ir::is_reduction(node.op) || node.op == Op::put_rows) return add_store(value, slot);
+  if (is_stored_alone(node.op)) return add_store(value, slot);
   slots_[value] = as_read(value, slot);
   if (holds(draft_.stores, value)) add_store(value, slots_[value]);
 }
@@ -114,7 +120,7 @@ Slot Builder::as_read(ValueId value, Slot slot) {
 Slot Builder::unrounded(ValueId value) {
   const Node& node = graph_[value];
   if (ir::is_matmul(node.op)) return draft_.gate && value == draft_.gate->second ? 1 : 0;
-  if (ir::is_reduction(node.op) || node.op == Op::put_rows) return operand(node.args[0]);
+  if (is_stored_alone(node.op)) return operand(node.args[0]);
   if (node.op == Op::cast) return cast_to(value, operand(node.args[0]));
   Compute compute{node.op, {-1, -1, -1}, 0, DType::f32};
   for (std::size_t i = 0; i < node.args.size(); ++i) compute.args[i] = operand(node.args[i]);

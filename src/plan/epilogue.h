@@ -39,18 +39,19 @@ struct Load {
 using Slot = int;
 
 struct Compute {
-  ir::Op op;  // elementwise, cast or constant
+  ir::Op op;  // elementwise, cast, constant or block_max
   std::array<Slot, 3> args{-1, -1, -1};
   double value = 0;          // constant
   DType dtype = DType::f32;  // of a cast: the dtype whose rounding is applied
   bool operator==(const Compute&) const = default;
 };
 
-// What is stored of a value: all of it, or its reduction.
-enum class StoreKind : std::uint8_t { tile, row_sum, row_max, col_sum, col_max };
+// What is stored of a value: all of it, its reduction, or the first column of each block.
+enum class StoreKind : std::uint8_t { tile, row_sum, row_max, col_sum, col_max, block_first };
 std::string_view name(StoreKind kind);
 bool reduces_rows(StoreKind kind);     // x[m, n] over n
 bool reduces_columns(StoreKind kind);  // x[m, n] over m
+bool reduces(StoreKind kind);          // either
 
 // Which elements of the value's memory a store writes: all, or every one of a half of the columns.
 // Pairs are even and odd columns in one store, as elements twice as wide: plans have none, kernels
@@ -83,7 +84,8 @@ struct Epilogue {
   Slot first_load() const { return num_accumulators; }
   Slot first_compute() const { return first_load() + static_cast<Slot>(loads.size()); }
   Slot num_slots() const { return first_compute() + static_cast<Slot>(computes.size()); }
-  bool reduces() const;  // whether a store is a reduction
+  bool reduces() const;     // whether a store is a reduction
+  bool has_blocks() const;  // whether it takes maxima of blocks or stores their first columns
   bool operator==(const Epilogue&) const = default;
 };
 

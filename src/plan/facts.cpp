@@ -29,8 +29,8 @@ bool widens(const Graph& graph, ValueId id) {
 
 const ir::Shape& iteration_shape(const Graph& graph, ValueId id) {
   const Node& node = graph[id];
-  const bool is_operand =
-      ir::is_reduction(node.op) || ir::is_join(node.op) || node.op == Op::put_rows;
+  const bool is_operand = ir::is_reduction(node.op) || ir::is_block(node.op) ||
+                          ir::is_join(node.op) || node.op == Op::put_rows;
   return is_operand ? graph[node.args[0]].type.shape : node.type.shape;
 }
 

@@ -44,7 +44,7 @@ Plan finalize(const FusedGemm& step) {
   reduced[reduced.size() - 2] = 1;
   Tail tail{shape, {}};
   for (const Store& store : step.epilogue.stores) {
-    if (store.kind == StoreKind::tile) continue;
+    if (!reduces(store.kind)) continue;
     const auto number = static_cast<int>(tail.epilogue.loads.size());
     const StoreKind kind = over_parts(store.kind);
     const std::string from = fmt::format("parts{}", number), to = fmt::format("result{}", number);

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxSiblings = 32;
 bool reduces_rows(Op op) { return op == Op::row_sum || op == Op::row_max; }
 
 // What is stored and not read again in its step.
-bool ends_step(Op op) { return ir::is_join(op) || op == Op::put_rows; }
+bool ends_step(Op op) { return ir::is_join(op) || op == Op::put_rows || op == Op::block_first; }
 
 }  // namespace
 
@@ -91,6 +91,7 @@ void Grower::join(ValueId value) {
   num_visits_ = 0;
   joined_.push_back(value);
   joined_set_.insert(value);
+  note_block(value);
   loads_ = loads_with(value);
   stores_.join(value);
   if (stores_.num_stores() <= facts_.limits.gemm.stores) legal_size_ = joined_.size();
@@ -98,6 +99,14 @@ void Grower::join(ValueId value) {
     push(dependent, facts_.reads(dependent, value));
   }
   if (!is_gemm_) push_siblings(value);
+}
+
+void Grower::note_block(ValueId value) {
+  if (draft_.graph()[value].op == Op::block_max) block_of_[value] = value;
+  for (ValueId operand : facts_.operands[index(value)]) {
+    const auto block = block_of_.find(facts_.producer(operand));
+    if (block != block_of_.end()) block_of_.try_emplace(value, block->second);
+  }
 }
 
 void Grower::postpone(ValueId step) {
@@ -144,7 +153,8 @@ void Grower::push_siblings(ValueId value) {
 bool Grower::is_candidate(ValueId value) const {
   const Op op = draft_.graph()[value].op;
   if (draft_.has_step[index(value)]) return false;
-  return ir::is_elementwise(op) || ir::is_reduction(op) || ends_step(op) || is_partner(value);
+  return ir::is_elementwise(op) || ir::is_reduction(op) || ir::is_block(op) || ends_step(op) ||
+         is_partner(value);
 }
 
 // The second product of a gate that this step computes.
@@ -161,6 +171,7 @@ std::optional<Refusal> Grower::why_not(ValueId value) const {
     return Refusal{Reason::reduction_of_groups};
   }
   if (const auto other = other_direction(value)) return Refusal{Reason::other_direction, *other};
+  if (const auto other = beside_blocks(value)) return Refusal{Reason::beside_blocks, *other};
   if (joined_.size() >= static_cast<std::size_t>(kMaxComputes)) return Refusal{Reason::too_long};
   if (const auto reason = loads_with(value).exceeded(facts_.limits)) return Refusal{*reason};
   return std::nullopt;
@@ -191,6 +202,24 @@ std::optional<ValueId> Grower::other_direction(ValueId value) const {
   const auto other = std::find_if(joined_.begin(), joined_.end(), [&](ValueId joined) {
     const Op joined_op = draft_.graph()[joined].op;
     return ir::is_reduction(joined_op) && reduces_rows(joined_op) != reduces_rows(op);
+  });
+  return other == joined_.end() ? std::nullopt : std::optional(*other);
+}
+
+// A step goes over a block's elements twice: for its maximum, then for the results. So no maximum
+// depends on another, and nothing else is reduced.
+std::optional<ValueId> Grower::beside_blocks(ValueId value) const {
+  const Op op = draft_.graph()[value].op;
+  if (op == Op::block_max) {
+    for (ValueId operand : facts_.operands[index(value)]) {
+      const auto block = block_of_.find(facts_.producer(operand));
+      if (block != block_of_.end()) return block->second;
+    }
+  }
+  if (!ir::is_reduction(op) && !ir::is_block(op)) return std::nullopt;
+  const auto other = std::find_if(joined_.begin(), joined_.end(), [&](ValueId joined) {
+    const Op joined_op = draft_.graph()[joined].op;
+    return ir::is_reduction(op) ? ir::is_block(joined_op) : ir::is_reduction(joined_op);
   });
   return other == joined_.end() ? std::nullopt : std::optional(*other);
 }

@@ -66,6 +66,8 @@ class Grower {
   std::optional<Refusal> why_not_operands(ir::ValueId value) const;
   bool is_candidate(ir::ValueId value) const;
   std::optional<ir::ValueId> other_direction(ir::ValueId value) const;
+  std::optional<ir::ValueId> beside_blocks(ir::ValueId value) const;
+  void note_block(ir::ValueId value);
   bool in_step(ir::ValueId value) const { return joined_set_.count(value) != 0; }
   // Whether an operand is at hand: computed in the step, or columns of what is.
   bool is_at_hand(ir::ValueId operand) const { return in_step(facts_.producer(operand)); }
@@ -90,9 +92,10 @@ class Grower {
   StoreCount stores_;
   std::vector<ir::ValueId> joined_;  // the seed first
   std::unordered_set<ir::ValueId> joined_set_;
-  std::set<Place> queue_;                       // steps to visit
-  std::unordered_set<ir::ValueId> candidates_;  // those of the queue that may join
-  std::map<std::size_t, ir::ValueId> later_;    // steps that must come after, by position
+  std::unordered_map<ir::ValueId, ir::ValueId> block_of_;  // a block_max that the value depends on
+  std::set<Place> queue_;                                  // steps to visit
+  std::unordered_set<ir::ValueId> candidates_;             // those of the queue that may join
+  std::map<std::size_t, ir::ValueId> later_;  // steps that must come after, by position
   std::unordered_set<ir::ValueId> later_set_;
   std::size_t legal_size_ = 1;  // of joined_
   int num_visits_ = 0;          // since the last join

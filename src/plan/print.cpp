@@ -118,6 +118,7 @@ std::string_view name(StoreKind kind) {
     case StoreKind::row_max: return "row_max";
     case StoreKind::col_sum: return "col_sum";
     case StoreKind::col_max: return "col_max";
+    case StoreKind::block_first: return "block_first";
   }
   return "";
 }

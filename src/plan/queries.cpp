@@ -16,6 +16,8 @@ bool reduces_columns(StoreKind kind) {
   return kind == StoreKind::col_sum || kind == StoreKind::col_max;
 }
 
+bool reduces(StoreKind kind) { return reduces_rows(kind) || reduces_columns(kind); }
+
 ir::Halves GemmDesc::halves() const {
   if (gating == Gating::halves) return ir::Halves::behind;
   return gating == Gating::interleaved ? ir::Halves::by_turns : ir::Halves::none;
@@ -41,7 +43,14 @@ std::vector<ValueId> GemmDesc::reads() const {
 
 bool Epilogue::reduces() const {
   return std::any_of(stores.begin(), stores.end(),
-                     [](const Store& store) { return store.kind != StoreKind::tile; });
+                     [](const Store& store) { return plan::reduces(store.kind); });
+}
+
+bool Epilogue::has_blocks() const {
+  const auto is_block_max = [](const Compute& compute) { return compute.op == ir::Op::block_max; };
+  const auto is_block = [](const Store& store) { return store.kind == StoreKind::block_first; };
+  return std::any_of(computes.begin(), computes.end(), is_block_max) ||
+         std::any_of(stores.begin(), stores.end(), is_block);
 }
 
 bool is_bare(const FusedGemm& step) {

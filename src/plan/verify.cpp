@@ -72,9 +72,10 @@ void Checker::check_store(const Store& store, const ir::Shape& space) {
   const bool is_first = written_.insert(store.value).second;
   check(parts_.insert({store.value, store.part}).second && (is_first || is_second_part(store)),
         what + "is written twice");
-  const bool is_reduction = store.kind != StoreKind::tile;
-  check(is_reduction == ir::is_reduction(node.op), what + "is of the wrong kind");
-  check(!is_reduction || name(store.kind) == ir::name(node.op), what + "is of the wrong kind");
+  const bool is_alone = store.kind != StoreKind::tile;
+  check(is_alone == (ir::is_reduction(node.op) || node.op == ir::Op::block_first),
+        what + "is of the wrong kind");
+  check(!is_alone || name(store.kind) == ir::name(node.op), what + "is of the wrong kind");
   check(store.index == (node.op == ir::Op::put_rows ? ir::index_of(node) : -1),
         what + "puts rows where its value does not");
   ir::Shape shape = iteration_shape(graph_, store.value);
@@ -150,7 +151,8 @@ void Checker::check_step(const Tail& step) {
 void Checker::check_directions(const Epilogue& epilogue) const {
   const StoreKind* direction = nullptr;
   for (const Store& store : epilogue.stores) {
-    if (store.kind == StoreKind::tile) continue;
+    if (!reduces(store.kind)) continue;
+    check(!epilogue.has_blocks(), "a step reduces beside blocks");
     if (!direction) direction = &store.kind;
     check(reduces_rows(*direction) == reduces_rows(store.kind), "a step reduces rows and columns");
   }
@@ -200,8 +202,9 @@ void verify(const Epilogue& epilogue) {
   }
   Slot slot = epilogue.first_compute();
   for (const Compute& compute : epilogue.computes) {
-    const bool is_allowed = compute.op == ir::Op::constant || ir::is_elementwise(compute.op);
-    EPIFUSE_CHECK(is_allowed, "an epilogue computes element by element");
+    const bool is_allowed = compute.op == ir::Op::constant || ir::is_elementwise(compute.op) ||
+                            compute.op == ir::Op::block_max;
+    EPIFUSE_CHECK(is_allowed, "an epilogue computes element by element, or maxima of blocks");
     const int arity = compute.op == ir::Op::constant ? 0 : ir::info(compute.op).arity;
     for (int i = 0; i < arity; ++i) check_slot(compute.args[static_cast<std::size_t>(i)], slot);
     ++slot;

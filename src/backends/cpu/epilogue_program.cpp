@@ -138,6 +138,8 @@ class Compiler {
     } else if (compute.op == ir::Op::cast) {
       instruction.kind = Instruction::Kind::round;
       instruction.index = static_cast<int>(compute.dtype);
+    } else if (compute.op == ir::Op::block_max) {
+      instruction.kind = Instruction::Kind::block_max;
     } else {
       instruction.index = op_row(compute.op);
     }

@@ -14,7 +14,7 @@ constexpr int kNoBuffer = -1;
 constexpr int kAccumulator = -2, kSecondAccumulator = -3;
 
 struct Instruction {
-  enum class Kind : std::uint8_t { load, fill, round, op, store };
+  enum class Kind : std::uint8_t { load, fill, round, op, block_max, store };
   Kind kind;
   int index = 0;  // of the load or the store in the epilogue, of the op, of the dtype rounded to
   int out = kNoBuffer;  // buffer written

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/rows.h"
+#include "base/ceil_div.h"
 #include "base/check.h"
 
 namespace epifuse::cpu {
@@ -29,7 +30,11 @@ bool has_row_ahead(const Operand& operand, std::int64_t row, const Tile& tile) {
 EpilogueRun::EpilogueRun(const ir::Graph& graph, const plan::Epilogue& epilogue,
                          const EpilogueProgram& program, const codegen::Bound& bound,
                          const std::vector<std::int64_t>& shape, Merge merge)
-    : epilogue_(epilogue), program_(program), strips_(best_strips()), grid_(make_grid(shape)) {
+    : epilogue_(epilogue),
+      program_(program),
+      strips_(best_strips()),
+      column_unit_(epilogue.has_blocks() ? ir::kBlockColumns : 1),
+      grid_(make_grid(shape)) {
   for (const plan::Load& load : epilogue.loads) add_load(graph, load, bound, shape);
   for (const plan::Store& store : epilogue.stores) {
     add_store(store, codegen::stored(bound, store), shape);
@@ -69,6 +74,12 @@ void EpilogueRun::add_load(const ir::Graph& graph, const plan::Load& load,
 void EpilogueRun::add_store(const plan::Store& store, const codegen::BoundTensor& tensor,
                             std::vector<std::int64_t> shape) {
   if (store.kind == plan::StoreKind::tile) {
+    stores_.push_back(make_operand(tensor, store.dtype, shape));
+    reduction_index_.push_back(-1);
+    return;
+  }
+  if (store.kind == plan::StoreKind::block_first) {
+    shape.back() = ceil_div(shape.back(), ir::kBlockColumns);
     stores_.push_back(make_operand(tensor, store.dtype, shape));
     reduction_index_.push_back(-1);
     return;
@@ -167,7 +178,21 @@ void EpilogueRun::execute(const Instruction& instruction, const Worker& worker,
     case Instruction::Kind::op:
       return strips_.op[index](out, x0, source(worker, chunk, instruction.in[1]),
                                source(worker, chunk, instruction.in[2]), n);
+    case Instruction::Kind::block_max: return fill_blocks(out, x0, chunk);
     default: EPIFUSE_CHECK(false, "a load or a store is not executed here");
+  }
+}
+
+// Each block of a row becomes its maximum: chunks begin where blocks do.
+void EpilogueRun::fill_blocks(float* out, const float* in, const Chunk& chunk) const {
+  for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
+    for (std::int64_t column = 0; column < chunk.num_columns; column += ir::kBlockColumns) {
+      const std::int64_t at = row * chunk.num_columns + column;
+      const std::int64_t end =
+          std::min<std::int64_t>(chunk.num_columns - column, ir::kBlockColumns) + at;
+      const auto largest = static_cast<float>(strips_.max(in + at, end - at));
+      std::fill(out + at, out + end, largest);
+    }
   }
 }
 
@@ -225,6 +250,18 @@ void EpilogueRun::load_strip(const Instruction& instruction, const Worker& worke
   }
 }
 
+// The first column of each block.
+void EpilogueRun::store_first(const Operand& operand, const std::int64_t* offsets, const float* in,
+                              const Chunk& chunk) const {
+  const auto store = strips_.store[static_cast<std::size_t>(operand.dtype)];
+  for (std::int64_t row = 0; row < chunk.num_rows; ++row, in += chunk.num_columns) {
+    for (std::int64_t column = 0; column < chunk.num_columns; column += ir::kBlockColumns) {
+      const std::int64_t block = (chunk.first_column + column) / ir::kBlockColumns;
+      store(operand.at(offsets[row] + block * operand.column_stride), 1, in + column, 1);
+    }
+  }
+}
+
 void EpilogueRun::store_strip(const Instruction& instruction, const Worker& worker,
                               const Chunk& chunk) const {
   const auto i = static_cast<std::size_t>(instruction.index);
@@ -237,6 +274,8 @@ void EpilogueRun::store_strip(const Instruction& instruction, const Worker& work
       worker.store_offsets.data() + static_cast<std::int64_t>(i) * chunk.tile.num_rows + chunk.row;
   const auto store = strips_.store[static_cast<std::size_t>(operand.dtype)];
   const std::int64_t stride = operand.column_stride;
+  const bool is_first = epilogue_.stores[i].kind == plan::StoreKind::block_first;
+  if (is_first) return store_first(operand, offsets, in, chunk);
   const std::int64_t num_bytes = operand.at(chunk.num_columns) - operand.data;
   for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
     const std::int64_t ahead = row + chunk.rows_per_strip;

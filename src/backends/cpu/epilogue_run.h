@@ -51,6 +51,8 @@ class EpilogueRun {
 
   const Grid& grid() const { return grid_; }
   bool has_reductions() const { return !reductions_.empty(); }
+  // Tiles begin at multiples of so many columns.
+  std::int64_t column_unit() const { return column_unit_; }
   // How tiles cut the grid: reductions keep one partial result for each block of rows and for each
   // chunk of columns.
   void set_tiling(std::int64_t row_blocks_per_batch, std::int64_t columns_per_chunk,
@@ -86,16 +88,20 @@ class EpilogueRun {
   void run_chunk(const Tile& tile, const Worker& worker, Chunk& chunk) const;
   void start_reductions(const Tile& tile) const;
   void execute(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
+  void fill_blocks(float* out, const float* in, const Chunk& chunk) const;
   void load_once(const Instruction& instruction, const Worker& worker) const;
   void load_columns(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
   void load_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
   void store_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
+  void store_first(const Operand& operand, const std::int64_t* offsets, const float* in,
+                   const Chunk& chunk) const;
   void reduce_strip(const Reduction& reduction, const float* in, const Chunk& chunk) const;
   void finish(const Reduction& reduction) const;
 
   const plan::Epilogue& epilogue_;
   const EpilogueProgram& program_;
   const StripKernels& strips_;
+  std::int64_t column_unit_;
   Grid grid_;
   std::vector<Operand> loads_, stores_;  // a reduction's store has no operand here
   std::vector<float> parameters_;        // by load

@@ -53,11 +53,9 @@ double nanoseconds(const Grid& grid, const plan::Epilogue& epilogue) {
 
 void run_tail(const ir::Graph& graph, const plan::Tail& tail, const EpilogueProgram& program,
               const codegen::Bound& bound, BufferPool& pool) {
-  const bool reduces =
-      std::any_of(tail.epilogue.stores.begin(), tail.epilogue.stores.end(),
-                  [](const auto& store) { return store.kind != plan::StoreKind::tile; });
+  const bool keeps_columns = tail.epilogue.reduces() || tail.epilogue.has_blocks();
   EpilogueRun run(graph, tail.epilogue, program, bound, ir::eval(tail.shape, bound.sizes),
-                  reduces ? Merge::none : Merge::all);
+                  keeps_columns ? Merge::none : Merge::all);
   const Grid& grid = run.grid();
   const Blocks blocks = cut(grid, tail.epilogue);
   run.set_tiling(blocks.num_row_blocks, kStripFloats, pool);

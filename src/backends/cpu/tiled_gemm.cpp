@@ -42,15 +42,19 @@ double expected_cost(const Tiling& tiling, const GemmProblem& problem, int num_t
   return overhead * idle * padding;
 }
 
-Tiling cut(const GemmProblem& problem, std::int64_t max_columns, int num_threads, bool swaps) {
+// Panels begin at multiples of `unit` columns, a power of 2 up to 128.
+Tiling cut(const GemmProblem& problem, std::int64_t max_columns, std::int64_t unit, int num_threads,
+           bool swaps) {
   constexpr std::int64_t kMaxTileFloats = 96 * 1024;  // tile and panel share the second cache
   constexpr std::int64_t kMinRows = 64, kMaxRows = 384, kMostCuts = 8;
+  constexpr std::int64_t one = 1;
   Tiling best;
   if (problem.m == 0 || problem.n == 0) return best;
   double best_cost = std::numeric_limits<double>::infinity();
   for (const std::int64_t columns : {384, 256, 192, 128, 96, 64}) {
     Tiling tiling;
-    tiling.columns = std::min({columns, max_columns, problem.n});
+    if (columns % unit != 0) continue;
+    tiling.columns = std::min({columns, std::max(max_columns / unit, one) * unit, problem.n});
     tiling.num_panels = ceil_div(problem.n, tiling.columns);
     const auto num_products = static_cast<std::int64_t>(problem.b.size());
     const std::int64_t most_rows =
@@ -102,7 +106,8 @@ class TiledGemm {
         panels_(panels_of(problem, compute, in_blocks && !swaps_ && problem.k > 0)),
         dots_(problem.m <= most_rows_of_dots(compute) && are_k_major(panels_)),
         rows_(problem, dots_ ? DType::f32 : compute, pool),
-        tiling_(cut(problem, best_width(panels_), threads_of_tiling(epilogue), swaps_)),
+        tiling_(cut(problem, best_width(panels_), epilogue.column_unit(),
+                    threads_of_tiling(epilogue), swaps_)),
         matmuls_(panels_.size()) {
     if (!epilogue_.has_reductions()) return;  // groups share the epilogue, in several threads
     epilogue_.set_tiling(tiling_.num_row_blocks, tiling_.columns, pool);

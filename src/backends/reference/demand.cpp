@@ -86,7 +86,7 @@ void require_lookup(Evaluation& evaluation, const ir::Node& node, Table& result)
   }
 }
 
-// Both operands have the rows of the result.
+// Operands have the rows of the result.
 void require_join(Evaluation& evaluation, const ir::Node& node, Table& result) {
   for (ir::ValueId arg : node.args) {
     Table& operand = evaluation[arg];
@@ -167,6 +167,7 @@ void require_operands(Evaluation& evaluation, ir::ValueId id) {
       break;
     case ir::OpKind::view: require_view(evaluation, id, result); break;
     case ir::OpKind::reduction: require_reduction(evaluation, node, result); break;
+    case ir::OpKind::block:
     case ir::OpKind::join: require_join(evaluation, node, result); break;
     case ir::OpKind::scatter: require_scatter(evaluation, node, result); break;
     default: require_elementwise(evaluation, node, result); break;

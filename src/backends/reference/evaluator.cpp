@@ -64,6 +64,7 @@ void evaluate_node(Evaluation& evaluation, ir::ValueId id) {
     case ir::OpKind::matmul: evaluate_matmul(evaluation, id); break;
     case ir::OpKind::view: evaluate_view(evaluation, id); break;
     case ir::OpKind::reduction: evaluate_reduction(evaluation, id); break;
+    case ir::OpKind::block: evaluate_block(evaluation, id); break;
     case ir::OpKind::join: evaluate_join(evaluation, id); break;
     case ir::OpKind::scatter: evaluate_scatter(evaluation, id); break;
     default: evaluate_elementwise(evaluation, id); break;

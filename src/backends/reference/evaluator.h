@@ -55,6 +55,7 @@ void require_operands(Evaluation& evaluation, ir::ValueId id);
 // Fill the required rows of `id`; its operands' rows are there.
 void evaluate_matmul(Evaluation& evaluation, ir::ValueId id);
 void evaluate_reduction(Evaluation& evaluation, ir::ValueId id);
+void evaluate_block(Evaluation& evaluation, ir::ValueId id);
 void evaluate_join(Evaluation& evaluation, ir::ValueId id);
 void evaluate_elementwise(Evaluation& evaluation, ir::ValueId id);
 void evaluate_view(Evaluation& evaluation, ir::ValueId id);

@@ -120,6 +120,30 @@ void reduce_columns(Evaluation& evaluation, ir::ValueId id, const Table& operand
 
 }  // namespace
 
+void evaluate_block(Evaluation& evaluation, ir::ValueId id) {
+  const bool is_max = evaluation.graph[id].op == ir::Op::block_max;
+  const Table& operand = evaluation[evaluation.graph[id].args[0]];
+  Table& result = evaluation[id];
+  const std::vector<std::int64_t>& rows = result.required();
+  parallel_for(std::ssize(rows), [&](std::int64_t i, int) {
+    const std::int64_t row = rows[static_cast<std::size_t>(i)];
+    const Row from = operand.row(row);
+    Interval* cells = result.cells(row);
+    for (std::int64_t first = 0; first < operand.num_cols(); first += ir::kBlockColumns) {
+      if (!is_max) {
+        *cells++ = finish(evaluation, id, from[first]);
+        continue;
+      }
+      const std::int64_t count =
+          std::min<std::int64_t>(ir::kBlockColumns, operand.num_cols() - first);
+      const Terms terms = [&](std::int64_t k, std::int64_t) { return from[first + k]; };
+      const bool is_computed = !is_undefined(from[first]);  // rows of no group are not
+      std::fill_n(cells + first, count,
+                  is_computed ? finish(evaluation, id, greatest(terms, 0, count)) : undefined());
+    }
+  });
+}
+
 void evaluate_reduction(Evaluation& evaluation, ir::ValueId id) {
   const ir::Node& node = evaluation.graph[id];
   const Table& operand = evaluation[node.args[0]];

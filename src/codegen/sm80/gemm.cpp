@@ -94,6 +94,9 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (target.kind != DeviceKind::cuda || target.major < kAmpere) {
     return WhyNot{"target", fmt::format("{} has no cp.async.", target.name)};
   }
+  if (step.epilogue.has_blocks()) {
+    return WhyNot{"blocks", "it takes maxima of blocks of columns, which several warps have."};
+  }
   if (auto no = why_not_gather(plan, gemm)) return no;
   if (auto no = why_not_rows_by_index(plan, step)) return no;
   if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a", target)) return no;

@@ -164,6 +164,13 @@ bool suits_results(const Shape& shape, const EpilogueLayout& layout) {
   });
 }
 
+// Each CTA has whole blocks of columns.
+bool suits_blocks(const Shape& shape, const FusedGemm& step) {
+  if (!step.epilogue.has_blocks()) return true;
+  const int columns = shape.n / step.epilogue.num_accumulators;
+  return !shape.two_widths && shape.split_k == 1 && columns % ir::kBlockColumns == 0;
+}
+
 bool takes_misaligned_rows(const Config& config) {
   if (cluster_size(config) != 1 || config.two_widths) return false;
   if (config.tile_n % kChunkColumns != 0) return false;
@@ -276,7 +283,7 @@ Pressure pressure(const Epilogue& epilogue) {
   out.cost += kInstructionsByHand * out.by_hand;
   out.load_slots = load_slots(layout, 0);
   out.store_slots = store_slots(layout, 0);
-  out.reductions = layout.size(List::partials);
+  out.reductions = layout.size(List::partials) + (epilogue.has_blocks() ? 1 : 0);
   out.rows = layout.size(List::rows);
   const int num_tiles = layout.size(List::tiles);
   const auto num_loads = static_cast<int>(epilogue.loads.size());
@@ -338,6 +345,7 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
       continue;
     }
     if (!suits_gate(shape, step.gemm, registers)) continue;
+    if (!suits_blocks(shape, step)) continue;
     if (!suits_groups(shape, step.gemm) || !suits_results(shape, layout)) continue;
     if (!suits_scales(shape, step.gemm)) continue;
     const Config config = config_of(shape, step, registers, layout, target);

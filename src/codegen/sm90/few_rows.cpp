@@ -180,7 +180,9 @@ std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
   if (has_adjacent_gates(gemm)) {
     return WhyNot{"gates", "columns of its two products alternate in memory."};
   }
-  if (step.epilogue.reduces()) return WhyNot{"reduction", "its epilogue reduces."};
+  if (step.epilogue.reduces() || step.epilogue.has_blocks()) {
+    return WhyNot{"reduction", "its epilogue reduces."};
+  }
   const EpilogueLayout layout(step.epilogue);
   const auto is_indexed = [](const Place& place) { return place.is_indexed; };
   if (std::ranges::any_of(layout.loads(), is_indexed) ||

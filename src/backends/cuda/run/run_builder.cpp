@@ -181,7 +181,7 @@ std::vector<BoundTensor> RunBuilder::place_partials(const plan::FusedGemm& step,
                                                     const codegen::Partials& partials) {
   std::vector<BoundTensor> placed;
   for (const plan::Store& store : step.epilogue.stores) {
-    if (store.kind == plan::StoreKind::tile) continue;
+    if (!plan::reduces(store.kind)) continue;
     placed.push_back({take(partials.bytes), partials.layout});
   }
   return placed;
@@ -191,7 +191,7 @@ std::vector<BoundTensor> RunBuilder::place_partials(const plan::FusedGemm& step,
 void RunBuilder::swap_reductions(const plan::FusedGemm& step, std::vector<BoundTensor>& tensors) {
   auto tensor = tensors.begin();
   for (const plan::Store& store : step.epilogue.stores) {
-    if (store.kind == plan::StoreKind::tile) continue;
+    if (!plan::reduces(store.kind)) continue;
     std::swap(bound_.tensors[static_cast<std::size_t>(store.value)], *tensor++);
   }
 }
@@ -225,7 +225,7 @@ void RunBuilder::add_finalize(const plan::FusedGemm& step, const Finalize& final
   for (std::size_t d = 0; d < shape.size(); ++d) bound.sizes[*shape[d].symbol()] = sizes[d];
   auto partial = placed.begin();
   for (const plan::Store& store : step.epilogue.stores) {
-    if (store.kind == plan::StoreKind::tile) continue;
+    if (!plan::reduces(store.kind)) continue;
     bound.tensors.push_back(*partial++);
     bound.tensors.back().layout.shape = sizes;
     bound.tensors.push_back(
