@@ -53,6 +53,9 @@ class Cutter {
         inside_(values.begin(), values.end()),
         framework_values_(framework_values) {
     kernel_.graph.name = "kernel";
+    for (const ValueId id : values) {
+      if (ir::is_scaled_matmul(from_[id].op)) find_views_of_scales(from_[id]);
+    }
   }
 
   CutResult run() {
@@ -94,10 +97,20 @@ class Cutter {
     return id;
   }
 
-  // A view that is part of the kernel: a slice that the framework has not, or rows that are looked
-  // up.
+  // Block scales lie anyhow, so a kernel takes those of the framework as they are.
+  void find_views_of_scales(const Node& product) {
+    const ir::BlockScales scales = ir::block_scales(from_, product);
+    for (ValueId id : {scales.a, scales.b}) {
+      for (; from_[id].op == Op::transpose || from_[id].op == Op::slice; id = from_[id].args[0]) {
+        of_scales_.insert(id);
+      }
+    }
+  }
+
+  // A view that is part of the kernel: a slice that the framework has not, rows that are looked up,
+  // or one of block scales.
   bool is_own_view(ValueId id) const {
-    if (ir::is_lookup(from_[id].op)) return true;
+    if (ir::is_lookup(from_[id].op) || of_scales_.contains(id)) return true;
     return from_[id].op == Op::slice && !framework_values_.contains(from_[id].name);
   }
 
@@ -172,6 +185,7 @@ class Cutter {
   const FrameworkValues& framework_values_;
   CutKernel kernel_;
   std::vector<ValueId> inputs_;
+  std::set<ValueId> of_scales_;
   std::map<ValueId, ValueId> new_id_;
   Renamer rename_;
   bool knows_inputs_ = true;

@@ -8,10 +8,15 @@ from . import sizes
 from .rows import inverted
 from .elementwise import Row
 from .emitter import Args, Emitter
+from .sizes import Size
 from .values import ARITHMETIC, FP8, Literal, Operand, Refusal, Value
+from .views import sliced
 
 _MAX_OPERAND_RANK = 5
-_SCALES_OF_VECTORS = (0, 1)  # torch.nn.functional.ScalingType: TensorWise, RowWise
+# torch.nn.functional.ScalingType: TensorWise and RowWise, BlockWise1x128, BlockWise128x128.
+_SCALES_OF_VECTORS = (0, 1)
+_BY_ROW, _BY_BLOCK = 4, 5
+_BLOCK = 128
 
 _GROUPED = ("grouped_mm", "multiplies groups of rows with scales")
 _PACKED = ("int_mm", "multiplies by packed integers")
@@ -72,35 +77,90 @@ def mm(emit: Emitter, args: Args) -> Operand:
 
 
 def scaled_mm(emit: Emitter, args: Args) -> Operand:
-    """8-bit floats times a scale of each tensor, or of each row and column, plus a bias; rounded
-    once. Without `use_fast_accum` sums are float32 every 128 products of K."""
+    """8-bit floats times a scale of each tensor, of each row and column, or of blocks of 128 along
+    K, plus a bias; rounded once. Without `use_fast_accum`, and between blocks, sums are float32."""
     if args["scale_result"] is not None:
         raise Refusal("option", f"{emit.what} scales its result.")
-    return _scaled(emit, args, args["scale_a"], args["scale_b"])
+    scale_a, scale_b = emit.value(args["scale_a"]), emit.value(args["scale_b"])
+    rows, columns = emit.shape
+    of_rows = _are_of_vectors(scale_a, (rows, 1)) and _are_of_vectors(scale_b, (1, columns))
+    if of_rows or len(scale_b.shape) != 2:
+        return _scaled(emit, args, scale_a, scale_b)
+    return _scaled_by_blocks(emit, args, scale_a, _transposed(emit, scale_b))
 
 
 def scaled_mm_v2(emit: Emitter, args: Args) -> Operand:
-    """The same by lists of scales, each with a recipe: those of whole tensors or of rows."""
+    """The same by lists of scales, each with a recipe."""
     recipes = [*args["recipe_a"], *args["recipe_b"]]
-    if len(recipes) != 2 or not set(recipes) <= set(_SCALES_OF_VECTORS) or args["contraction_dim"]:
-        raise Refusal("scaled_mm", f"{emit.what} has scales of blocks, which no kernel of epifuse "
-                                   "multiplies by.")  # fmt: skip
-    return _scaled(emit, args, args["scale_a"][0], args["scale_b"][0])
+    if len(recipes) != 2 or args["contraction_dim"] or any(args["swizzle_a"] + args["swizzle_b"]):
+        raise _foreign_scales(emit)
+    scale_a, scale_b = emit.value(args["scale_a"][0]), emit.value(args["scale_b"][0])
+    if set(recipes) <= set(_SCALES_OF_VECTORS):
+        return _scaled(emit, args, scale_a, scale_b)
+    if recipes == [_BY_ROW, _BY_ROW]:
+        return _scaled_by_blocks(emit, args, scale_a, scale_b)
+    if recipes != [_BY_ROW, _BY_BLOCK] or len(scale_b.shape) != 2:
+        raise _foreign_scales(emit)
+    # A column for 128 of the result, padded to 4 blocks of K.
+    blocks = _num_blocks(emit.value(args["self"]).shape[1])
+    if not isinstance(scale_b.shape[0], int) or scale_b.shape[0] < blocks:
+        raise _foreign_scales(emit)
+    scale_b = sliced(emit, scale_b, 0, 0, blocks)
+    return _scaled_by_blocks(emit, args, scale_a, _transposed(emit, scale_b))
 
 
-def _scaled(emit: Emitter, args: Args, scale_a: Any, scale_b: Any) -> Operand:
+def _foreign_scales(emit: Emitter) -> Refusal:
+    return Refusal("scaled_mm", f"{emit.what} has scales that no kernel of epifuse multiplies by.")
+
+
+def _num_blocks(size: Size) -> int:
+    """How many blocks of 128 hold so many elements; -1 where only a run tells."""
+    return -(-size // _BLOCK) if isinstance(size, int) else -1
+
+
+def _are_of_vectors(scale: Value, shape: tuple[Size, Size]) -> bool:
+    """Whether there is one of the tensor, or one of each row or column."""
+    is_one = all(sizes.same(size, 1) for size in scale.shape)
+    return scale.dtype == "f32" and (is_one or sizes.same_shape(scale.shape, shape))
+
+
+def _transposed(emit: Emitter, value: Value) -> Value:
+    return emit.view("transpose", value, value.shape[::-1], "[1, 0]")
+
+
+def _scaled_by_blocks(emit: Emitter, args: Args, scale_a: Value, scale_b: Value) -> Operand:
+    """`scale_a` and `scale_b` have a row for each of the result's rows and columns, or `scale_b`
+    one for 128 columns, and a column for 128 elements of K."""
+    x, w = emit.value(args["self"]), emit.value(args["mat2"])
+    if x.dtype not in FP8 or w.dtype not in FP8 or emit.dtype not in ARITHMETIC:
+        raise Refusal("dtype", f"{emit.what} multiplies {x.dtype} by {w.dtype} and gives "
+                               f"{emit.dtype}.")  # fmt: skip
+    rows, columns = emit.shape
+    blocks = _num_blocks(x.shape[1])
+    of_columns = [(columns, blocks), (_num_blocks(columns), blocks)]
+    are_there = sizes.same_shape(scale_a.shape, (rows, blocks)) and any(
+        sizes.same_shape(scale_b.shape, shape) for shape in of_columns)  # fmt: skip
+    if not are_there or {scale_a.dtype, scale_b.dtype} != {"f32"}:
+        raise _foreign_scales(emit)
+    form = "scaled_matmul {0}, {1}, {2}, {3}"
+    total = emit.add("product", [x, w, scale_a, scale_b], "f32", (rows, columns), form)
+    return _with_bias(emit, args, total)
+
+
+def _scaled(emit: Emitter, args: Args, scale_a: Value, scale_b: Value) -> Operand:
     if emit.dtype not in ARITHMETIC:
         raise Refusal("dtype", f"{emit.what} gives {emit.dtype}.")
     promoted = not args["use_fast_accum"]
     total = product(emit, args["self"], args["mat2"], "f32", promoted=promoted)
     rows, columns = total.shape
-    for argument, shape in ((scale_a, (rows, 1)), (scale_b, (1, columns))):
-        scale = emit.value(argument)
-        is_one = all(sizes.same(size, 1) for size in scale.shape)
-        if scale.dtype != "f32" or not (is_one or sizes.same_shape(scale.shape, shape)):
-            raise Refusal("scaled_mm", f"{emit.what} has scales of blocks, which no kernel of "
-                                       "epifuse multiplies by.")  # fmt: skip
+    for scale, shape in ((scale_a, (rows, 1)), (scale_b, (1, columns))):
+        if not _are_of_vectors(scale, shape):
+            raise _foreign_scales(emit)
         total = emit.op("mul", total, scale)
+    return _with_bias(emit, args, total)
+
+
+def _with_bias(emit: Emitter, args: Args, total: Value) -> Operand:
     if args["bias"] is None:
         return total
     return emit.op("add", total, emit.to(emit.value(args["bias"]), "f32"))
