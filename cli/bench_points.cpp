@@ -7,7 +7,9 @@
 #include <limits>
 #include <optional>
 
+#include "base/ceil_div.h"
 #include "epifuse/error.h"
+#include "ir/graph.h"
 
 namespace epifuse::cli {
 namespace {
@@ -88,10 +90,13 @@ const std::vector<Point>& all_points() {
 #define EPIFUSE_POINT(suite, workload, m, n, k, epilogue) {suite, workload, m, n, k, epilogue},
 #define EPIFUSE_FP8(workload, m, n, k, epilogue) \
   {"fp8", workload, m, n, k, epilogue, "", DType::e4m3},
+#define EPIFUSE_FP8_BLOCKS(workload, m, n, k, epilogue) \
+  {"fp8", workload " blocks", m, n, k, epilogue, "blocks", DType::e4m3},
 #define EPIFUSE_GATED(suite, workload, m, n, k, epilogue, layout) \
   {suite, workload " " layout, m, n, k, epilogue, layout},
 #include "bench_grid.def"
 #undef EPIFUSE_GATED
+#undef EPIFUSE_FP8_BLOCKS
 #undef EPIFUSE_FP8
 #undef EPIFUSE_POINT
   };
@@ -160,6 +165,19 @@ std::int64_t product_columns(const Point& point) { return point.n * (is_gated(po
 // What ops behind the product compute with.
 DType epilogue_dtype(const Point& point) { return is_fp8(point.dtype) ? DType::bf16 : point.dtype; }
 
+namespace {
+
+// Scales of 1 x 128 of x, along M as PyTorch wants them, and of 128 x 128 of w.
+Value scaled_by_blocks(const Point& point, Graph& graph, const Value& x) {
+  const std::int64_t blocks = ceil_div(point.k, ir::kScaleBlock);
+  const Value w = graph.input("w", point.dtype, {point.n, point.k});
+  const Value sx = graph.input("sx", DType::f32, {blocks, Dim("M")});
+  const Value sw = graph.input("sw", DType::f32, {ceil_div(point.n, ir::kScaleBlock), blocks});
+  return scaled_matmul(x, transpose(w), transpose(sx), sw, epilogue_dtype(point));
+}
+
+}  // namespace
+
 Graph graph_of(const Point& point) {
   const Dim m("M");
   Graph graph("bench");
@@ -181,8 +199,11 @@ Graph graph_of(const Point& point) {
     return is_nn ? matmul(x, matrix("w", point.k, point.n))
                  : matmul(x, transpose(matrix("w", point.n, point.k)));
   };
-  Value y = is_gated(point) ? gated_product(point, graph, x) : product();
-  if (is_fp8(point.dtype)) {
+  const bool has_blocks = has_layout(point, "blocks");
+  Value y = is_gated(point) ? gated_product(point, graph, x)
+            : has_blocks    ? scaled_by_blocks(point, graph, x)
+                            : product();
+  if (is_fp8(point.dtype) && !has_blocks) {
     const Value scaled = y * tensor("sx", DType::f32, m, 1) * tensor("sw", DType::f32, 1, point.n);
     y = cast(scaled, dtype);
   }

@@ -23,7 +23,7 @@ struct Point {
   // halves as the product has, and preact is the product with its bias, as a whole.
   std::string epilogue;
   // Words: of a gate's weights "halves", "interleaved" or "separate"; "nn" where weights are [k,
-  // n]; "xm" where x is [k, m].
+  // n]; "xm" where x is [k, m]; of fp8 "blocks" where blocks of K have scales.
   std::string layout = "";
   DType dtype = DType::bf16;
   std::int64_t batch = 1;  // products, each with weights of its own

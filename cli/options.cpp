@@ -13,6 +13,7 @@
 #include "epifuse/error.h"
 #include "files.h"
 #include "ir/graph.h"
+#include "ir/infer_scales.h"
 #include "ir/limits.h"
 #include "targets/targets.h"
 
@@ -187,6 +188,7 @@ Sizes complete_sizes(const Graph& graph, const Sizes& given) {
     const auto found = given.find(symbol);
     out[symbol] = found == given.end() ? kDefaultSize : found->second;
   }
+  ir::set_block_counts(graph.ir(), given, out);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "ir/infer_scales.h"
 #include "ir/op.h"
 #include "ir/text.h"
 
@@ -118,11 +119,13 @@ std::string sentence(const Plan&, const Tail& step) {
 
 // Every symbol of the graph has a size afterwards.
 void assume_sizes(Explanation& explanation) {
+  const Sizes given = explanation.sizes;
   for (const std::string& symbol : ir::size_symbols(explanation.plan.graph)) {
     if (explanation.sizes.emplace(symbol, kAssumedSize).second) {
       explanation.assumed.push_back(symbol);
     }
   }
+  ir::set_block_counts(explanation.plan.graph, given, explanation.sizes);
 }
 
 Cost cost_on(const Machine& machine, const StepCost& step) {

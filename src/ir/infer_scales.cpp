@@ -41,10 +41,11 @@ void check_side(const Node& node, const Side& side, bool may_share) {
   const TensorType& type = side.scales->type;
   const Shape& shape = side.operand->type.shape;
   const auto fail = [&](std::string_view problem) {
-    throw GraphError(fmt::format("{} expects scales of {} as f32 [.., {}, {} / 128 rounded up], got "
-                                 "{}: {}",
-                                 name(node.op), describe_value(*side.operand), side.rows.str(),
-                                 side.k.str(), describe_value(*side.scales), problem));
+    throw GraphError(
+        fmt::format("{} expects scales of {} as f32 [.., {}, {} / 128 rounded up], got "
+                    "{}: {}",
+                    name(node.op), describe_value(*side.operand), side.rows.str(), side.k.str(),
+                    describe_value(*side.scales), problem));
   };
   if (!is_fp8(side.operand->type.dtype)) fail("only e4m3 and e5m2 have block scales");
   if (type.dtype != DType::f32) fail("scales are f32");
@@ -72,11 +73,28 @@ void check_number(const Node& node, const Side& side, const Dim& size, const Dim
 
 void check_scales(const Graph& graph, const Node& node) {
   if (node.promoted) {
-    throw GraphError(fmt::format("{} adds up blocks in float32 and is not said to be promoted",
-                                 name(node.op)));
+    throw GraphError(
+        fmt::format("{} adds up blocks in float32 and is not said to be promoted", name(node.op)));
   }
   check_side(node, side_of(graph, node, false), false);
   check_side(node, side_of(graph, node, true), true);
+}
+
+void set_block_counts(const Graph& graph, const Sizes& given, Sizes& sizes) {
+  const auto set = [&](const Dim& size, const Dim& blocks) {
+    const std::optional<std::string> symbol = blocks.symbol();
+    if (size == blocks || !symbol || given.contains(*symbol)) return;
+    sizes[*symbol] = ceil_div(size.eval(sizes), kScaleBlock);
+  };
+  for (const Node& node : graph.nodes) {
+    if (!is_scaled_matmul(node.op)) continue;
+    for (const bool is_b : {false, true}) {
+      const Side side = side_of(graph, node, is_b);
+      const Shape& scales = side.scales->type.shape;
+      set(side.k, scales.back());
+      set(side.rows, scales[scales.size() - 2]);
+    }
+  }
 }
 
 BlockScales block_scales(const Graph& graph, const Node& product) {

@@ -17,14 +17,14 @@ enum class Op : std::uint8_t {
   grouped_matmul,  // [T, K] x [G, K, N] by ends [G], or [G, M, K] x [G, K, N] by counts [G]
   scaled_matmul,   // matmul of fp8 operands with scales of blocks of K
   scaled_grouped_matmul,
-  transpose,       // view: permutes dims
-  reshape,         // view: same elements in row-major order, another shape
-  slice,           // view: start:stop:step of every dim
-  broadcast,       // view: repeats size-1 and missing leading dims
-  take_rows,       // view: [R, ..] by an index [T] -> [T, ..], row t is row index[t]
-  repeat_rows,     // view: [G, ..] by ends [G] -> [T, ..], row t is that of t's group
-  cast,            // rounds to another dtype; never dropped
-  row_sum,         // [.., M, N] -> [.., M, 1]
+  transpose,    // view: permutes dims
+  reshape,      // view: same elements in row-major order, another shape
+  slice,        // view: start:stop:step of every dim
+  broadcast,    // view: repeats size-1 and missing leading dims
+  take_rows,    // view: [R, ..] by an index [T] -> [T, ..], row t is row index[t]
+  repeat_rows,  // view: [G, ..] by ends [G] -> [T, ..], row t is that of t's group
+  cast,         // rounds to another dtype; never dropped
+  row_sum,      // [.., M, N] -> [.., M, 1]
   row_max,
   col_sum,  // [.., M, N] -> [.., 1, N]
   col_max,
