@@ -77,9 +77,9 @@ enum class Sums : std::uint8_t { fast, promoted };
 Value matmul(const Value& a, const Value& b);
 Value matmul(const Value& a, const Value& b, DType result, Sums sums = Sums::fast);
 /// The same of e4m3 and e5m2 operands with a scale, f32, for each 128 elements along K (the last
-/// block may be shorter): `a_scales` [.., M, K / 128 rounded up], `b_scales` [.., N, ..] or, a scale
-/// for 128 x 128 elements, [.., N / 128 rounded up, ..]. Each block's sum takes both scales and is
-/// added in float32.
+/// block may be shorter): `a_scales` [.., M, K / 128 rounded up], `b_scales` [.., N, ..] or, a
+/// scale for 128 x 128 elements, [.., N / 128 rounded up, ..]. Each block's sum takes both scales
+/// and is added in float32.
 Value scaled_matmul(const Value& a, const Value& b, const Value& a_scales, const Value& b_scales,
                     DType result = DType::f32);
 /// Swaps the last two dims (a view).

@@ -17,7 +17,7 @@ struct BlockScaler {
 template <class Config>
 class BlockScaler<Config, true> {
   static constexpr int kBlocksM = Config::kWarpM / 16, kBlocksN = Config::kWarpN / 8;
-  static constexpr int kStepK = Config::kStepBytes;  // of 8-bit elements
+  static constexpr int kStepK = Config::kStepBytes;                    // of 8-bit elements
   static constexpr int kColumns = Config::kWarpN / kProducts<Config>;  // of results
   static_assert(sizeof(typename Config::Element::Storage) == 1);
 

@@ -7,11 +7,14 @@
 
 namespace epifuse::sm90 {
 
-__device__ __forceinline__ float block_scale(const abi::BlockScales& scales, int row, int block,
-                                             Batch batch) {
-  const int line = (scales.first + row * scales.step) >> scales.shift;
-  return __ldg(scales.data + offset_of(scales.batch, batch) + line * scales.row_stride +
-               block * scales.block_stride);
+// Where the scales of a row of an operand start, in elements: the host sees to it that 32 bits do.
+__device__ __forceinline__ int row_of_scales(const abi::BlockScales& scales, int row) {
+  return ((scales.first + row * scales.step) >> scales.shift) * static_cast<int>(scales.row_stride);
+}
+// Those of a block of all rows.
+__device__ __forceinline__ const float* block_of_scales(const abi::BlockScales& scales, int block,
+                                                        Batch batch) {
+  return scales.data + offset_of(scales.batch, batch) + block * scales.block_stride;
 }
 
 // Where blocks have none.
@@ -40,23 +43,37 @@ class BlockScaler<Config, Layout, false> {
   static constexpr int kColumns = kByColumn ? (Config::kTileN + 127) / 128 : kRuns;
 
  public:
-  __device__ __forceinline__ BlockScaler(const abi::GemmParams& p, const TileScheduler<Config>& tile,
-                                         int group)
-      : p_(p), tile_(tile), group_(group) {}
-
-  // Reads those of the tile's step `block`; zeros behind the last one.
-  __device__ __forceinline__ void fetch(int block) {
+  // Rows and columns that are not there have the scales of the last one: nothing is stored of them.
+  __device__ __forceinline__ BlockScaler(const abi::GemmParams& p,
+                                         const TileScheduler<Config>& tile, int group)
+      : p_(p), batch_(tile.batch), group_(group) {
     const int thread = threadIdx.x & 127;
-    const bool exists = block < p_.a_scales.blocks;
 #pragma unroll
     for (int b = 0; b < kBlocks * 2; ++b) {
-      const int row = chunk_of<Config>(tile_, group_, b / 2 * kChunks).row +
+      const int row = chunk_of<Config>(tile, group_, b / 2 * kChunks).row +
                       (thread >> 5) * kWarpRows + ((thread & 31) >> 2) + b % 2 * 8;
-      rows_[b] = exists && row < p_.m ? block_scale(p_.a_scales, row, block, tile_.batch) : 0.0f;
+      rows_at_[b] = row_of_scales(p_.a_scales, min(row, p_.m - 1));
+      rows_[b] = 0.0f;
     }
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
-      columns_[i] = exists ? of_column(kByColumn ? i * 128 + thread : i * kRunColumns, block) : 0.0f;
+      const int column = kByColumn ? i * 128 + thread : i * kRunColumns;
+      const int of_b = tile.n * kColumnsOfB + column - (is_second(column) ? kRunColumns : 0);
+      columns_at_[i] = row_of_scales(scales_of(column), min(of_b, p_.n * kColumnsOfB - 1));
+      columns_[i] = 0.0f;
+    }
+  }
+
+  // Reads those of the tile's step `block`; behind the last one there are none.
+  __device__ __forceinline__ void fetch(int block) {
+    if (block >= p_.a_scales.blocks) return;
+    const float* const of_rows = block_of_scales(p_.a_scales, block, batch_);
+#pragma unroll
+    for (int b = 0; b < kBlocks * 2; ++b) rows_[b] = __ldg(of_rows + rows_at_[b]);
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      const int column = kByColumn ? i * 128 + (threadIdx.x & 127) : i * kRunColumns;
+      columns_[i] = __ldg(block_of_scales(scales_of(column), block, batch_) + columns_at_[i]);
     }
   }
 
@@ -100,25 +117,19 @@ class BlockScaler<Config, Layout, false> {
     } else {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        sums[i] =
-            fmaf(part[i], factors_[rows * 2 + i / 2 % 2][i / (kCount / kRuns)], sums[i]);
+        sums[i] = fmaf(part[i], factors_[rows * 2 + i / 2 % 2][i / (kCount / kRuns)], sums[i]);
       }
     }
   }
 
  private:
-  __device__ __forceinline__ float of_column(int column, int block) const {
-    if constexpr (Config::kGates == Gates::halves) {
-      const bool is_second = column >= kRunColumns;
-      const int of_result = tile_.n + column - (is_second ? kRunColumns : 0);
-      if (of_result >= p_.n) return 0.0f;
-      return block_scale(is_second ? p_.second_b_scales : p_.b_scales, of_result, block,
-                         tile_.batch);
-    } else {
-      const int of_b = tile_.n * kProducts<Config> + column;
-      if (of_b >= p_.n * kProducts<Config>) return 0.0f;
-      return block_scale(p_.b_scales, of_b, block, tile_.batch);
-    }
+  // Columns of a tile of B are those of two products by turns, or a run of each.
+  static constexpr int kColumnsOfB = Config::kGates == Gates::by_turns ? 2 : 1;
+  static __device__ __forceinline__ constexpr bool is_second(int column) {
+    return Config::kGates == Gates::halves && column >= kRunColumns;
+  }
+  __device__ __forceinline__ const abi::BlockScales& scales_of(int column) const {
+    return is_second(column) ? p_.second_b_scales : p_.b_scales;
   }
   // The scales of a step's columns.
   __device__ __forceinline__ float* at(int block) const {
@@ -128,8 +139,9 @@ class BlockScaler<Config, Layout, false> {
   }
 
   const abi::GemmParams& p_;
-  const TileScheduler<Config>& tile_;
+  Batch batch_;
   int group_;
+  int rows_at_[kBlocks * 2], columns_at_[kColumns];
   float rows_[kBlocks * 2], columns_[kColumns];
   float factors_[kBlocks * 2][kByColumn ? 1 : kRuns];
 };

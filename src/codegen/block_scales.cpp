@@ -1,5 +1,8 @@
 #include "codegen/block_scales.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace epifuse::codegen {
 namespace {
 
@@ -33,6 +36,15 @@ void bind_block_scales(const plan::GemmDesc& gemm, const GemmViews& views, bool 
   const auto [offset, step] = ir::piece(gemm.halves(), true, params.n, 1);
   params.b_scales.step = params.second_b_scales.step = step;
   params.second_b_scales.first = offset;
+}
+
+std::optional<plan::WhyNot> why_not_block_scales(const GemmViews& views) {
+  for (const MatrixView& view : views.scales) {
+    const std::int64_t rows = std::max<std::int64_t>(view.rows, 1);
+    if (view.row_stride >= 0 && view.row_stride <= std::numeric_limits<int>::max() / rows) continue;
+    return plan::WhyNot{"block_scales", "the rows of block scales are too far apart for 32 bits."};
+  }
+  return std::nullopt;
 }
 
 }  // namespace epifuse::codegen

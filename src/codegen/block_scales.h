@@ -1,6 +1,8 @@
 // Scales of blocks of K as kernels take them.
 #pragma once
 
+#include <optional>
+
 #include "codegen/matrix_view.h"
 
 namespace epifuse::codegen {
@@ -10,5 +12,8 @@ namespace epifuse::codegen {
 // columns of two products, which come by turns, as those of one.
 void bind_block_scales(const plan::GemmDesc& gemm, const GemmViews& views, bool both_columns,
                        abi::GemmParams& params);
+
+// Why kernels that count a matrix of scales in 32 bits cannot.
+std::optional<plan::WhyNot> why_not_block_scales(const GemmViews& views);
 
 }  // namespace epifuse::codegen

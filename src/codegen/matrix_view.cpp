@@ -145,8 +145,8 @@ std::optional<GemmViews> single_views(const plan::FusedGemm& step, const GemmTen
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     auto view = as_matrix(tensors.tensors[i], tensors.dtypes[i]);
     const std::size_t scales_of_b = step.gemm.is_scaled() ? step.gemm.scales().size() - 1 : 0;
-    const bool is_b = (i > 0 && i < step.gemm.operands().size()) ||
-                      i + scales_of_b >= tensors.tensors.size();
+    const bool is_b =
+        (i > 0 && i < step.gemm.operands().size()) || i + scales_of_b >= tensors.tensors.size();
     if (is_b && step.gemm.is_grouped()) {
       view = matrix_of_group(tensors.tensors[i], tensors.dtypes[i]);
     }

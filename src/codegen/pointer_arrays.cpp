@@ -22,7 +22,8 @@ std::optional<WhyNot> why_not_pointer_arrays(const plan::Plan& plan) {
     return WhyNot{"not_matrices", "its product is one of batches or groups, not of two matrices."};
   }
   if (gemm.is_scaled()) {
-    return WhyNot{"block_scales", "blocks of its operands have scales, which one product alone can."};
+    return WhyNot{"block_scales",
+                  "blocks of its operands have scales, which one product alone can."};
   }
   if (step.epilogue.reduces()) {
     return WhyNot{"reduces", "it reduces rows or columns, which takes a kernel more."};

@@ -16,8 +16,8 @@ using plan::FusedGemm;
 bool may_run_beside_others(const FusedGemm& step) {
   const auto is_tile = [](const plan::Load& load) { return load.access == plan::Access::tile; };
   return step.gemm.gating == plan::Gating::none && !step.gemm.is_grouped() &&
-         !step.gemm.is_scaled() &&
-         !step.epilogue.reduces() && std::ranges::none_of(step.epilogue.loads, is_tile);
+         !step.gemm.is_scaled() && !step.epilogue.reduces() &&
+         std::ranges::none_of(step.epilogue.loads, is_tile);
 }
 
 bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y) {

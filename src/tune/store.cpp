@@ -41,8 +41,8 @@ std::string nameless_text(const plan::FusedGemm& step) {
     epilogue.stores[i].name = fmt::format("y{}", i);
   }
   return fmt::format("a {}\nb {}\nresult {}{}\n{}", operand_text(step.gemm.a),
-                     operand_text(step.gemm.b), name(step.gemm.result),
-                     scales_text(step.gemm), plan::print(epilogue));
+                     operand_text(step.gemm.b), name(step.gemm.result), scales_text(step.gemm),
+                     plan::print(epilogue));
 }
 
 // A time; none but a finite one that is not negative.

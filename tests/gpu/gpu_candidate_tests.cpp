@@ -40,6 +40,9 @@ constexpr const char* kGraphs[] = {
     "blocks/block_grouped",
     "blocks/block_quantised",
     "blocks/block_swiglu",
+    "fp8/fp8_blocks",
+    "fp8/fp8_blocks_by_row",
+    "fp8/fp8_blocks_gates",
     "fp8/fp8_promoted",
     "fp8/fp8_quantised",
     "fp8/fp8_row_scales",
@@ -78,13 +81,13 @@ const Sizes kSizes[] = {
     {{"M", 130}, {"N", 4264}, {"K", 72}, {"B", 1}, {"T", 130}, {"G", 2}, {"S", 65}, {"R", 90}},
     {{"M", 2200}, {"N", 4104}, {"K", 200}, {"B", 1}, {"T", 2200}, {"G", 9}, {"S", 300}, {"R", 300}},
 };
-// Of graphs of fp8, whose rows must begin at multiples of 16 elements.
+// Of graphs of fp8, whose rows must begin at multiples of 16 elements; NB and KB are blocks of 128.
 const Sizes kSizesOf8Bits[] = {
-    {{"M", 1}, {"N", 16}, {"K", 16}, {"B", 1}, {"T", 1}, {"G", 1}},
-    {{"M", 13}, {"N", 528}, {"K", 2064}, {"B", 2}, {"T", 13}, {"G", 3}},
-    {{"M", 130}, {"N", 272}, {"K", 144}, {"B", 3}, {"T", 130}, {"G", 3}},
-    {{"M", 515}, {"N", 1168}, {"K", 80}, {"B", 2}, {"T", 515}, {"G", 40}},
-    {{"M", 2200}, {"N", 4112}, {"K", 208}, {"B", 1}, {"T", 2200}, {"G", 9}},
+    {{"M", 1}, {"N", 16}, {"K", 16}, {"B", 1}, {"T", 1}, {"G", 1}, {"NB", 1}, {"KB", 1}},
+    {{"M", 13}, {"N", 528}, {"K", 2064}, {"B", 2}, {"T", 13}, {"G", 3}, {"NB", 5}, {"KB", 17}},
+    {{"M", 130}, {"N", 272}, {"K", 144}, {"B", 3}, {"T", 130}, {"G", 3}, {"NB", 3}, {"KB", 2}},
+    {{"M", 515}, {"N", 1168}, {"K", 80}, {"B", 2}, {"T", 515}, {"G", 40}, {"NB", 10}, {"KB", 1}},
+    {{"M", 2200}, {"N", 4112}, {"K", 208}, {"B", 1}, {"T", 2200}, {"G", 9}, {"NB", 33}, {"KB", 2}},
 };
 
 std::span<const Sizes> sizes_of(std::string_view graph) {

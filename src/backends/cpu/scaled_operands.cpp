@@ -19,8 +19,7 @@ std::array<float, 256> table_of(DType dtype) {
   std::array<float, 256> values;
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] =
-        static_cast<float>(load_element(bytes.data(), dtype, static_cast<std::int64_t>(i)));
+    values[i] = static_cast<float>(load_element(bytes.data(), dtype, static_cast<std::int64_t>(i)));
   }
   return values;
 }
@@ -57,8 +56,8 @@ ScaledOperands::ScaledOperands(const plan::FusedGemm& scaled, const codegen::Bou
   gemm.a_scales = gemm.b_scales = gemm.second_b_scales = {};
 }
 
-void ScaledOperands::copy(plan::Operand& operand, bool k_is_last,
-                          const plan::OperandScales& scales, BufferPool& pool) {
+void ScaledOperands::copy(plan::Operand& operand, bool k_is_last, const plan::OperandScales& scales,
+                          BufferPool& pool) {
   codegen::BoundTensor tensor = bound[operand.value];
   ir::Layout& layout = tensor.layout;
   if (!k_is_last) {
@@ -78,8 +77,7 @@ void ScaledOperands::copy(plan::Operand& operand, bool k_is_last,
   const std::int64_t stride_of_blocks = of_blocks.layout.strides.back();
   const auto run_row = [&](std::int64_t row, int) {
     const unsigned char* const from = bytes + offset_of(layout, layout.shape, row, 1);
-    const float* const scale =
-        factors + offset_of(of_blocks.layout, layout.shape, row, rows_each);
+    const float* const scale = factors + offset_of(of_blocks.layout, layout.shape, row, rows_each);
     for (std::int64_t i = 0; i < k; ++i) {
       out[row * k + i] = values[from[i * stride]] * scale[i / ir::kScaleBlock * stride_of_blocks];
     }

@@ -41,10 +41,10 @@ double scaling_error(const Sums& sums, std::size_t lane, std::int64_t num_terms)
 // How uncertain operands spread: c = |a| rb + ra |b| + ra rb bounds the change of one product.
 struct Spread {
   bool conspires = false;  // errors of neighbours are one: only `linear` bounds them
-  Lanes linear{};   // sum of c: everything conspires
-  Lanes squares{};  // sum of c^2: independent errors
-  Lanes shift_a{};  // sum of ra b: all a too large
-  Lanes scale_a{};  // sum of sign(a) ra b: all a too large in magnitude
+  Lanes linear{};          // sum of c: everything conspires
+  Lanes squares{};         // sum of c^2: independent errors
+  Lanes shift_a{};         // sum of ra b: all a too large
+  Lanes scale_a{};         // sum of sign(a) ra b: all a too large in magnitude
   Lanes shift_b{}, scale_b{};
 };
 

@@ -172,7 +172,7 @@ std::int64_t window_of(const Evaluation& evaluation, ir::ValueId matmul, std::in
   constexpr std::int64_t kPromoted = 128;
   const ir::Node& node = evaluation.graph[matmul];
   const bool is_fp8_product = is_fp8(evaluation.graph[node.args[0]].type.dtype);
-  return evaluation.short_step == 0 || !is_fp8_product ? 0
+  return evaluation.short_step == 0 || !is_fp8_product    ? 0
          : node.promoted || ir::is_scaled_matmul(node.op) ? std::min(k, kPromoted)
                                                           : k;
 }
@@ -287,8 +287,8 @@ void set_scales(Evaluation& evaluation, const ir::Node& node, OfBatch a, OfBatch
   if (!ir::is_scaled_matmul(node.op)) return;
   const ir::BlockScales scales = ir::block_scales(evaluation.graph, node);
   a.matrix.set_scales(Scales(evaluation[scales.a], a.batch, 1), false);
-  b.matrix.set_scales(
-      Scales(evaluation[scales.b], b.batch, scales.b_by_row ? 1 : ir::kScaleBlock), true);
+  b.matrix.set_scales(Scales(evaluation[scales.b], b.batch, scales.b_by_row ? 1 : ir::kScaleBlock),
+                      true);
 }
 
 void evaluate_grouped_matmul(Evaluation& evaluation, ir::ValueId id) {

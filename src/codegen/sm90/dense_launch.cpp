@@ -294,6 +294,7 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   if (step.epilogue.reduces() && tiles == 0) {
     return WhyNot{"empty_reduction", "a reduction of no elements needs no product."};
   }
+  if (auto no = why_not_block_scales(*views)) return no;
   if (views->a.cols == 0) return std::nullopt;  // operands that are not read
   const plan::GemmDesc& gemm = step.gemm;
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {

@@ -243,6 +243,28 @@ void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& la
   choice.expected_us = another_us;
 }
 
+// Of a product whose blocks have scales, which no vendor multiplies: by another family, where the
+// step's own cannot address its tensors.
+void choose_another(const Prepared& prepared, std::size_t step, LateKernels& late,
+                    const codegen::Bound& bound, const targets::DeviceProfile& device,
+                    StepChoice& choice) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  if (!gemm.gemm.is_scaled() || prepared.is_named) return;
+  for (const bool are_exchanged : {false, true}) {
+    codegen::OperandRoles roles;
+    roles.are_exchanged = are_exchanged;
+    const codegen::GemmSizes sizes =
+        are_exchanged ? codegen::exchanged(choice.sizes) : choice.sizes;
+    const StepKernels* const others = late.another(prepared, step, bound, roles, sizes);
+    if (others == nullptr) continue;
+    choice.kernels = others;
+    choice.sizes = sizes;
+    choice.why_split.reset();
+    choice.variant = others->variant;
+    return choose_by_model(prepared, step, late, device, choice);
+  }
+}
+
 }  // namespace
 
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
@@ -258,7 +280,10 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
       codegen::with_rows(tune::gemm_sizes(gemm.gemm, bound.sizes), gemm.gemm, bound);
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
   if (choice.why_split) {
-    if (copies_do(prepared, step, late, bound, device, rules, choice)) choice.why_split.reset();
+    choose_another(prepared, step, late, bound, device, choice);
+    if (choice.why_split && copies_do(prepared, step, late, bound, device, rules, choice)) {
+      choice.why_split.reset();
+    }
     return choice;
   }
   if (sizes.is_empty()) {

@@ -73,7 +73,8 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   const StepKernels& own = prepared.steps[step];
   if (own.family->why_not_bound(prepared.plan, gemm, bound)) return std::nullopt;
   add(ways.names, name_of(ways.usual));
-  if (!prepared.is_named && !gemm.gemm.is_scaled() && (compiles || late.is_split_compiled(prepared.plan, step))) {
+  if (!prepared.is_named && !gemm.gemm.is_scaled() &&
+      (compiles || late.is_split_compiled(prepared.plan, step))) {
     add(ways.names, std::string(tune::kProductAndTail));
   }
   const auto add_candidates = [&](const StepKernels& of, std::size_t at_most) {

@@ -72,12 +72,13 @@ class Preparer {
   }
 
   // Nothing but a family's kernel multiplies blocks by their scales.
-  [[noreturn]] void fail_to_scale(const FusedGemm& gemm, const std::vector<WhyNot>& refusals) const {
+  [[noreturn]] void fail_to_scale(const FusedGemm& gemm,
+                                  const std::vector<WhyNot>& refusals) const {
     std::string sentences;
     for (const WhyNot& refusal : refusals) sentences += fmt::format("{} ", refusal.sentence);
-    throw UnavailableError(fmt::format(
-        "no kernel for {} takes the block scales of '{}'{}{}", target_.name,
-        plan_.graph[gemm.gemm.matmul].name, refusals.empty() ? "" : ": ", sentences));
+    throw UnavailableError(fmt::format("no kernel for {} takes the block scales of '{}'{}{}",
+                                       target_.name, plan_.graph[gemm.gemm.matmul].name,
+                                       refusals.empty() ? "" : ": ", sentences));
   }
 
   // Compiles what is not compiled yet. A family's step that keeps no candidate is split.

@@ -30,6 +30,17 @@ StepKernels vendor_kernels(const plan::GemmDesc& gemm, std::vector<WhyNot> refus
   return step;
 }
 
+// No vendor multiplies blocks that have scales: where no usual family does, another one may.
+std::vector<const codegen::KernelFamily*> families_to_ask(const plan::GemmDesc& gemm,
+                                                          const Choosing& choosing) {
+  std::vector<const codegen::KernelFamily*> families = choosing.families;
+  if (!gemm.is_scaled() || choosing.is_named) return families;
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (std::ranges::find(families, &family) == families.end()) families.push_back(&family);
+  }
+  return families;
+}
+
 Finalize finalize_kernel(const FusedGemm& gemm, const TargetInfo& target) {
   Finalize finalize{plan::finalize(gemm), {}};
   finalize.kernel.source = codegen::tail_source(finalize.plan, finalize.tail(), target);
@@ -80,7 +91,7 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
     return step;
   }
-  for (const codegen::KernelFamily* family : choosing.families) {
+  for (const codegen::KernelFamily* family : families_to_ask(gemm.gemm, choosing)) {
     if (auto no = family->why_not(plan, gemm, target)) {
       step.report.why_not.push_back(*std::move(no));
       continue;

@@ -63,6 +63,7 @@ inline float __shfl_xor_sync(unsigned, float value, int distance) {
   return result;
 }
 using std::min;
+inline float __ldg(const float* x) { return *x; }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
 inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
