@@ -33,6 +33,14 @@ bool LateKernels::is_copy_compiled(DType dtype, std::size_t rank) {
   return copies_.contains(std::tuple(dtype, dtype, rank));
 }
 
+const Prepared& LateKernels::scaled_copy(DType from, std::size_t rank) {
+  const std::scoped_lock lock(mutex_);
+  const auto key = std::pair(from, rank);
+  const auto found = scaled_copies_.find(key);
+  if (found != scaled_copies_.end()) return found->second;
+  return scaled_copies_.emplace(key, prepare_scaled_copy(from, rank, target_, *jit_)).first->second;
+}
+
 const Prepared& LateKernels::row_copy(DType dtype, DType index) {
   const std::scoped_lock lock(mutex_);
   const auto key = std::pair(dtype, index);

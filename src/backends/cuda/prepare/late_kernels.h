@@ -52,6 +52,8 @@ class LateKernels {
 
   const PreparedSteps& split(const plan::Plan& plan, std::size_t step);
   const Prepared& copy(DType from, DType to, std::size_t rank);
+  // As f32, each element times one of a second tensor.
+  const Prepared& scaled_copy(DType from, std::size_t rank);
   // Of a grouped product whose rows are looked up: copies of rows by such an index, and the product
   // of rows that lie in order, under the number of its step; null where that is not one kernel.
   const Prepared& row_copy(DType dtype, DType index);
@@ -106,6 +108,7 @@ class LateKernels {
   std::map<std::size_t, bool> is_one_in_order_;  // of the steps that were asked for
   std::map<std::pair<DType, DType>, Prepared> row_copies_;
   std::map<std::tuple<DType, DType, std::size_t>, Prepared> copies_;
+  std::map<std::pair<DType, std::size_t>, Prepared> scaled_copies_;
   std::map<std::size_t, Variants> variants_, others_;  // of the step's family, of another one
   std::optional<std::vector<codegen::StepRange>> ranges_;
   std::map<std::size_t, SideBySideKernels> side_by_side_;  // by their first step

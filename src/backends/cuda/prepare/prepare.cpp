@@ -52,7 +52,6 @@ class Preparer {
 
   // `asks_families`: for the products of groups alone, which no vendor multiplies.
   void add_split(const FusedGemm& gemm, std::vector<WhyNot> refusals, bool asks_families = false) {
-    if (gemm.gemm.is_scaled()) fail_to_scale(gemm, refusals);
     if (is_bare(gemm)) {
       push(gemm, bare_kernels(plan_, gemm, target_, std::move(refusals)));
       return;
@@ -69,16 +68,6 @@ class Preparer {
     if (!parts.tail) return;
     StepKernels tail = tail_kernels(plan_, *parts.tail, target_);
     push(*std::move(parts.tail), std::move(tail));
-  }
-
-  // Nothing but a family's kernel multiplies blocks by their scales.
-  [[noreturn]] void fail_to_scale(const FusedGemm& gemm,
-                                  const std::vector<WhyNot>& refusals) const {
-    std::string sentences;
-    for (const WhyNot& refusal : refusals) sentences += fmt::format("{} ", refusal.sentence);
-    throw UnavailableError(fmt::format("no kernel for {} takes the block scales of '{}'{}{}",
-                                       target_.name, plan_.graph[gemm.gemm.matmul].name,
-                                       refusals.empty() ? "" : ": ", sentences));
   }
 
   // Compiles what is not compiled yet. A family's step that keeps no candidate is split.
@@ -339,6 +328,16 @@ Prepared prepare_row_copy(DType dtype, DType index, const TargetInfo& target, ji
   const std::string text =
       fmt::format("graph rows(x: {}[S, K], i: {}[T]) {{\n  y = take_rows x, i\n  return y\n}}\n",
                   name(dtype), name(index));
+  return prepare_steps(plan::make_plan(ir::parse(text), {}), target, jit);
+}
+
+Prepared prepare_scaled_copy(DType from, std::size_t rank, const TargetInfo& target,
+                             jit::Jit& jit) {
+  ir::Shape shape;
+  for (std::size_t d = 0; d < rank; ++d) shape.push_back(Dim(fmt::format("D{}", d)));
+  const std::string text = fmt::format(
+      "graph scaled(x: {}{}, s: f32{}) {{\n  c = cast x -> f32\n  y = mul c, s\n  return y\n}}\n",
+      name(from), ir::print(shape), ir::print(shape));
   return prepare_steps(plan::make_plan(ir::parse(text), {}), target, jit);
 }
 

@@ -25,7 +25,9 @@ constexpr std::size_t kMostKernels = 6;  // compiled for one step ahead of all t
 StepKernels vendor_kernels(const plan::GemmDesc& gemm, std::vector<WhyNot> refusals) {
   StepKernels step;
   step.kind = StepKind::vendor;
-  step.report = {is_fp8(gemm.a.dtype) ? "cuBLASLt, on copies of the operands in bf16" : "cuBLASLt",
+  step.report = {gemm.is_scaled() ? "cuBLASLt, on copies of the operands in f32 with their scales"
+                 : is_fp8(gemm.a.dtype) ? "cuBLASLt, on copies of the operands in bf16"
+                                        : "cuBLASLt",
                  std::move(refusals)};
   return step;
 }
@@ -73,8 +75,14 @@ StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetIn
   if (!gemm.gemm.is_grouped()) return vendor_kernels(gemm.gemm, std::move(refusals));
   StepKernels step;
   step.kind = StepKind::grouped;
-  step.kernels.push_back({{}, codegen::grouped_source(plan, gemm, target), nullptr});
-  step.report = {"grouped kernel on CUDA cores", std::move(refusals)};
+  FusedGemm multiplied = gemm;
+  if (gemm.gemm.is_scaled()) multiplied.gemm.a.dtype = multiplied.gemm.b.dtype = DType::f32;
+  step.kernels.push_back({{}, codegen::grouped_source(plan, multiplied, target), nullptr});
+  step.report = {gemm.gemm.is_scaled()
+                     ? "grouped kernel on CUDA cores, on copies of the operands in f32 with their "
+                       "scales"
+                     : "grouped kernel on CUDA cores",
+                 std::move(refusals)};
   return step;
 }
 

@@ -133,9 +133,13 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
 void RunBuilder::add_alone(const plan::Plan& plan, const plan::Step& step,
                            const StepKernels& kernels) {
   switch (kernels.kind) {
-    case StepKind::vendor: add_product(std::get<plan::FusedGemm>(step)); break;
+    case StepKind::vendor: {
+      const auto& bare = std::get<plan::FusedGemm>(step);
+      add_product(on_scaled_copies(bare), allow_tf32_ && !bare.gemm.is_scaled());
+      break;
+    }
     case StepKind::grouped:
-      add_grouped(plan, std::get<plan::FusedGemm>(step), kernels.kernels.front());
+      add_grouped(plan, on_scaled_copies(std::get<plan::FusedGemm>(step)), kernels.kernels.front());
       break;
     case StepKind::tail: add_tail(plan, std::get<plan::Tail>(step), kernels, bound_); break;
     case StepKind::family: throw InternalError("a part of a split step is no family's");

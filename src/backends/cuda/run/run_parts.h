@@ -84,7 +84,12 @@ class RunBuilder {
                 const codegen::Bound& bound);
   void add_grouped(const plan::Plan& plan, const plan::FusedGemm& step, const Kernel& kernel);
   void add_launch(const Kernel& kernel, codegen::Launch launch);
-  void add_product(const plan::FusedGemm& step);
+  void add_product(const plan::FusedGemm& step, bool allows_tf32);
+  // A bare product, of copies of its operands where blocks of them have scales.
+  plan::FusedGemm on_scaled_copies(plan::FusedGemm bare);
+  void scale(plan::Operand& operand, bool k_is_last, const plan::OperandScales& scales);
+  void add_scaled_copy(const codegen::BoundTensor& from, DType dtype,
+                       const codegen::BoundTensor& scales, const codegen::BoundTensor& to);
   void add_copy(const codegen::BoundTensor& from, DType from_dtype, const codegen::BoundTensor& to,
                 DType to_dtype);
   void pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,

@@ -52,9 +52,9 @@ void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t Batc
   point_to(to, dtype, product, matrix, stride);
 }
 
-void RunBuilder::add_product(const plan::FusedGemm& step) {
+void RunBuilder::add_product(const plan::FusedGemm& step, bool allows_tf32) {
   Product product = simplify(product_of(step, bound_));
-  product.tf32 = allow_tf32_ && product.a.dtype == DType::f32;
+  product.tf32 = allows_tf32 && product.a.dtype == DType::f32;
   std::int64_t num_products = 1;
   for (const BatchDim& dim : product.batch) num_products *= dim.size;
   if (product.m * product.n * num_products == 0) return;
