@@ -99,8 +99,8 @@ std::optional<StepKernels> prepare_one(
 Prepared prepare_row_copy(DType dtype, DType index, const targets::TargetInfo& target,
                           jit::Jit& jit);
 
-// A tail that copies x, rounding to another dtype on the way: loads value 0, stores value 1. And one
-// that multiplies value 0 by value 1, both of one shape, and stores the last one as f32.
+// A tail that copies x, rounding to another dtype on the way: loads value 0, stores value 1. And
+// one that multiplies value 0 by value 1, both of one shape, and stores the last one as f32.
 Prepared prepare_copy(DType from, DType to, std::size_t rank, const targets::TargetInfo& target,
                       jit::Jit& jit);
 Prepared prepare_scaled_copy(DType from, std::size_t rank, const targets::TargetInfo& target,
