@@ -63,6 +63,7 @@ std::vector<AlignedCopy> aligned_copies(const plan::FusedGemm& step, const codeg
   for (const ir::ValueId operand : step.gemm.operands()) {
     const DType dtype = operand == step.gemm.a.value ? step.gemm.a.dtype : step.gemm.b.dtype;
     if (!seen.insert(operand).second) continue;
+    if (bound[operand].layout.shape.size() < 2) return {};  // not placed yet
     if (boundary_bytes(bound[operand], dtype) >= kBoundaryBytes) continue;
     out.push_back(aligned_copy(operand, dtype, bound));
   }

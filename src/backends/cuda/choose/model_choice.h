@@ -2,10 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "backends/cuda/choose/step_choice.h"
 
 namespace epifuse::cuda {
+
+// What the model expects of the step's best candidate in a variant, compiled or not. Empty without
+// one.
+std::optional<double> expected_of_variant(const StepKernels& usual, const plan::FusedGemm& gemm,
+                                          const codegen::GemmVariant& variant,
+                                          const codegen::GemmSizes& sizes, LateKernels& late,
+                                          const targets::DeviceProfile& device);
 
 // Both set the kernel of `choice.kernels` and its expected time at `choice.sizes`.
 // The kernel of least expected time among those that are compiled.

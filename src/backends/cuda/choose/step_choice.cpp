@@ -46,6 +46,18 @@ std::optional<tune::Slowdown> slowdown_of(const plan::FusedGemm& step, const cod
   return tune::slowdown(rows_a, rows_b, boundary, device);
 }
 
+// Never slower than what fusion replaces.
+std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
+  if (!choice.unfused_us || !tune::is_clearly_slower(choice.expected_us, *choice.unfused_us)) {
+    return std::nullopt;
+  }
+  return plan::WhyNot{
+      "slower_than_unfused",
+      fmt::format("the fused kernel ({}) is expected to take {:.1f} us, the "
+                  "vendor's product and a tail {:.1f} us.",
+                  codegen::print(choice.kernel->config), choice.expected_us, *choice.unfused_us)};
+}
+
 // Copies cost a launch each and their bytes, and the kernel for aligned rows takes less.
 void weigh_copies(const Prepared& prepared, std::size_t step, LateKernels& late,
                   const codegen::Bound& bound, const codegen::GemmSizes& sizes,
@@ -55,6 +67,27 @@ void weigh_copies(const Prepared& prepared, std::size_t step, LateKernels& late,
   choice.behind_copies =
       behind_copies(prepared, step, late, bound, device, sizes, kWorthCopying * choice.expected_us);
   if (choice.behind_copies) choice.expected_us = choice.behind_copies->expected_us;
+}
+
+// Whether copies are so far ahead that no kernel for misaligned rows is worth compiling.
+bool copies_win(const Prepared& prepared, std::size_t step, LateKernels& late,
+                const codegen::Bound& bound, const codegen::GemmSizes& sizes,
+                const targets::DeviceProfile& device, StepChoice& choice) {
+  constexpr double kClearly = 0.75;  // of the time without
+  const StepKernels& usual = prepared.steps[step];
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  if (!late.compiles_for_sizes() || device.known == nullptr || plan::is_bare(gemm)) return false;
+  const auto own_us = expected_of_variant(usual, gemm, choice.variant, choice.sizes, late, device);
+  if (!own_us) return false;
+  choice.behind_copies =
+      behind_copies(prepared, step, late, bound, device, sizes, kClearly * *own_us);
+  if (!choice.behind_copies) return false;
+  choice.kernel = choice.behind_copies->kernel;
+  choice.expected_us = choice.behind_copies->expected_us;
+  const auto slower = slowdown_of(gemm, bound, usual.family->roles(choice.variant), device);
+  if (slower) choice.unfused_us = tune::unfused_us(gemm, sizes, device, slower->vendor);
+  choice.why_split = why_unfused(choice);
+  return true;
 }
 
 // Of tensors that the family cannot address, as matrices of a batch off 16-byte boundaries. No
@@ -74,18 +107,6 @@ bool copies_do(const Prepared& prepared, std::size_t step, LateKernels& late,
   choice.kernel = choice.behind_copies->kernel;
   choice.expected_us = choice.behind_copies->expected_us;
   return true;
-}
-
-// Never slower than what fusion replaces.
-std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
-  if (!choice.unfused_us || !tune::is_clearly_slower(choice.expected_us, *choice.unfused_us)) {
-    return std::nullopt;
-  }
-  return plan::WhyNot{
-      "slower_than_unfused",
-      fmt::format("the fused kernel ({}) is expected to take {:.1f} us, the "
-                  "vendor's product and a tail {:.1f} us.",
-                  codegen::print(choice.kernel->config), choice.expected_us, *choice.unfused_us)};
 }
 
 void leave_to_vendor(const targets::DeviceProfile& device, StepChoice& choice) {
@@ -302,14 +323,17 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     return choice;
   }
   if (roles.are_exchanged) sizes = codegen::exchanged(sizes);
+  const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules);
+  if (!tuned && roles.are_misaligned() &&
+      copies_win(prepared, step, late, bound, vendor_sizes, device, choice)) {
+    return choice;
+  }
   if (!is_usual) choice.kernels = &late.variant(prepared, step, variant, sizes);
   if (choice.kernels->kernels.empty()) {
     choice.why_split = no_kernel(*choice.kernels);
     return choice;
   }
-  if (const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules)) {
-    if (follow(*tuned, prepared, step, late, bound, device, choice)) return choice;
-  }
+  if (tuned && follow(*tuned, prepared, step, late, bound, device, choice)) return choice;
   if (is_bare) {
     choose_bare(prepared, step, late, device, choice);
     return choice;

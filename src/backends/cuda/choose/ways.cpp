@@ -43,9 +43,9 @@ std::vector<codegen::GemmConfig> best_candidates(
 // Of the step's own family, in the variant that the tensors ask for, also where another's run.
 const StepKernels& own_kernels(const Prepared& prepared, std::size_t step, LateKernels& late,
                                const StepChoice& choice) {
-  const StepKernels& usual = prepared.steps[step];
-  if (choice.kernels->family == usual.family) return *choice.kernels;
-  return late.variant(prepared, step, choice.variant, choice.sizes);
+  const StepKernels& own = *choice.kernels;
+  const bool is_own = own.family == prepared.steps[step].family && own.variant == choice.variant;
+  return is_own ? own : late.variant(prepared, step, choice.variant, choice.sizes);
 }
 
 constexpr std::size_t kMostOfAnother = 4;  // family, whose model is about other cases
@@ -89,7 +89,9 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
       if (late.candidate(prepared, step, of, name) != nullptr) add(ways.names, std::move(name));
     }
   };
-  add_candidates(own_kernels(prepared, step, late, ways.usual), most);
+  if (compiles || !ways.usual.behind_copies) {
+    add_candidates(own_kernels(prepared, step, late, ways.usual), most);
+  }
   const StepKernels* const others =
       compiles ? others_kernels(prepared, step, late, bound, ways.usual) : nullptr;
   if (others != nullptr) add_candidates(*others, std::min(most, kMostOfAnother));
