@@ -282,6 +282,8 @@ Value row_sum(const Value& x) { return unary(Op::row_sum, x); }
 Value row_max(const Value& x) { return unary(Op::row_max, x); }
 Value col_sum(const Value& x) { return unary(Op::col_sum, x); }
 Value col_max(const Value& x) { return unary(Op::col_max, x); }
+Value block_max(const Value& x) { return unary(Op::block_max, x); }
+Value block_first(const Value& x) { return unary(Op::block_first, x); }
 Value concat(const Value& a, const Value& b) { return binary(Op::concat, a, b); }
 Value interleave(const Value& a, const Value& b) { return binary(Op::interleave, a, b); }
 Value min(const Value& a, const Value& b) { return binary(Op::min, a, b); }

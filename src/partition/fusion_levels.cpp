@@ -11,6 +11,7 @@
 #include "epifuse/error.h"
 #include "ir/views.h"
 #include "passes/pipeline.h"
+#include "passes/rewriter.h"
 #include "plan/facts.h"
 
 namespace epifuse {
@@ -243,6 +244,25 @@ Graph with_inner_results(Graph graph) {
   return passes::dead_code(graph);
 }
 
+// A magnitude widens what it is of for itself, also where others read that: the framework reads the
+// narrow value, and widens it as it does.
+Graph with_own_casts(const Graph& graph) {
+  const std::vector<std::vector<ValueId>> users = ir::users(graph);
+  passes::Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes) {
+    Node moved = rewriter.moved(node);
+    const bool is_shared = node.op == Op::abs && plan::widens(graph, node.args[0]) &&
+                           users[index(node.args[0])].size() > 1;
+    if (is_shared) {
+      Node cast = rewriter[moved.args[0]];
+      cast.name = rewriter.fresh_name(node.name, "wide");
+      moved.args[0] = rewriter.add(std::move(cast));
+    }
+    rewriter.keep(std::move(moved));
+  }
+  return rewriter.finish();
+}
+
 }  // namespace
 
 std::vector<bool> needs_product(const ir::Graph& graph) {
@@ -266,7 +286,7 @@ std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionReque
     passes::PushedSlices pushed =
         passes::push_slices_by_name(passes::block_maxima(passes::sink_reshapes_of_operands(one)));
     if (!pushed.whole_of.empty()) pushed.graph = passes::common_subexpressions(pushed.graph);
-    all.push_back({with_inner_results(pushed.graph), std::move(pushed.whole_of)});
+    all.push_back({with_own_casts(with_inner_results(pushed.graph)), std::move(pushed.whole_of)});
   }
   return all;
 }

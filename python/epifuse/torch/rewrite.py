@@ -14,7 +14,7 @@ from torch.fx import Graph, Node
 from epifuse import _native
 from epifuse.torch import origin
 from epifuse.torch.ahead import compile_ahead
-from epifuse.torch.aten import PRODUCTS
+from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
 from epifuse.torch.call import fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
@@ -26,20 +26,25 @@ from epifuse.torch.report import Report
 log = logging.getLogger("epifuse.torch")
 
 
-def _hashable(argument: Any) -> Any:
-    is_list = isinstance(argument, (list, tuple))
-    return tuple(_hashable(each) for each in argument) if is_list else argument
+def _key(argument: Any) -> Any:
+    """Equal for arguments that mean the same: 1, 1.0 and True differ."""
+    if isinstance(argument, (list, tuple)):
+        return tuple(_key(each) for each in argument)
+    return argument if isinstance(argument, Node) else (type(argument), argument)
 
 
-def _merge_equal_views(graph: Graph) -> None:
-    """Makes equal views of one node one: so two products of one input are seen to share it."""
+def _merge_equal_work(graph: Graph) -> None:
+    """Makes views and elementwise work that are computed twice one node: so two products of one
+    input are seen to share it, also where each has quantised it for itself."""
     known: dict[Any, Node] = {}
     for node in list(graph.nodes):
-        if node.op != "call_function" or not is_view(node) or node.kwargs:
+        is_work = is_view(node) or str(node.target) in ELEMENTWISE
+        if node.op != "call_function" or not is_work:
             continue
         if any(user.op == "output" for user in node.users):
             continue
-        first = known.setdefault((node.target, _hashable(node.args)), node)
+        key = (node.target, _key(node.args), _key(sorted(node.kwargs.items())))
+        first = known.setdefault(key, node)
         if first is not node:
             node.replace_all_uses_with(first)
             graph.erase_node(node)
@@ -276,7 +281,7 @@ def _on_hopper(imported: Imported, request: dict[str, Any]) -> OnHopper | None:
 
 def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper: bool) -> Report:
     report = Report()
-    _merge_equal_views(graph)
+    _merge_equal_work(graph)
     imported = import_graph(graph)
     imported.names.update(imported.stored)  # what kernels store for nodes
     report.left_out += [LeftOut(refused.node.name, refused.code, refused.why)

@@ -84,6 +84,7 @@ TEST(Builder, EveryFunctionMakesItsOp) {
       {ne(x, y), "ne x, y"},
       {row_sum(x), "row_sum x"},
       {row_max(x), "row_max x"},
+      {block_max(x), "block_max x"},
       {col_sum(x), "col_sum x"},
       {col_max(x), "col_max x"},
       {apply("silu", {x}), "silu x"},

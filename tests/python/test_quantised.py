@@ -1,0 +1,208 @@
+"""Results in 8 bits with scales of their own, and the MLP of a Llama whose products are in fp8."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import epifuse.torch
+
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+ROWS, HIDDEN, INNER = 40, 256, 2048
+
+
+def scale_of(magnitude, largest=448.0):
+    return (magnitude / largest).clamp(min=1e-12)
+
+
+def to_fp8(x, scale, dtype=E4M3):
+    largest = torch.finfo(dtype).max
+    return (x / scale).clamp(-largest, largest).to(dtype)
+
+
+def by_row(x, dtype=E4M3):
+    x = x.float()
+    scale = scale_of(x.abs().amax(-1, keepdim=True), torch.finfo(dtype).max)
+    return to_fp8(x, scale, dtype), scale
+
+
+def by_tensor(x):
+    x = x.float()
+    scale = scale_of(x.abs().amax())
+    return to_fp8(x, scale), scale
+
+
+def by_block(x, dtype=E4M3):
+    blocks = x.float().unflatten(-1, (-1, 128))
+    scale = scale_of(blocks.abs().amax(-1, keepdim=True), torch.finfo(dtype).max)
+    return to_fp8(blocks, scale, dtype).flatten(-2), scale.squeeze(-1)
+
+
+def product(x, sx, w, sw):
+    return torch._scaled_mm(x, w.t(), sx, sw, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+
+def weights(rows, columns):
+    w, scale = by_row(torch.randn(rows, columns) / columns**0.5)
+    return w, scale.t().contiguous()
+
+
+def compiled(model, *given):
+    torch._dynamo.reset()
+    return torch.compile(model, backend=epifuse.torch.backend)(*given)
+
+
+def assert_scaled(got, expected, columns_of_scale):
+    """Elements times scales agree to a step of 8 bits: kernels keep float32 where eager rounds."""
+    (q, s), (eq, es) = got, expected
+    assert q.dtype == eq.dtype and q.shape == eq.shape and s.shape == es.shape
+    assert torch.allclose(s, es, rtol=2**-7, atol=1e-9)
+    whole = [a.float() * b.repeat_interleave(columns_of_scale, -1)
+             for a, b in ((q, s), (eq, es))]  # fmt: skip
+    step = 2.0 ** -(2 if q.dtype == E5M2 else 3)
+    error = (whole[0] - whole[1]).abs()
+    assert (error <= whole[1].abs() * step * 1.125 + es.max() * 2**-6).all()
+    assert (error <= whole[1].abs() * step / 4 + es.max() * 2**-9).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("dtype", [E4M3, E5M2])
+@pytest.mark.parametrize("bias", [True, False])
+def test_blocks_of_a_linear_layer_are_one_kernel(dtype, bias):
+    torch.manual_seed(0)
+    layer = nn.Linear(HIDDEN, 384, bias=bias).bfloat16()
+    x = torch.randn(3, ROWS, HIDDEN).bfloat16()
+
+    def whole(x):
+        return by_block(F.silu(layer(x)), dtype)
+
+    report = epifuse.torch.explain(whole, x, only_faster=False)
+    assert len(report.kernels) == 1 and not report.left_out
+    assert "block_max" in report.kernels[0].epilogue
+    with torch.no_grad():
+        assert_scaled(compiled(whole, x), whole(x), 128)
+
+
+def swiglu(q, s, gate, s_gate, up, s_up):
+    return F.silu(product(q, s, gate, s_gate)) * product(q, s, up, s_up)
+
+
+def test_blocks_of_a_gate_are_one_kernel():
+    torch.manual_seed(0)
+    given = (*by_row(torch.randn(ROWS, HIDDEN)), *weights(INNER, HIDDEN), *weights(INNER, HIDDEN))
+
+    def whole(*given):
+        return by_block(swiglu(*given))
+
+    report = epifuse.torch.explain(whole, *given)
+    assert len(report.kernels) == 1 and not report.left_out
+    assert report.kernels[0].outputs == ("clamp_min", "convert_element_type_3")
+    assert_scaled(compiled(whole, *given), whole(*given), 128)
+
+
+def test_blocks_of_zeros_and_of_nan():
+    def whole(x, w):
+        return by_block(F.relu(x @ w.t()))
+
+    x = torch.ones(4, 64)
+    w = torch.zeros(384, 64)
+    w[128:256] = -1
+    w[300] = torch.nan
+    q, s = compiled(whole, x, w)
+    eq, es = whole(x, w)
+    assert torch.equal(s.isnan(), es.isnan()) and torch.equal(q.isnan(), eq.isnan())
+    assert torch.isfinite(s[:, :2]).all() and not q[:, :256].float().any()
+
+
+@pytest.mark.parametrize(("inner", "joins"), [(2048, True), (1024, False)])
+def test_the_largest_magnitude_of_long_rows_joins_the_kernel(inner, joins):
+    torch.manual_seed(0)
+    given = (*by_row(torch.randn(ROWS, HIDDEN)), *weights(inner, HIDDEN), *weights(inner, HIDDEN))
+
+    def whole(*given):
+        return by_row(swiglu(*given))
+
+    report = epifuse.torch.explain(whole, *given)
+    assert len(report.kernels) == 1
+    assert report.kernels[0].epilogue.endswith("abs+row_max") is joins
+    codes = {left.code for left in report.left_out}
+    assert "depends_on_later_step" in codes and ("stores_more" in codes) is not joins
+    assert_scaled(compiled(whole, *given), whole(*given), inner)
+
+
+class Fp8Linear(nn.Module):
+    """What torchao makes of a linear layer by Float8DynamicActivationFloat8WeightConfig, or by a
+    scale of activations that is known: its graph, written out."""
+
+    def __init__(self, columns, rows, quantise, static=None):
+        super().__init__()
+        weight, scale = quantise(torch.randn(rows, columns) / columns**0.5)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale.t().contiguous() if scale.dim() else scale)
+        self.quantise, self.static = quantise, static
+
+    def forward(self, x):
+        flat = x.reshape(-1, x.shape[-1])
+        if self.static is None:
+            q, s = self.quantise(flat)
+        else:
+            q, s = to_fp8(flat.float(), self.static), self.static
+        y = torch._scaled_mm(q, self.weight.t(), s, self.scale, out_dtype=torch.bfloat16,
+                             use_fast_accum=True)  # fmt: skip
+        return y.reshape(*x.shape[:-1], -1)
+
+
+class Mlp(nn.Module):
+    """Of a Llama."""
+
+    def __init__(self, linear):
+        super().__init__()
+        self.gate, self.up = linear(HIDDEN, INNER), linear(HIDDEN, INNER)
+        self.down = linear(INNER, HIDDEN)
+
+    def forward(self, x):
+        return x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+# What the kernel of gate and up has behind its gate, and how many results.
+WAYS = {
+    "row": (by_row, None, "abs+row_max", 2),
+    "tensor": (by_tensor, None, "mul", 1),
+    "static": (by_tensor, torch.tensor(0.01), "clamp", 1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_mlp_of_a_llama_in_fp8(way):
+    quantise, static, last, num_outputs = WAYS[way]
+    torch.manual_seed(0)
+    mlp = Mlp(lambda columns, rows: Fp8Linear(columns, rows, quantise, static))
+    x = torch.randn(2, ROWS, HIDDEN).bfloat16()
+    report = epifuse.torch.explain(mlp, x)
+    assert len(report.kernels) == 2 and not report.products_left
+    up, down = report.kernels
+    assert len(up.products) == 2 and up.epilogue.split("+output")[0].endswith(last)
+    assert len(up.outputs) == num_outputs
+    assert len(down.products) == 1 and down.epilogue.endswith("residual")
+    with torch.no_grad():
+        got, expected = compiled(mlp, x), mlp(x)
+    error = (got.float() - expected.float()).norm() / expected.float().norm()
+    assert error < 0.02
+
+
+@pytest.mark.parametrize("per_row", [True, False])
+def test_torchao_models_are_fused(per_row, monkeypatch):
+    quant_api = pytest.importorskip("torchao.quantization.quant_api")
+    from torchao.quantization import Float8DynamicActivationFloat8WeightConfig as Config
+    from torchao.quantization import PerRow, PerTensor, quantize_
+
+    monkeypatch.setattr(quant_api, "_check_hardware_support", lambda granularity: None)
+    torch.manual_seed(0)
+    mlp = Mlp(lambda columns, rows: nn.Linear(columns, rows, bias=False)).bfloat16()
+    quantize_(mlp, Config(granularity=PerRow() if per_row else PerTensor()))
+    x = torch.randn(2, ROWS, HIDDEN).bfloat16()
+    report = epifuse.torch.explain(mlp, x)
+    assert len(report.kernels) == 2 and not report.products_left
+    with torch.no_grad():
+        got, expected = compiled(mlp, x), mlp(x)
+    error = (got.float() - expected.float()).norm() / expected.float().norm()
+    assert error < 0.02
