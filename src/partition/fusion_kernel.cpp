@@ -125,12 +125,16 @@ class Cutter {
     if (std::find(inputs_.begin(), inputs_.end(), id) == inputs_.end()) inputs_.push_back(id);
   }
 
+  // Whether the framework has the value: it has an input, and not what is a part of one op's work.
+  bool is_known(ValueId id) const {
+    const ValueId operand = from_[id].args[0];
+    return framework_values_.contains(from_[id].name) && from_[operand].op != Op::input;
+  }
+
   void add_input(ValueId id) {
     FusionTensor tensor{from_[id].name, std::nullopt};
     ValueId named = id;
-    while (!framework_values_.contains(from_[named].name) && from_[named].op == Op::reshape) {
-      named = from_[named].args[0];
-    }
+    while (from_[named].op == Op::reshape && !is_known(named)) named = from_[named].args[0];
     const auto known = framework_values_.find(from_[named].name);
     if (known == framework_values_.end()) {
       knows_inputs_ = false;

@@ -105,3 +105,21 @@ def test_a_gate_and_its_quantisation_are_one_kernel():
     difference = (got.float() - expected.float()).abs()
     assert (difference <= expected.float().abs() / 8 + 2**-9).all()
     assert (difference == 0).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_groups_of_rows_have_scales_of_their_own(fast):
+    def whole(x, w, sx, sw, ends):
+        y = torch._scaled_grouped_mm(x, w.transpose(-2, -1), sx, sw, offs=ends,
+                                     out_dtype=torch.bfloat16, use_fast_accum=fast)  # fmt: skip
+        return F.silu(y)
+
+    torch.manual_seed(0)
+    x, w = torch.randn(M, K).to(E4M3), torch.randn(3, N, K).to(E4M3)
+    sx, sw, ends = torch.rand(M), torch.rand(3, N), torch.tensor([16, 16, M], dtype=torch.int32)
+    torch._dynamo.reset()  # no CPU has such a product: only the kernel can run
+    y = torch.compile(whole, backend=epifuse.torch.backend)(x, w, sx, sw, ends)
+    groups = torch.tensor([0] * 16 + [2] * (M - 16))
+    sums = torch.einsum("mk,mnk->mn", x.double(), w[groups].double())
+    expected = F.silu((sums * sx[:, None] * sw[groups]).bfloat16().double())
+    torch.testing.assert_close(y.double(), expected, rtol=2**-7, atol=1e-6)

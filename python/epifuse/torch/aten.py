@@ -10,7 +10,8 @@ from . import activations, elementwise, products
 from .elementwise import Row, comparison, plain, scaled
 from .products import FOREIGN, reduction
 
-GROUPED = "aten._grouped_mm.default"
+# Products of groups of rows, whose ends are in `offs`.
+GROUPED = frozenset({"aten._grouped_mm.default", "aten._scaled_grouped_mm.default"})
 
 PRODUCTS: dict[str, Row] = {
     "aten.mm.default": products.mm,
@@ -25,7 +26,8 @@ PRODUCTS: dict[str, Row] = {
     "aten.baddbmm.dtype": products.addmm,
     "aten._scaled_mm.default": products.scaled_mm,
     "aten._scaled_mm_v2.default": products.scaled_mm_v2,
-    GROUPED: products.grouped_mm,
+    "aten._grouped_mm.default": products.grouped_mm,
+    "aten._scaled_grouped_mm.default": products.scaled_grouped_mm,
 }
 
 _ARITHMETIC: dict[str, Row] = {

@@ -82,7 +82,7 @@ class _Importer:
         target = str(node.target)
         is_product = target in PRODUCTS
         grouped = [n for n in node.all_input_nodes if n in self.base and n in self.scope.grouped]
-        if target == GROUPED:
+        if target in GROUPED:
             self.scope.grouped[node] = bind(node)["offs"]
         elif grouped and not is_product:
             self.scope.grouped[node] = self.scope.grouped[grouped[0]]

@@ -24,7 +24,6 @@ _SPARSE = ("sparse_mm", "multiplies by a sparse matrix")
 
 # Products that epifuse has no kernel for, and why. They are reported wherever they occur.
 FOREIGN: dict[str, tuple[str, str]] = {
-    "aten._scaled_grouped_mm": _GROUPED,
     "aten._scaled_grouped_mm_v2": _GROUPED,
     "aten._int_mm": ("int_mm", "multiplies integers"),
     "aten._weight_int8pack_mm": _PACKED,
@@ -168,6 +167,16 @@ def _with_bias(emit: Emitter, args: Args, total: Value) -> Operand:
 
 def grouped_mm(emit: Emitter, args: Args) -> Operand:
     """Rows of groups, which end where `offs` says, each group by a matrix of its own."""
+    x, w, ends = _groups(emit, args)
+    if x.dtype != w.dtype or x.dtype not in ARITHMETIC or emit.dtype not in (x.dtype, "f32"):
+        raise Refusal("dtype", f"{emit.what} multiplies {x.dtype} by {w.dtype} and gives "
+                               f"{emit.dtype}.")  # fmt: skip
+    form = "grouped_matmul {0}, {1}, {2}" + ("" if emit.dtype == x.dtype else f" -> {emit.dtype}")
+    return emit.add("product", [x, w, ends], emit.dtype, (x.shape[0], w.shape[2]), form)
+
+
+def _groups(emit: Emitter, args: Args) -> tuple[Value, Value, Value]:
+    """Rows, the matrices of their groups, and where groups end."""
     if args["bias"] is not None or args["offs"] is None:
         raise Refusal("option", f"{emit.what} has a bias, or no ends of groups.")
     x, w = emit.value(args["self"]), emit.value(args["mat2"])
@@ -178,13 +187,32 @@ def grouped_mm(emit: Emitter, args: Args) -> Operand:
     if len(x.shape) != 2 or len(w.shape) != 3:
         raise Refusal("shape", f"{emit.what} multiplies tensors of {len(x.shape)} and "
                                f"{len(w.shape)} dims; epifuse those of 2 and 3.")  # fmt: skip
-    if x.dtype != w.dtype or x.dtype not in ARITHMETIC or emit.dtype not in (x.dtype, "f32"):
-        raise Refusal("dtype", f"{emit.what} multiplies {x.dtype} by {w.dtype} and gives "
-                               f"{emit.dtype}.")  # fmt: skip
     if not sizes.same(x.shape[1], w.shape[1]) or not sizes.same(w.shape[0], ends.shape[0]):
         raise Refusal("shape", f"The shapes of {emit.what} do not provably fit.")
-    form = "grouped_matmul {0}, {1}, {2}" + ("" if emit.dtype == x.dtype else f" -> {emit.dtype}")
-    return emit.add("product", [x, w, ends], emit.dtype, (x.shape[0], w.shape[2]), form)
+    return x, w, ends
+
+
+def scaled_grouped_mm(emit: Emitter, args: Args) -> Operand:
+    """The same of 8-bit floats, with a scale of each row and of each column of a group's matrix."""
+    x, w, ends = _groups(emit, args)
+    if args["scale_result"] is not None:
+        raise Refusal("option", f"{emit.what} scales its result.")
+    if x.dtype not in FP8 or w.dtype not in FP8 or emit.dtype not in ARITHMETIC:
+        raise Refusal("dtype", f"{emit.what} multiplies {x.dtype} by {w.dtype} and gives "
+                               f"{emit.dtype}.")  # fmt: skip
+    shape = (x.shape[0], w.shape[2])
+    scale_a, scale_b = emit.value(args["scale_a"]), emit.value(args["scale_b"])
+    fits = sizes.same_shape(scale_a.shape, shape[:1]) and sizes.same_shape(
+        scale_b.shape, (w.shape[0], shape[1]))
+    if not fits or {scale_a.dtype, scale_b.dtype} != {"f32"}:
+        raise Refusal("scaled_mm", f"{emit.what} has scales of blocks, which no kernel of epifuse "
+                                   "multiplies by.")  # fmt: skip
+    form = "grouped_matmul {0}, {1}, {2}" + ("" if args["use_fast_accum"] else " promoted")
+    total = emit.add("product", [x, w, ends], "f32", shape, form)
+    of_rows = emit.view("reshape", scale_a, (shape[0], 1), written=(shape[0], 1))
+    form = f"repeat_rows {{0}}, {{1}} {sizes.shape_text(shape)}"
+    of_columns = emit.add("repeat_rows", [scale_b, ends], "f32", shape, form, shape)
+    return emit.op("mul", emit.op("mul", total, of_rows), of_columns)
 
 
 def put_rows(emit: Emitter, args: Args) -> Operand:

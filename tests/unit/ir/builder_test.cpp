@@ -93,7 +93,7 @@ TEST(Builder, EveryFunctionMakesItsOp) {
       {reshape(x, {M, 2, 2}), "reshape x [M, 2, 2]"},
       {broadcast(x, {2, M, 4}), "broadcast x [2, M, 4]"},
       {slice(x, {{0, M}, {1, 4, 2}}), "slice x [:, 1:4:2]"},
-      {matmul(x, transpose(y)), "matmul x, t41"},
+      {matmul(x, transpose(y)), "matmul x, t42"},
   };
   std::string text = g.str();
   for (const auto& [value, call] : cases) {
