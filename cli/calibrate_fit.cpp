@@ -15,19 +15,28 @@ namespace {
 constexpr double kSharpness = 4;    // a way that takes twice the best one's time counts 1/16
 constexpr double kFarBehind = 1.6;  // ways that take more are left out: the fit would last long
 
+// A config, and its place among the family's: the first of those is chosen that are expected to
+// take as long as each other.
+struct PlacedConfig {
+  std::size_t place;
+  codegen::GemmConfig config;
+};
+
 // A time of a candidate of one family.
 struct TimedConfig {
   const TimedPoint* point;
   codegen::GemmConfig config;
+  std::size_t place;
   double us, weight;
 };
 
-std::map<std::string, codegen::GemmConfig> configs_by_name(const codegen::KernelFamily& family,
-                                                           const plan::FusedGemm& step,
-                                                           const targets::TargetInfo& target) {
-  std::map<std::string, codegen::GemmConfig> by_name;
+std::map<std::string, PlacedConfig> configs_by_name(const codegen::KernelFamily& family,
+                                                    const plan::FusedGemm& step,
+                                                    const targets::TargetInfo& target) {
+  std::map<std::string, PlacedConfig> by_name;
   for (const codegen::GemmConfig& config : family.configs(step, target)) {
-    by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(config)), config);
+    by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(config)),
+                    PlacedConfig{by_name.size(), config});
   }
   return by_name;
 }
@@ -46,7 +55,8 @@ std::vector<TimedConfig> times_of(const codegen::KernelFamily& family,
     for (const backends::MeasuredStep::Way& way : point.ways) {
       const auto found = by_name.find(way.name);
       if (found == by_name.end() || way.us > kFarBehind * best) continue;
-      times.push_back({&point, found->second, way.us, std::pow(best / way.us, kSharpness)});
+      const auto& [place, config] = found->second;
+      times.push_back({&point, config, place, way.us, std::pow(best / way.us, kSharpness)});
     }
   }
   return times;
@@ -177,8 +187,9 @@ ModelError judge_model(std::span<const TimedPoint> points, const Constants& cons
   ModelError out;
   for (const TimedPoint& point : points) {
     for (const codegen::KernelFamily& family : codegen::all_families()) {
-      const std::vector<TimedConfig> times = times_of(family, {&point, 1}, target);
+      std::vector<TimedConfig> times = times_of(family, {&point, 1}, target);
       if (times.empty()) continue;
+      std::ranges::sort(times, {}, [](const TimedConfig& each) { return each.place; });
       const auto best = std::ranges::min_element(times, {}, &TimedConfig::us);
       ModelError::Point& judged =
           out.points.emplace_back(ModelError::Point{point.text, "", codegen::print(best->config)});

@@ -77,9 +77,17 @@ class SweptPoints {
   std::map<std::string, std::size_t> index_;
 };
 
+// Rows of a named family are a suite of its name (cli/bench.cpp).
+std::string_view named_family(const Point& point) {
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (family.name == point.suite) return family.name;
+  }
+  return "";
+}
+
 // Nothing for a point that no family takes, or whose rows start off boundaries.
 std::optional<TimedPoint> timed(const SweptPoint& swept, const targets::TargetInfo& target) {
-  auto planned = plan_point(swept.point, target, "");
+  auto planned = plan_point(swept.point, target, named_family(swept.point));
   if (std::holds_alternative<plan::WhyNot>(planned)) return std::nullopt;
   const PlannedPoint& point = std::get<PlannedPoint>(planned);
   if (point.family->roles(point.variant).are_misaligned()) return std::nullopt;

@@ -31,7 +31,7 @@ double step_clocks(const ModelConstants& c, const plan::FusedGemm& step, const C
   const double busy = longer(multiply, read * words);
   const double waits = c.latency_clocks / std::max(config.stages - 1, 1);
   const bool is_alone = config.ctas == 1;
-  const double slows = config.step_bytes > 64 && !is_alone ? c.deep_slows : 1;
+  const double slows = config.step_bytes > 64 && is_alone ? c.deep_slows : 1;
   return longer(num_active * busy * slows + (is_alone ? c.alone_clocks : c.step_clocks), waits);
 }
 

@@ -8,28 +8,28 @@
 namespace epifuse::codegen::sm80 {
 namespace {
 
-// Of an H100: step_clocks, alone_clocks and the epilogue's are fitted to 10 square products, each
-// by 52 configs (2026-11-25), and the choice is within 1 % of the best. Estimates: what splits of K
-// cost, bytes_per_us, launch_us and persistent_slows, which is above 1 until it is measured.
+// Of an H100: all but multiplies_per_clock, operation_clocks and l2_bytes are fitted to 33 products
+// of the dense grid, each by 75 to 77 configs (2026-11-25, `epifuse bench --sweep --family sm80`;
+// docs/adding-a-device.md).
 constexpr ModelConstants kH100{
-    .clocks_per_us = 1400,
+    .clocks_per_us = 1850,
     .multiplies_per_clock = 1024,
-    .shared_bytes_per_clock = 128,
-    .l2_bytes_per_clock = 32,
-    .first_clocks = 900,
-    .latency_clocks = 1400,
-    .step_clocks = 200,
-    .alone_clocks = 400,
-    .deep_slows = 1.15,
-    .tile_clocks = 1500,
-    .element_clocks = 0.12,
-    .operation_clocks = 0.006,
-    .launch_us = 4,
-    .bytes_per_us = 3.0e6,
+    .shared_bytes_per_clock = 100,
+    .l2_bytes_per_clock = 15,
+    .first_clocks = 500,
+    .latency_clocks = 1600,
+    .step_clocks = 170,
+    .alone_clocks = 33,
+    .deep_slows = 1.11,
+    .tile_clocks = 2300,
+    .element_clocks = 0.104,
+    .operation_clocks = 0.012,
+    .launch_us = 6,
+    .bytes_per_us = 2.6e6,
     .l2_bytes = 50e6,
     .join_clocks = 2000,
-    .clear_us = 2,
-    .persistent_slows = 1.05,
+    .clear_us = 3,
+    .persistent_slows = 1.015,
 };
 
 struct Row {
@@ -41,7 +41,7 @@ constexpr Row kRows[] = {{"NVIDIA H100 80GB HBM3", &kH100}};
 // Clocks belong to the kernels, so the only fit stands for them. Rates are parts of what the driver
 // says, as the fit's are of 1980 MHz and 3.35 TB/s; without a driver, the H100's for each SM.
 ModelConstants generic(const targets::DeviceProfile& device) {
-  constexpr double kOfClock = 1400.0 / 1980, kOfMemory = 0.9, kOfL2 = 1, kSms = 132;
+  constexpr double kOfClock = 1850.0 / 1980, kOfMemory = 0.78, kOfL2 = 1, kSms = 132;
   const double sms = device.limits.num_sms / kSms;
   const targets::DriverRates& driver = device.driver;
   ModelConstants out = kH100;
@@ -65,7 +65,7 @@ constexpr Field kFields[] = {
     {"first_clocks", &ModelConstants::first_clocks},
     {"latency_clocks", &ModelConstants::latency_clocks},
     {"step_clocks", &ModelConstants::step_clocks, true},
-    {"alone_clocks", &ModelConstants::alone_clocks},
+    {"alone_clocks", &ModelConstants::alone_clocks, true},
     {"deep_slows", &ModelConstants::deep_slows},
     {"tile_clocks", &ModelConstants::tile_clocks, true},
     {"element_clocks", &ModelConstants::element_clocks, true},
@@ -81,7 +81,7 @@ static_assert(std::size(kFields) * sizeof(double) == sizeof(ModelConstants));
 
 ModelConstants usual_constants(const targets::DeviceProfile& device) {
   if (device.known != nullptr) {
-    const auto* const row = std::ranges::find(kRows, device.known->name, &Row::device);
+    const auto* const row = std::ranges::find(kRows, device.known->measured->device, &Row::device);
     if (row != std::end(kRows)) return *row->constants;
   }
   return generic(device);

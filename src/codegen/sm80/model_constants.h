@@ -16,7 +16,7 @@ struct ModelConstants {
   double latency_clocks;           // from asking for a stage until it is there, under load
   double step_clocks;              // in which nothing multiplies, around a step's barrier ..
   double alone_clocks;             // .. where the SM has no other CTA
-  double deep_slows;               // steps of 128 bytes, whose copies come in larger bursts
+  double deep_slows;               // steps of 128 bytes, whose copies come in larger bursts, there
   double tile_clocks;              // of an epilogue: once,
   double element_clocks;           // an element of a result or a full operand,
   double operation_clocks;         // and an operation on it
