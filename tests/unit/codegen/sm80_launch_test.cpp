@@ -30,6 +30,10 @@ constexpr const char* kMixed8Bits =
 constexpr const char* kPromoted =
     "graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n"
     "  y = matmul x, w^T -> bf16 promoted\n  return y\n}\n";
+constexpr const char* kGates =
+    "graph g(x: bf16[M, K], v: bf16[N, K], u: bf16[N, K]) {\n"
+    "  g0 = matmul x, v^T\n  u0 = matmul x, u^T\n  g1 = silu g0\n  y = mul g1, u0\n"
+    "  return y\n}\n";
 constexpr const char* kRowSum =
     "graph g(x: bf16[M, K], w: bf16[N, K]) {\n"
     "  h = matmul x, w^T -> f32\n  y = row_sum h\n  return y\n}\n";
@@ -149,6 +153,25 @@ TEST_F(Sm80Launch, TakesManyProblemsByPersistentKernels) {
     EXPECT_EQ(describe.tile_columns, config.tile_n);
     EXPECT_EQ(describe.size_columns[0], 2) << "K, M, N of M, N, K";
     EXPECT_EQ(describe.tensors[0].data, data);
+  }
+}
+
+// So that they leave registers: other kernels of gates spill.
+TEST_F(Sm80Launch, StagesHalfOfALargeWarpForManyGates) {
+  const PointerArrayFunctions& functions = sm80::pointer_arrays();
+  for (const char* name : {"sm_80", "sm_86", "sm_90a"}) {
+    SCOPED_TRACE(name);
+    bind(kGates, {{"M", 64}, {"N", 64}, {"K", 64}});
+    const auto all = sm80::configs(step(), *targets::find_target(name));
+    int num_large = 0, num_small = 0;
+    for (const GemmConfig& config : functions.configs(opaque(all))) {
+      const auto of_many = config.as<sm80::Config>();
+      const bool is_large = of_many.warp_m == 64 && of_many.warp_n == 64;
+      EXPECT_TRUE(!is_large || of_many.staged_blocks == 2) << print(of_many);
+      ++(is_large ? num_large : num_small);
+    }
+    EXPECT_GT(num_large, 0);
+    EXPECT_EQ(num_small, 2 * 3);
   }
 }
 
