@@ -24,17 +24,32 @@ std::span<const KernelFamily> all_families() {
   return families;
 }
 
+bool suits(const KernelFamily& family, const targets::TargetInfo& target) {
+  return family.suits == nullptr || family.suits(target);
+}
+
 std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,
                                               std::string_view name) {
   std::vector<const KernelFamily*> out;
   std::string names;
   for (const KernelFamily& family : all_families()) {
-    const bool is_usual = family.suits == nullptr || family.suits(target);
-    if (name.empty() ? is_usual : family.name == name) out.push_back(&family);
+    if (name.empty() ? suits(family, target) : family.name == name) out.push_back(&family);
     names += fmt::format("{}{}", names.empty() ? "" : ", ", family.name);
   }
   if (out.empty() && !name.empty()) {
     throw ArgumentError(fmt::format("family: expected one of {}, got '{}'", names, name));
+  }
+  return out;
+}
+
+std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
+                                              const targets::TargetInfo& target,
+                                              std::string_view name) {
+  std::vector<const KernelFamily*> out = families_for(target, name);
+  const bool has_vendor = !step.gemm.is_grouped() && !step.gemm.is_scaled();
+  if (has_vendor || !name.empty()) return out;
+  for (const KernelFamily& family : all_families()) {
+    if (!suits(family, target)) out.push_back(&family);
   }
   return out;
 }

@@ -100,6 +100,14 @@ std::span<const KernelFamily> all_families();
 std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,
                                               std::string_view name = "");
 
+// The same for this step: of groups of rows and blocks with scales, which no vendor multiplies,
+// also those that are not the target's usual ones, behind these, unless one is named.
+std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
+                                              const targets::TargetInfo& target,
+                                              std::string_view name = "");
+// Whether it is a usual one of the target.
+bool suits(const KernelFamily& family, const targets::TargetInfo& target);
+
 // The config of least expected time.
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
                    std::span<const GemmConfig> configs, const GemmSizes& sizes,

@@ -304,7 +304,7 @@ class Finder {
                                             const plan::FusedGemm& step) const {
     if (target_.kind == DeviceKind::cpu) return std::nullopt;
     std::optional<plan::WhyNot> first;
-    for (const auto* family : codegen::families_for(target_, options_.family)) {
+    for (const auto* family : codegen::families_for(step, target_, options_.family)) {
       auto no = family->why_not(plan, step, target_);
       if (!no) return std::nullopt;
       if (!first) first = std::move(no);

@@ -32,32 +32,10 @@ StepKernels vendor_kernels(const plan::GemmDesc& gemm, std::vector<WhyNot> refus
   return step;
 }
 
-// No vendor multiplies blocks that have scales: where no usual family does, another one may.
-std::vector<const codegen::KernelFamily*> families_to_ask(const plan::GemmDesc& gemm,
-                                                          const Choosing& choosing) {
-  std::vector<const codegen::KernelFamily*> families = choosing.families;
-  if (!gemm.is_scaled() || choosing.is_named) return families;
-  for (const codegen::KernelFamily& family : codegen::all_families()) {
-    if (std::ranges::find(families, &family) == families.end()) families.push_back(&family);
-  }
-  return families;
-}
-
 Finalize finalize_kernel(const FusedGemm& gemm, const TargetInfo& target) {
   Finalize finalize{plan::finalize(gemm), {}};
   finalize.kernel.source = codegen::tail_source(finalize.plan, finalize.tail(), target);
   return finalize;
-}
-
-// The first family that takes the step, where none that is usual does: for groups of rows, which no
-// vendor multiplies.
-const codegen::KernelFamily* unusual_family(const Plan& plan, const FusedGemm& gemm,
-                                            const TargetInfo& target, const Choosing& choosing) {
-  if (!gemm.gemm.is_grouped() || choosing.is_named) return nullptr;
-  for (const codegen::KernelFamily& family : codegen::all_families()) {
-    if (!family.why_not(plan, gemm, target)) return &family;
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -99,15 +77,16 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
     return step;
   }
-  for (const codegen::KernelFamily* family : families_to_ask(gemm.gemm, choosing)) {
-    if (auto no = family->why_not(plan, gemm, target)) {
-      step.report.why_not.push_back(*std::move(no));
-      continue;
+  for (const auto* family : codegen::families_for(gemm, target, choosing.family)) {
+    auto no = family->why_not(plan, gemm, target);
+    if (!no) {
+      step.family = family;
+      break;
     }
-    step.family = family;
-    break;
+    if (choosing.is_named || codegen::suits(*family, target)) {
+      step.report.why_not.push_back(*std::move(no));
+    }
   }
-  if (step.family == nullptr) step.family = unusual_family(plan, gemm, target, choosing);
   if (step.family == nullptr) return step;
   step.kind = StepKind::family;
   step.candidates = step.family->configs(gemm, target);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -9,19 +10,20 @@
 
 namespace epifuse::cuda {
 
-// What is chosen for, and the families to ask.
+// What is chosen for, and by kernels of which family.
 struct Choosing {
   // Throws ArgumentError for a name that no family has. Where a family is named, no measurement is
   // weighed against it.
   Choosing(const targets::TargetInfo& target, const std::optional<targets::DeviceProfile>& given,
            std::string_view name)
       : device(given.value_or(targets::reference_profile(target))),
-        families(codegen::families_for(target, name)),
+        family(name),
         is_named(!name.empty()) {
+    codegen::families_for(target, name);  // throws
     if (is_named) device.known = nullptr;
   }
   targets::DeviceProfile device;
-  std::vector<const codegen::KernelFamily*> families;
+  std::string family;  // empty: those of the target
   bool is_named;
 };
 
