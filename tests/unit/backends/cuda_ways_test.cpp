@@ -138,6 +138,21 @@ TEST_F(OddWays, AndForPaddedOperandsWhereRowsBeginOffSixteenBytes) {
   EXPECT_EQ(framework_bytes_at(prepared_, 16), 2U * (16 * 104 + 104 * 56 + 16 * 56));
 }
 
+// A copy of rows that are looked up, then a product of it.
+TEST(FrameworkBytes, AreNoneWhereAStepReadsWhatAnotherLeaves) {
+  const Prepared prepared = prepare_uncompiled(
+      plan::make_plan(
+          ir::parse("graph g(x: bf16[S, 64], rows: i32[M], w: bf16[64, 64], b: bf16[64]) {\n"
+                    "  xg = take_rows x, rows\n  h = matmul xg, w^T\n  y = add h, b\n"
+                    "  return y\n}\n"),
+          {}),
+      *targets::find_target("sm_90a"), true);
+  ASSERT_EQ(prepared.steps.size(), 2u);
+  const codegen::Bound bound =
+      backends::bind_stand_ins(prepared.plan, {{"M", 64}, {"S", 8}}, DeviceKind::cuda);
+  EXPECT_EQ(framework_bytes(prepared, 1, backends::form_of(prepared.plan, bound).bound), 0u);
+}
+
 std::optional<std::size_t> bytes_at(const plan::Plan& plan, std::int64_t rows) {
   const codegen::Bound bound = backends::bind_stand_ins(plan, {{"M", rows}}, DeviceKind::cuda);
   return scratch_bytes(plan, backends::form_of(plan, bound));

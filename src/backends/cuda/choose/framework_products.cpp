@@ -11,7 +11,8 @@
 namespace epifuse::cuda {
 namespace {
 
-// Without memory for its result. Empty where no vendor takes it as it is.
+// Without memory for its result. Empty where no vendor takes it as it is, and where it reads what
+// another step leaves: a framework's product is asked for in the place of the whole plan.
 std::optional<Product> product_as_asked(const Prepared& prepared, std::size_t index,
                                         codegen::Bound bound) {
   const plan::Plan& plan = prepared.plan;
@@ -21,7 +22,12 @@ std::optional<Product> product_as_asked(const Prepared& prepared, std::size_t in
   plan::FusedGemm bare = plan::is_bare(step) ? step : plan::split(plan, step).gemms.front();
   plan::Store& store = bare.epilogue.stores.front();
   store.dtype = step.gemm.a.dtype;
-  for (const ir::ValueId id : bare.gemm.operands()) backends::resolve_view(plan.graph, id, bound);
+  for (const ir::ValueId id : bare.gemm.operands()) {
+    if (bound.tensors[static_cast<std::size_t>(ir::storage(plan.graph, id))].data == nullptr) {
+      return std::nullopt;
+    }
+    backends::resolve_view(plan.graph, id, bound);
+  }
   bound.tensors[static_cast<std::size_t>(store.value)] =
       dense(nullptr, ir::eval(plan.graph[store.value].type.shape, bound.sizes));
   Product product = simplify(product_of(bare, bound));
