@@ -19,6 +19,10 @@ class BlockScaler<Config, true> {
   static constexpr int kBlocksM = Config::kWarpM / 16, kBlocksN = Config::kWarpN / 8;
   static constexpr int kStepK = Config::kStepBytes;                    // of 8-bit elements
   static constexpr int kColumns = Config::kWarpN / kProducts<Config>;  // of results
+  // Runs of the warp's columns, each of one product; where products come by turns, of both.
+  static constexpr bool kByWarp = Config::kScalesByWarp;
+  static constexpr int kRuns = Config::kGated && !Config::kAdjacentGates ? 2 : 1;
+  static constexpr int kScalesOfB = kByWarp ? kRuns : kBlocksN * 2;
   static_assert(sizeof(typename Config::Element::Storage) == 1);
 
  public:
@@ -37,7 +41,11 @@ class BlockScaler<Config, true> {
       next_rows_[i] = exists && row < p_.m ? scale(p_.a_scales, row, block) : 0.0f;
     }
 #pragma unroll
-    for (int i = 0; i < kBlocksN * 2; ++i) {
+    for (int i = 0; i < kScalesOfB; ++i) {
+      if constexpr (kByWarp) {
+        next_columns_[i] = exists ? of_column(i * kColumns, block) : 0.0f;
+        continue;
+      }
       const int at = placed<Config::kBIsKMajor>((i >> 1 & 1) * 8 + (lane_ & 3) * 2 + (i & 1));
       next_columns_[i] = exists ? of_column(i / 4 * 16 + at, block) : 0.0f;
     }
@@ -45,16 +53,25 @@ class BlockScaler<Config, true> {
 
   __device__ __forceinline__ void take() {
 #pragma unroll
-    for (int i = 0; i < kBlocksM * 2; ++i) rows_[i] = next_rows_[i];
+    for (int i = 0; i < kBlocksM * 2; ++i) {
 #pragma unroll
-    for (int i = 0; i < kBlocksN * 2; ++i) columns_[i] = next_columns_[i];
+      for (int run = 0; run < (kByWarp ? kRuns : 1); ++run) {
+        factors_[i][run] = kByWarp ? next_rows_[i] * next_columns_[run] : next_rows_[i];
+      }
+    }
+    if constexpr (!kByWarp) {
+#pragma unroll
+      for (int i = 0; i < kScalesOfB; ++i) columns_[i] = next_columns_[i];
+    }
   }
 
   // Of block (i, j) of 16 rows by 8 columns.
   __device__ __forceinline__ void add(int i, int j, const float (&own)[4], float (&sums)[4]) const {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      sums[e] = fmaf(own[e], rows_[i * 2 + e / 2] * columns_[j * 2 + e % 2], sums[e]);
+      float factor = factors_[i * 2 + e / 2][kByWarp ? j / (kBlocksN / kRuns) : 0];
+      if constexpr (!kByWarp) factor *= columns_[j * 2 + e % 2];
+      sums[e] = fmaf(own[e], factor, sums[e]);
     }
   }
 
@@ -88,8 +105,8 @@ class BlockScaler<Config, true> {
   const abi::GemmParams& p_;
   Tile tile_;
   int warp_m_, warp_n_, lane_, first_;
-  float rows_[kBlocksM * 2], columns_[kBlocksN * 2];
-  float next_rows_[kBlocksM * 2], next_columns_[kBlocksN * 2];
+  float factors_[kBlocksM * 2][kByWarp ? kRuns : 1], columns_[kScalesOfB];
+  float next_rows_[kBlocksM * 2], next_columns_[kScalesOfB];
 };
 
 }  // namespace epifuse::sm80

@@ -14,6 +14,7 @@ struct UsualConfig {
   static constexpr int kAlignmentA = 16, kAlignmentB = 16;  // bytes, of all that is copied
   static constexpr bool kIsLean = false;                    // of registers, in copying
   static constexpr bool kPromotesSums = false;              // of each instruction, in float32
+  static constexpr bool kScalesByWarp = false;              // one of B for all columns of a warp
   static constexpr bool kHasBlockScales = false;            // of K; promotes sums
   static constexpr int kSplitK = 1;  // CTAs that share the K of a tile (kernels/sm80/split.cuh)
   static constexpr bool kPersistent = false;     // a CTA takes one tile after another

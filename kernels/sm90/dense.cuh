@@ -283,7 +283,7 @@ class Consumer {
         }
         cute::warpgroup_commit_batch();
         fence(part);
-        if (block == 0) scaler.take(first + k);
+        scaler.take(first + k, block);
         cute::warpgroup_wait<0>();
         fence(part);
         if (block == kMultiplied - 1 && k + 1 < steps) release(stage);

@@ -47,10 +47,12 @@ struct SharedLayout : Config_ {
   static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
   static constexpr int kRowBytes =
       Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
-  // Scales of a step's columns, of two steps by turns (kernels/sm90/block_scales.cuh).
+  // Scales of a step's rows and columns, of two steps by turns (kernels/sm90/block_scales.cuh).
   static constexpr int kScalesAt = kRowsAt + kConsumers * kRowBytes;
-  static constexpr int kScaleBytes =
-      Config::kScaling == Scaling::by_column ? 2 * Config::kTileN * 4 : 0;  // a consumer
+  static constexpr int kScaleBytes =  // a consumer
+      Config::kScaling == Scaling::by_column
+          ? 2 * (Config::kTileM / (Consumers::kCooperative ? 2 : 1) + Config::kTileN) * 4
+          : 0;
   static constexpr int kFullAt = kScalesAt + kConsumers * kScaleBytes;
   static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
   // Of each consumer: whether loads are there, results are staged, staging may be used again.

@@ -38,6 +38,14 @@ void bind_block_scales(const plan::GemmDesc& gemm, const GemmViews& views, bool 
   params.second_b_scales.first = offset;
 }
 
+// Columns of a second product that lie behind the first ones begin a block only where those fill
+// whole blocks.
+bool have_one_scale(const plan::GemmDesc& gemm, int columns, bool both_columns) {
+  if (!gemm.b_scales.are_shared || ir::kScaleBlock % columns != 0) return false;
+  if (gemm.gating == plan::Gating::interleaved) return both_columns;
+  return gemm.gating != plan::Gating::halves || gemm.n.divide(columns).has_value();
+}
+
 std::optional<plan::WhyNot> why_not_block_scales(const GemmViews& views) {
   for (const MatrixView& view : views.scales) {
     const std::int64_t rows = std::max<std::int64_t>(view.rows, 1);

@@ -13,6 +13,11 @@ namespace epifuse::codegen {
 void bind_block_scales(const plan::GemmDesc& gemm, const GemmViews& views, bool both_columns,
                        abi::GemmParams& params);
 
+// Whether columns that a kernel multiplies together have one scale of B, those of each product
+// where there are two: `columns` of them (of both products, where these come by turns and are
+// numbered as one), which begin at multiples of that.
+bool have_one_scale(const plan::GemmDesc& gemm, int columns, bool both_columns);
+
 // Why kernels that count a matrix of scales in 32 bits cannot.
 std::optional<plan::WhyNot> why_not_block_scales(const GemmViews& views);
 

@@ -35,10 +35,13 @@ class Scales {
   bool are_exact() const {
     return all([](const Interval& scale) { return is_exact(scale); });
   }
+  // Of those that are finite.
   double largest() const {
     double largest = 0;
     all([&](const Interval& scale) {
-      largest = std::max({largest, std::abs(scale.low), std::abs(scale.high)});
+      for (const double end : {scale.low, scale.high}) {
+        if (std::isfinite(end)) largest = std::max(largest, std::abs(end));
+      }
       return true;
     });
     return largest;
@@ -239,28 +242,36 @@ class Product {
         }
       }
     }
+    Columns columns(static_cast<std::size_t>(end_col - first_col));
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      store(i, first_col, end_col, sums[i], short_sums[i], exact ? nullptr : &spreads[i]);
+      store(i, first_col, columns, sums[i], short_sums[i], exact ? nullptr : &spreads[i]);
     }
   }
 
-  void store(std::size_t i, std::int64_t first_col, std::int64_t end_col, const Sums& sums,
+  using Elements = std::vector<Interval>;
+  using Columns = std::vector<Elements>;  // of B, each empty until it is asked for
+
+  void store(std::size_t i, std::int64_t first_col, Columns& columns, const Sums& sums,
              const ShortSums& short_sums, const Spread* spread) {
     Interval* cells = evaluation_[id_].cells(first_result_row_ + rows_[i]);
-    for (std::int64_t col = first_col; col < end_col; ++col) {
-      const auto lane = static_cast<std::size_t>(col - first_col);
+    Elements row;
+    for (std::size_t lane = 0; lane < columns.size(); ++lane) {
+      const std::int64_t col = first_col + static_cast<std::int64_t>(lane);
       double more = window_ > 0 ? short_sum_error(short_sums, lane) : 0;
       if (a_.scales().exist()) more += scaling_error(sums, lane, k_);
       const Interval y = is_bounded(sums, spread, lane) ? bounded_sum(sums, spread, lane, k_, more)
-                                                        : unbounded_sum(rows_[i], col);
+                                                        : unbounded_sum(i, row, col, columns[lane]);
       cells[col] = finish(evaluation_, id_, scales_overflow_ ? anything(y.value) : y);
     }
   }
 
-  Interval unbounded_sum(std::int64_t row, std::int64_t col) const {
+  // `row` and `column` are filled by the first sum that takes them.
+  Interval unbounded_sum(std::size_t i, Elements& row, std::int64_t col, Elements& column) const {
+    for (std::int64_t k = std::ssize(row); k < k_; ++k) row.push_back(a_.at(rows_[i], k));
+    for (std::int64_t k = std::ssize(column); k < k_; ++k) column.push_back(b_.at(k, col));
     UnboundedSum sum;
-    for (std::int64_t k = 0; k < k_; ++k) {
-      const Interval factors[] = {a_.at(row, k), b_.at(k, col)};
+    for (std::size_t k = 0; k < row.size(); ++k) {
+      const Interval factors[] = {row[k], column[k]};
       sum.add(apply(ir::info(ir::Op::mul), factors, evaluation_.numerics));
     }
     return sum.result();
@@ -285,6 +296,7 @@ struct OfBatch {
 
 void set_scales(Evaluation& evaluation, const ir::Node& node, OfBatch a, OfBatch b) {
   if (!ir::is_scaled_matmul(node.op)) return;
+  ir::check_block_scales(evaluation.graph, node, evaluation.bound.sizes);
   const ir::BlockScales scales = ir::block_scales(evaluation.graph, node);
   a.matrix.set_scales(Scales(evaluation[scales.a], a.batch, 1), false);
   b.matrix.set_scales(Scales(evaluation[scales.b], b.batch, scales.b_by_row ? 1 : ir::kScaleBlock),

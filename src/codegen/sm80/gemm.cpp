@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/block_scales.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/gemm_text.h"
 #include "codegen/row_groups.h"
@@ -63,6 +64,10 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   }
   add(gemm.promoted, "bool kPromotesSums", true, "of each instruction, in float32");
   add(gemm.is_scaled(), "bool kHasBlockScales", true, "of 128 along K");
+  const bool by_turns = has_adjacent_gates(gemm);
+  const int columns = config.warp_n / (by_turns ? 1 : config.products);
+  add(gemm.is_scaled() && have_one_scale(gemm, columns, by_turns), "bool kScalesByWarp", true,
+      "one of b for a warp's columns");
   add(gemm.a.major != plan::Major::k, "bool kAIsKMajor", false, "rows of a run along M");
   add(gemm.b.major != plan::Major::k, "bool kBIsKMajor", false, "rows of b run along N");
   add(variant.alignment_a != kUsual, "int kAlignmentA", variant.alignment_a, "bytes");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/block_scales.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/sm90/dense.h"
 
@@ -139,17 +140,12 @@ bool suits_promotion(const Config& config, const plan::GemmDesc& gemm) {
 }
 
 // One scale of B for all columns of a tile, of each product, where its blocks end with tiles; else
-// each column's own. Columns of a second product that lie behind the first ones begin a block only
-// where those fill whole blocks.
+// each column's own.
 Scaling scaling_of(const plan::GemmDesc& gemm, const Config& config) {
-  constexpr int kShared = 128;
   if (!gemm.is_scaled()) return Scaling::none;
   const bool by_turns = has_adjacent_gates(gemm);
   const int columns = by_turns ? config.tile_n : result_columns(config);
-  if (!gemm.b_scales.are_shared || kShared % columns != 0) return Scaling::by_column;
-  if (gemm.gating == plan::Gating::interleaved && !by_turns) return Scaling::by_column;
-  const bool begins_block = gemm.gating != plan::Gating::halves || gemm.n.divide(columns);
-  return begins_block ? Scaling::by_tile : Scaling::by_column;
+  return have_one_scale(gemm, columns, by_turns) ? Scaling::by_tile : Scaling::by_column;
 }
 
 // Block scales are of steps of 128, and of tiles of one width.

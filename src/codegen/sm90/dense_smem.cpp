@@ -24,9 +24,10 @@ int staging_bytes(const Config& config, const Variant& variant) {
   return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
 }
 
-// Of block scales: those of a tile's columns, of two steps of K by turns.
+// Of block scales: those of a consumer's rows and columns, of two steps of K by turns.
 int scale_bytes(const Config& config) {
-  return config.scaling == Scaling::by_column ? kConsumers * 2 * config.tile_n * 4 : 0;
+  if (config.scaling != Scaling::by_column) return 0;
+  return kConsumers * 2 * (config.tile_m / (config.cooperative ? 2 : 1) + config.tile_n) * 4;
 }
 
 int slots(const std::vector<Place>& places, unsigned plain) {

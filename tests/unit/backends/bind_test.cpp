@@ -240,5 +240,25 @@ TEST_F(Bind, ResolvesViewsOfInputs) {
   EXPECT_EQ(bound.tensors[3].data, out.view().data);
 }
 
+TEST_F(Bind, CountsBlockScales) {
+  HostTensor x8(DType::e4m3, {3, 300}), w8(DType::e4m3, {130, 300}), sx(DType::f32, {3, 3});
+  HostTensor few(DType::f32, {1, 3}), enough(DType::f32, {2, 3}), out(DType::f32, {3, 130});
+  const plan::Plan plan = plan::make_plan(
+      ir::parse("graph g(x: e4m3[M, K], w: e4m3[N, K], s: f32[M, KB], t: f32[NB, KB]) {\n"
+                " y = scaled_matmul x, w^T, s, t\n return y\n}"),
+      {});
+  std::vector<Binding> bindings{x8.bind("x"), w8.bind("w"), sx.bind("s"), enough.bind("t"),
+                                out.bind("y")};
+  EXPECT_NO_THROW(backends::bind(plan, bindings, DeviceKind::cpu));
+  bindings[3] = few.bind("t");
+  try {
+    backends::bind(plan, bindings, DeviceKind::cpu);
+    FAIL() << "a scale too few";
+  } catch (const ArgumentError& error) {
+    EXPECT_STREQ(error.what(),
+                 "scaled_matmul 'y' expects 2 blocks of 128 for N = 130, got 1 in 't'");
+  }
+}
+
 }  // namespace
 }  // namespace epifuse::backends

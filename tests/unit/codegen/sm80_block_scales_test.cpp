@@ -15,6 +15,11 @@ struct Scaled : Layout<A, kA, kB, kStep, 16> {
   static constexpr bool kPromotesSums = true, kHasBlockScales = true;
 };
 
+template <class Layout>
+struct ByWarp : Layout {
+  static constexpr bool kScalesByWarp = true;
+};
+
 // A scale for each block of K of `each` rows; further ones are NaN.
 struct Scales {
   int rows, blocks, each;
@@ -72,6 +77,11 @@ TEST(Sm80BlockScales, AreOfRowsAndOfBlocks) {
   test_scales<Scaled<E5m2, E4m3, true, true, 128>>(140, 40, 144, 1, 128);  // of exchanged operands
 }
 
+TEST(Sm80BlockScales, AreOneForTheColumnsOfAWarp) {
+  test_scales<ByWarp<Scaled<E4m3, E4m3, true, true, 128>>>(40, 140, 272, 128);
+  test_scales<ByWarp<Scaled<E4m3, E5m2, true, false, 64>>>(40, 144, 144, 128);
+}
+
 TEST(Sm80BlockScales, FollowRowsWhereTheseStandByTurns) {
   test_scales<Scaled<E4m3, E4m3, true, false, 64>>(40, 64, 272, 1);
   test_scales<Scaled<E4m3, E4m3, false, true, 64>>(64, 48, 144, 1);
@@ -91,8 +101,9 @@ TEST(Sm80BlockScales, AreThoseOfEachTile) {
 struct Gated : Scaled<E4m3, E4m3, true, true, 64> {
   static constexpr bool kGated = true;
 };
-TEST(Sm80BlockScales, AreOfEitherProductOfAGate) {
-  constexpr int kM = 50, kN = 140, kK = 272;
+template <class Config, int kN>
+void test_gate() {
+  constexpr int kM = 50, kK = 272;
   Operand<E4m3> a(kM, kK, true, 16, 0), b(2 * kN, kK, true, 16, 1);
   Operand<F32> y(kM, kN, true, 0, 2);
   const Scales of_a(kM, kK, 1, 0), of_b(2 * kN, kK, 128, 1);
@@ -103,13 +114,17 @@ TEST(Sm80BlockScales, AreOfEitherProductOfAGate) {
   p.gemm.b_scales = p.gemm.second_b_scales = of_b.params();
   p.gemm.second_b_scales.first = kN;
   p.gemm.non_tma_stores[0] = y.params();
-  run<Gated, Bare<F32>>(p, tiles(kM, kN, 64, 32));
+  run<Config, Bare<F32>>(p, tiles(kM, kN, 64, 32));
   for (int r = 0; r < kM; ++r) {
     for (int c = 0; c < kN; ++c) {
       const float gate = scaled_sum(a, b, of_a, of_b, r, c);
       ASSERT_EQ(y.at(r, c), gate * 2 + scaled_sum(a, b, of_a, of_b, r, kN + c)) << r << ", " << c;
     }
   }
+}
+TEST(Sm80BlockScales, AreOfEitherProductOfAGate) {
+  test_gate<Gated, 140>();
+  test_gate<ByWarp<Gated>, 144>();
 }
 
 }  // namespace

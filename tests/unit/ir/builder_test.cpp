@@ -227,6 +227,20 @@ TEST(Builder, ConstantsMustFitFloat32) {
   EXPECT_EQ(ir::parse(g.str()), g.ir());
 }
 
+TEST(Builder, BuildsProductsWithBlockScales) {
+  Graph g("scaled");
+  const auto x = g.input("x", DType::e4m3, {M, 512}), w = g.input("w", DType::e4m3, {8, 256, 512});
+  const auto sx = g.input("sx", DType::f32, {M, 4}), sw = g.input("sw", DType::f32, {8, 2, 4});
+  const auto v = g.input("v", DType::e4m3, {300, 512}), sv = g.input("sv", DType::f32, {300, 4});
+  const auto ends = g.input("ends", DType::i32, {8});
+  g.output("y", scaled_matmul(x, transpose(v), sx, sv, DType::bf16));
+  g.output("z", scaled_grouped_matmul(x, transpose(w), ends, sx, sw));
+  EXPECT_EQ(ir::parse(g.str()), g.ir());
+  EXPECT_EQ(message_of<GraphError>([&] { scaled_matmul(x, transpose(v), sv, sx); }),
+            "scaled_matmul expects scales of x: e4m3[M, 512] as f32 [.., M, 512 / 128 rounded up], "
+            "got sv: f32[300, 4]: each row needs one");
+}
+
 TEST(Builder, SizesThatNoInputGivesAreRefused) {
   Graph g("sizes");
   const auto x = g.input("x", DType::f32, {1, 4});
