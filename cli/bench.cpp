@@ -129,7 +129,7 @@ std::function<int()> define_bench(CLI::App& app) {
                  "dense (layers of transformers), square, small (fused against the bare product), "
                  "gated (two products and a gate against both bare), bare (nothing fused; with "
                  "--sweep: the bare_ratios of src/targets/devices), fp8 (scales of rows and "
-                 "columns, against "
+                 "columns, or of blocks, against "
                  "the bare product with scales 1), random (products that nobody chose), "
                  "host (compile, start, launch)")
       ->capture_default_str();
