@@ -78,7 +78,7 @@ std::optional<Tuned> decode(std::string_view text) {
 }  // namespace
 
 bool is_left_to_framework(const Tuned& tuned, bool gains_nothing, bool pads) {
-  constexpr double kRatio = 1.03, kUs = 2, kAhead = 0.98, kCallUs = 20;
+  constexpr double kRatio = 1.03, kUs = 2, kAhead = 0.9, kCallUs = 20;
   const double framework_us = pads ? tuned.padded_us : tuned.framework_us;
   if (gains_nothing && framework_us > kCallUs) return tuned.us > kAhead * framework_us;
   return framework_us > 0 && tuned.us > kRatio * framework_us && tuned.us > framework_us + kUs;

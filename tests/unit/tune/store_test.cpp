@@ -237,8 +237,8 @@ TEST(Tuned, IsLeftToAFrameworkUnlessAheadWhereNothingIsGained) {
     return is_left_to_framework({"a kernel", "", us, framework_us}, true);
   };
   EXPECT_TRUE(is_left(100, 100));
-  EXPECT_TRUE(is_left(98.5, 100));
-  EXPECT_FALSE(is_left(97.5, 100));
+  EXPECT_TRUE(is_left(91, 100));
+  EXPECT_FALSE(is_left(89, 100));
   EXPECT_FALSE(is_left(15, 15)) << "a framework's call takes longer";
   EXPECT_TRUE(is_left(25, 15));
   EXPECT_FALSE(is_left(100, 0)) << "not measured";
