@@ -2,6 +2,7 @@
 #include "partition/fusion_region.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "partition/fusion_levels.h"
 #include "partition/fusion_producers.h"
@@ -76,6 +77,13 @@ FrameworkPlan::Values FrameworkPlan::without_parts(Values values) const {
     if (std::any_of(all.begin(), all.end(), outside)) parts.push_back(id);
   }
   return without(values, parts);
+}
+
+FrameworkPlan::Values FrameworkPlan::without_blocks(const Values& values) const {
+  std::vector<ValueId> blocks;
+  std::ranges::copy_if(values, std::back_inserter(blocks),
+                       [&](ValueId id) { return ir::is_block(plan_.graph[id].op); });
+  return without(values, blocks);
 }
 
 bool FrameworkPlan::is_read_outside(ValueId value, const Values& inside) const {
@@ -163,7 +171,8 @@ FrameworkPlan::Values FrameworkPlan::fewest(const Values& values, ValueId produc
   return least;
 }
 
-WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step) const {
+WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step,
+                                              bool with_blocks) const {
   const std::vector<ValueId> computed = plan::computed_values(plan_, step);
   const Values all(computed.begin(), computed.end()), of_product = results(all);
   const ir::Shape tile = space(plan_.graph, step.gemm);
@@ -172,6 +181,7 @@ WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step) const
     return traffic(of_product, values, tile) + producers.bytes_made(producers.pruned(values));
   };
   Values best = without_parts(producers.cheapest());
+  if (!with_blocks) best = without_blocks(best);
   for (bool improved = true; improved;) {
     improved = false;
     const Values now = best;

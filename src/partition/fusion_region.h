@@ -26,8 +26,8 @@ class FrameworkPlan {
   const plan::Plan& plan() const { return plan_; }
   // Of the values that `step` computes, those whose kernel and what is left to the framework move
   // the fewest bytes together; without parts of ops of the framework. Empty when the product itself
-  // is such a part.
-  WorthComputing worth_computing(const plan::FusedGemm& step) const;
+  // is such a part. Not `with_blocks`: nor maxima of blocks, and what depends on them.
+  WorthComputing worth_computing(const plan::FusedGemm& step, bool with_blocks = true) const;
   // Whether something outside of `inside` reads the value.
   bool is_read_outside(ir::ValueId value, const std::set<ir::ValueId>& inside) const;
   // All parts of the framework's op that the value is a part of.
@@ -44,6 +44,7 @@ class FrameworkPlan {
   using Values = std::set<ir::ValueId>;
   Values without(const Values& values, const std::vector<ir::ValueId>& dropped) const;
   Values without_parts(Values values) const;
+  Values without_blocks(const Values& values) const;
   double traffic(const Values& results, const Values& inside, const ir::Shape& tile) const;
   double second_read(ir::ValueId value, const Values& inside, const ir::Shape& tile) const;
   Values fewest(const Values& values, ir::ValueId product) const;

@@ -118,18 +118,28 @@ class Finder {
  private:
   void add_step(const FrameworkPlan& framework, const plan::FusedGemm& step) {
     const ir::Graph& graph = framework.plan().graph;
-    const auto [values, saves_nothing] = framework.worth_computing(step);
+    const std::string& product = graph[step.gemm.matmul].name;
+    const auto known = left_before_.find(product);
+    const auto try_kernel = [&](const std::vector<ValueId>& values) -> std::optional<plan::WhyNot> {
+      if (known != left_before_.end()) return known->second;
+      return values.empty() ? nothing_to_fuse(product) : add_kernel(framework, values, step.gemm);
+    };
+    WorthComputing worth = framework.worth_computing(step);
+    std::optional<plan::WhyNot> no = try_kernel(worth.values), no_blocks;
+    const auto is_block = [&](ValueId id) { return ir::is_block(graph[id].op); };
+    if (no && std::ranges::any_of(worth.values, is_block)) {
+      no_blocks = no;
+      worth = framework.worth_computing(step, false);
+      no = try_kernel(worth.values);
+    }
+    const std::vector<ValueId>& values = worth.values;
     const auto computed = plan::computed_values(framework.plan(), step);
     const std::set<ValueId> results = framework.results({computed.begin(), computed.end()});
     for (const ValueId id : results) {
       if (values.empty() || std::find(values.begin(), values.end(), id) != values.end()) continue;
-      leave_out(graph[id].name, why_left_out(graph[id].name, saves_nothing));
+      leave_out(graph[id].name, no_blocks ? *no_blocks
+                                          : why_left_out(graph[id].name, worth.saves_nothing));
     }
-    const std::string& product = graph[step.gemm.matmul].name;
-    const auto known = left_before_.find(product);
-    const auto no = known != left_before_.end() ? known->second
-                    : values.empty()            ? nothing_to_fuse(product)
-                                                : add_kernel(framework, values, step.gemm);
     if (!no || no->code == kNothingToFuse) add_lone(framework, values, step, !no);
     if (!no) return;
     products_left_.insert_or_assign(product, *no);

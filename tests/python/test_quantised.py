@@ -99,6 +99,19 @@ def test_blocks_of_a_gate_are_one_kernel():
     assert_scaled(compiled(whole, *given), whole(*given), 128)
 
 
+def test_a_kernel_that_takes_no_blocks_has_the_rest():
+    """Hopper's kernels read no full tensor beside maxima of blocks; the CPU's do."""
+    layer = nn.Linear(HIDDEN, 384).bfloat16()
+    x, residual = torch.randn(ROWS, HIDDEN).bfloat16(), torch.randn(ROWS, 384).bfloat16()
+
+    def whole(x, residual):
+        return by_block(layer(x) + residual)
+
+    report = epifuse.torch.explain(whole, x, residual, only_faster=False)
+    assert "block_max" in report.kernels[0].epilogue
+    assert report.on_hopper.kernels == 1 and not report.on_hopper.products_left
+
+
 def test_blocks_of_zeros_and_of_nan():
     def whole(x, w):
         return by_block(F.relu(x @ w.t()))
