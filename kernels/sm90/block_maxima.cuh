@@ -6,7 +6,6 @@
 #include "kernels/common/reduce.cuh"
 #include "kernels/sm90/chunk.cuh"
 #include "kernels/sm90/pairs.cuh"
-#include "kernels/sm90/staging.cuh"
 
 namespace epifuse::sm90 {
 
@@ -14,6 +13,7 @@ namespace epifuse::sm90 {
 template <class Config, class Epilogue>
 struct BlockMaxima {
   static constexpr int kCount = Blocks<Epilogue>::kCount;
+  static constexpr int kColumnsAtOnce = 16;
   using Values = float[at_least_one(kCount)];
 
   Values largest[2];  // of either row
@@ -28,7 +28,7 @@ struct BlockMaxima {
 #pragma unroll
     for (int b = 0; b < kCount; ++b) largest[0][b] = largest[1][b] = identity<Reduce::max>();
 #pragma unroll
-    for (int first = 0; first < kBlockColumns; first += kGroupColumns) {
+    for (int first = 0; first < kBlockColumns; first += kColumnsAtOnce) {
       float* sums = acc + first / 2;
       if constexpr (Config::kGates == Gates::by_turns) {
         float pairs[2][8];

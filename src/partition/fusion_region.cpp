@@ -171,8 +171,7 @@ FrameworkPlan::Values FrameworkPlan::fewest(const Values& values, ValueId produc
   return least;
 }
 
-WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step,
-                                              bool with_blocks) const {
+WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step, bool with_blocks) const {
   const std::vector<ValueId> computed = plan::computed_values(plan_, step);
   const Values all(computed.begin(), computed.end()), of_product = results(all);
   const ir::Shape tile = space(plan_.graph, step.gemm);

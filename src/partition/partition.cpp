@@ -137,8 +137,8 @@ class Finder {
     const std::set<ValueId> results = framework.results({computed.begin(), computed.end()});
     for (const ValueId id : results) {
       if (values.empty() || std::find(values.begin(), values.end(), id) != values.end()) continue;
-      leave_out(graph[id].name, no_blocks ? *no_blocks
-                                          : why_left_out(graph[id].name, worth.saves_nothing));
+      leave_out(graph[id].name,
+                no_blocks ? *no_blocks : why_left_out(graph[id].name, worth.saves_nothing));
     }
     if (!no || no->code == kNothingToFuse) add_lone(framework, values, step, !no);
     if (!no) return;

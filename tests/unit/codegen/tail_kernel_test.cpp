@@ -9,6 +9,7 @@
 #include "codegen/tail.h"
 #include "cuda_on_host.h"
 #include "kernels/common/tail.cuh"
+#include "kernels/common/tail_blocks.cuh"
 
 namespace epifuse::codegen {
 namespace {
@@ -102,7 +103,8 @@ struct TailCase {
         case TailKind::elementwise: return tail::elementwise<Tail>(params);
         case TailKind::row_reduction: return tail::row_reduction<Tail>(params);
         case TailKind::column_reduction: return tail::column_reduction<Tail>(params);
-        case TailKind::blocks: break;  // the corpus has them
+        case TailKind::blocks:
+          if constexpr (Blocks<typename Tail::Epilogue>::kCount > 0) tail::blocks<Tail>(params);
       }
     });
   }
@@ -287,6 +289,66 @@ TEST(TailKernel, SumsOfReductionsDoNotDependOnTheRun) {
     test.run<ReduceTail<DType::f32, F32>>(1);
   }
   EXPECT_EQ(first.words, second.words);
+}
+
+// How far x is below the largest of its block, and that.
+struct BlocksEpilogue {
+  using Rows = Types<>;
+  using Cols = Types<>;
+  using Tiles = Types<Bf16>;
+  using Scalars = Types<>;
+  using Stores = Types<F32, F32>;
+  static constexpr int kNumParameters = 0;
+  static constexpr int kNumBlocks = 1;
+  static constexpr unsigned kBlockStores = 2;
+  static void measure(const Operands<BlocksEpilogue>& x, float (&out)[1]) { out[0] = x.tile[0]; }
+  static void apply(const Operands<BlocksEpilogue>& x, float (&out)[2]) {
+    out[0] = x.tile[0] - x.block[0];
+    out[1] = x.block[0];
+  }
+};
+struct BlocksTail {
+  using Epilogue = BlocksEpilogue;
+  static constexpr int kVector = 4, kChunks = 1;
+  static constexpr tail::Reduce kReduce[] = {tail::Reduce::none, tail::Reduce::none};
+  static constexpr bool kLooksUp = false;
+  static constexpr bool kPutsRows = false;
+};
+
+void check_blocks(const Longs& shape, std::int64_t padding, bool column_major, bool with_nan) {
+  SCOPED_TRACE(testing::Message() << "shape " << testing::PrintToString(shape) << " padding "
+                                  << padding << " nan " << with_nan);
+  const std::int64_t m = shape[0], n = shape[1], count = (n + 127) / 128;
+  Memory x(DType::bf16, shape, {n + padding, 1}), y(DType::f32, shape, {n, 1});
+  Memory tops(DType::f32, {m, count}, column_major ? Longs{1, m} : Longs{count, 1});
+  std::mt19937_64 random(5);
+  fill(x, random);
+  if (with_nan) x.set({m - 1, n - 1}, std::nan(""));
+  TailCase test(shape);
+  test.load(x, plan::Access::tile);
+  test.store(y, plan::StoreKind::tile);
+  test.store(tops, plan::StoreKind::block_first);
+  test.tail.epilogue.computes.push_back({ir::Op::block_max, {0, -1, -1}});
+  test.run<BlocksTail>(2);
+  for_each_index({m, count}, [&](const Longs& block) {
+    double top = -INFINITY;
+    const std::int64_t first = block[1] * 128, end = std::min(first + 128, n);
+    for (std::int64_t c = first; c < end; ++c) {
+      const double value = x.get({block[0], c});
+      top = std::isnan(top) || top > value ? top : value;
+    }
+    ASSERT_TRUE(same(tops.get(block), top));
+    for (std::int64_t c = first; c < end; ++c) {
+      const double value = static_cast<float>(x.get({block[0], c})) - static_cast<float>(top);
+      ASSERT_TRUE(same(y.get({block[0], c}), value));
+    }
+  });
+}
+
+TEST(TailKernel, MaximaOfBlocks) {
+  for (const Longs& shape : {Longs{1, 1}, Longs{5, 128}, Longs{3, 200}, Longs{40, 517}}) {
+    for (const bool other : {false, true}) check_blocks(shape, other ? 3 : 0, other, other);
+  }
 }
 
 }  // namespace

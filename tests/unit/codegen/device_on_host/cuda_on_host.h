@@ -53,14 +53,24 @@ inline int __syncthreads_or(int x) {
   block.all.arrive_and_wait();
   return any;
 }
-inline float __shfl_xor_sync(unsigned, float value, int distance) {
-  epifuse::device_on_host::Block& block = *epifuse::device_on_host::block;
-  std::barrier<>& warp = *block.warps[threadIdx.x / 32];
-  block.exchange[threadIdx.x] = value;
+namespace epifuse::device_on_host {
+// The value of thread `from` of the block, which is in the thread's own warp.
+inline float exchange(float value, unsigned from) {
+  std::barrier<>& warp = *block->warps[threadIdx.x / 32];
+  block->exchange[threadIdx.x] = value;
   warp.arrive_and_wait();
-  const float result = block.exchange[threadIdx.x ^ static_cast<unsigned>(distance)];
+  const float result = block->exchange[from];
   warp.arrive_and_wait();
   return result;
+}
+}  // namespace epifuse::device_on_host
+inline float __shfl_xor_sync(unsigned, float value, int distance) {
+  return epifuse::device_on_host::exchange(value, threadIdx.x ^ static_cast<unsigned>(distance));
+}
+inline float __shfl_sync(unsigned, float value, int lane, int width) {
+  const auto lanes = static_cast<unsigned>(width);
+  return epifuse::device_on_host::exchange(
+      value, threadIdx.x / lanes * lanes + static_cast<unsigned>(lane) % lanes);
 }
 using std::min;
 inline float __ldg(const float* x) { return *x; }
