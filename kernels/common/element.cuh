@@ -108,8 +108,9 @@ __device__ __forceinline__ float round_to(float x) {
   return Element::load(Element::store(x));
 }
 
-// `x`, behind an addition of -0: ptxas runs one wgmma at a time (C7514) where a product's sums go
-// straight into conversions to 16 or 8 bits other than bf16.
+// `x`, behind an addition of -0: ptxas runs one wgmma at a time (C7514, C7517) where a product's
+// sums go straight into conversions to 16 or 8 bits other than bf16, or what was converted takes
+// their place.
 __device__ __forceinline__ float detached(float x) {
   float y;
   asm("add.rn.f32 %0, %1, 0f80000000;" : "=f"(y) : "f"(x));

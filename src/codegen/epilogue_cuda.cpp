@@ -245,7 +245,13 @@ std::string blocks_text(const Epilogue& epilogue, const EpilogueLayout& layout, 
   const std::vector<Slot> carried = carried_slots(epilogue);
   for (std::size_t i = 0; i < carried.size(); ++i) {
     const std::string_view to = accumulator_name(epilogue, i);
-    if (name(carried[i]) != to) out += fmt::format("    {} = {};\n", to, name(carried[i]));
+    const bool is_cast =
+        carried[i] >= epilogue.first_compute() &&
+        epilogue.computes[static_cast<std::size_t>(carried[i] - epilogue.first_compute())].op ==
+            ir::Op::cast;
+    if (name(carried[i]) == to) continue;
+    out += fmt::format("    {} = {};\n", to,
+                       is_cast ? fmt::format("detached({})", name(carried[i])) : name(carried[i]));
   }
   return out + "  }\n\n";
 }
