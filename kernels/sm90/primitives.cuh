@@ -48,15 +48,16 @@ __device__ __forceinline__ Batch batch_of(const abi::GemmParams& p, int which, B
 }
 
 // A box of a matrix into shared memory, its first element at (row, col); completes on `barrier`.
-template <bool kBatched, Keep kKeep = Keep::usual>
+template <bool kBatched>
 __device__ __forceinline__ void load_box(const abi::TensorMap& map, FullBarrier& barrier,
-                                         void* shared, int row, int col, Batch batch) {
-  constexpr auto kHint = static_cast<uint64_t>(kKeep);
+                                         void* shared, int row, int col, Batch batch,
+                                         Keep keep = Keep::usual) {
+  const auto hint = static_cast<uint64_t>(keep);
   auto* bits = reinterpret_cast<uint64_t*>(&barrier);
   if constexpr (kBatched) {
-    cute::SM90_TMA_LOAD_4D::copy(&map, bits, kHint, shared, col, row, batch.inner, batch.outer);
+    cute::SM90_TMA_LOAD_4D::copy(&map, bits, hint, shared, col, row, batch.inner, batch.outer);
   } else {
-    cute::SM90_TMA_LOAD_2D::copy(&map, bits, kHint, shared, col, row);
+    cute::SM90_TMA_LOAD_2D::copy(&map, bits, hint, shared, col, row);
   }
 }
 

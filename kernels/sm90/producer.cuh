@@ -12,10 +12,10 @@ namespace epifuse::sm90 {
 template <class Config, bool kIsKMajor, int kTile, int kParts, bool kMulticast = (kParts > 1)>
 __device__ __forceinline__ void load_operand(const abi::TensorMap& map, FullBarrier& barrier,
                                              unsigned char* stage, int first, int k, Batch batch,
-                                             int part, uint16_t mask) {
+                                             int part, uint16_t mask, Keep keep = Keep::usual) {
   const auto load = [&](unsigned char* shared, int row, int col) {
     if constexpr (!kMulticast) {
-      load_box<Config::Scheduler::kBatched>(map, barrier, shared, row, col, batch);
+      load_box<Config::Scheduler::kBatched>(map, barrier, shared, row, col, batch, keep);
     } else {
       load_box<Config::Scheduler::kBatched>(map, barrier, shared, row, col, batch, mask);
     }
@@ -42,22 +42,24 @@ __device__ __forceinline__ void load_b(const abi::GemmParams& p, FullBarrier& ba
   constexpr int kParts = Config::Producer::kClusterM;
   constexpr bool kIsKMajor = Config::Producer::kBIsKMajor;
   const Batch b_batch = batch_of(p, 1, batch);
+  // With one row of tiles each box is read once.
+  const Keep keep = p.m <= Config::kTileM ? Keep::briefly : Keep::usual;
   if constexpr (Config::kGates == Gates::halves) {
     static_assert(kParts <= 2);
     constexpr int kHalf = Config::kTileN / 2;
     if (kParts == 1 || rank == 0) {
       load_operand<Config, kIsKMajor, kHalf, 1, (kParts > 1)>(p.b, barrier, stage, n, k, b_batch, 0,
-                                                              mask);
+                                                              mask, keep);
     }
     if (kParts == 1 || rank == 1) {
       load_operand<Config, kIsKMajor, kHalf, 1, (kParts > 1)>(
           p.second_b, barrier, stage + kHalf * 128, n, k, batch_of(p, abi::kSecondB, batch), 0,
-          mask);
+          mask, keep);
     }
   } else {
     load_operand<Config, kIsKMajor, Config::kTileN, kParts>(
         narrow_box && rank == kParts - 1 ? p.fewer_rows : p.b, barrier, stage,
-        n * kProducts<Config>, k, b_batch, rank, mask);
+        n * kProducts<Config>, k, b_batch, rank, mask, keep);
   }
 }
 
