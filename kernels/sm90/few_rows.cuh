@@ -278,6 +278,7 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
   typename Tile::Sums sums = {};
   if constexpr (takes_vectors<Config>()) {
     FewRowsVectors<Config> vectors(p, at, share);
+    vectors.fetch_first();
     await_previous_kernel();
     vectors.sum(sums, read_early);
   } else {

@@ -43,6 +43,11 @@ __device__ __forceinline__ uint4 load_once(const void* from) {
   return x;
 }
 
+// Has L2 fetch what will be loaded, which it also does while others may still write there.
+__device__ __forceinline__ void fetch_to_l2(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 // The same of a matrix that all CTAs read.
 __device__ __forceinline__ uint4 load_16_bytes(const void* from) {
   uint4 x;

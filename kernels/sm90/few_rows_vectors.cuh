@@ -46,6 +46,7 @@ class FewRowsVectors {
   static constexpr int kShares = Config::kWarps * Config::kSplitK;
   static constexpr int kStepBytes = Tile::kStep * 2;
   static constexpr int kRowsOfB = 2 * Tile::kBlocks;  // of a thread
+  static constexpr int kVector = 8;                   // elements
 
  public:
   __device__ __forceinline__ FewRowsVectors(const abi::FewRowsParams& p,
@@ -69,6 +70,19 @@ class FewRowsVectors {
 #pragma unroll
     for (int i = 0; i < Tile::kRowBlocks; ++i) {
       a_[i] = row_of(p.a, min(place.row + i * kRowsOfBlock + lane / 4, p.m - 1));
+    }
+  }
+
+  // What the first loads read of B, into L2.
+  __device__ __forceinline__ void fetch_first() const {
+    constexpr int kAhead = 2, kSector = 32;
+    const int at = static_cast<int>(threadIdx.x % 4) * (kSector - kVector * 2);
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ++ahead) {
+#pragma unroll
+      for (int i = 0; i < kRowsOfB; ++i) {
+        if (ahead < steps_) fetch_to_l2(b_[i] + ahead * (kShares * kStepBytes) + at);
+      }
     }
   }
 
@@ -101,8 +115,6 @@ class FewRowsVectors {
   }
 
  private:
-  static constexpr int kVector = 8;  // elements
-
   static __device__ __forceinline__ unsigned steps_of(const abi::FewRowsParams& p) {
     return static_cast<unsigned>(p.k) / Tile::kStep;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/ceil_div.h"
 #include "base/check.h"
@@ -29,10 +30,11 @@ constexpr int kElementBytes = 2;   // of bf16 and f16
 struct Shape {
   int rows, columns, warps, split_k;
 };
-// Those that were ahead at some point of `small` on an H100; 16 warps where CTAs are too few; tiles
-// of 32 columns, which are many; and what only measurements choose: correction().
-constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {16, 16, 16, 1}};
-constexpr Shape kGatesAlongK[] = {{8, 8, 8, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
+// Those that were ahead at some point of `small` on an H100; 16 warps where CTAs are too few; and
+// what only measurements choose: correction().
+constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {8, 16, 16, 1}, {16, 16, 16, 1}};
+constexpr Shape kGatesAlongK[] = {
+    {8, 8, 8, 1}, {8, 8, 16, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
                              {8, 32, 8, 1},  {8, 32, 8, 4},  {16, 64, 8, 1},
                              {16, 64, 8, 2}, {16, 32, 8, 1}, {16, 32, 8, 4}};
@@ -80,13 +82,13 @@ int loads_of_step(const Config& config, const Loads& loads) {
 }
 
 // How many CTAs an SM has at once, and the steps that each loads ahead, in as many registers as
-// that leaves a thread: at least two, or of a CTA alone one. Where loads are of 8 bytes it is one,
-// of many CTAs. Beside operands and sums there are addresses, and operands that are moved into
-// their order.
+// that leaves a thread: at least two, or of a CTA alone one. Of many CTAs one is enough: where
+// loads are of 8 bytes, or whole vectors along K and no CTA has to find its part. Beside operands
+// and sums there are addresses, and operands that are moved into their order.
 struct Occupancy {
   int ctas = 0, depth = 0;
 };
-Occupancy occupancy(const Config& config, const Loads& loads) {
+Occupancy occupancy(const Config& config, const Loads& loads, bool finds_part = false) {
   constexpr int kDeepest = 4;
   constexpr int kOfSecondProduct = 8, kOfHalves = 8;  // registers, as all that follow
   struct Room {
@@ -94,14 +96,14 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
     int registers, where_moved;  // of a thread for operands and sums
     int fewest_steps = 2;
   };
-  constexpr Room kRooms[] = {{768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
+  constexpr Room kRooms[] = {{1024, 38, 0, 1}, {768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
   const int step = kLoadBytes / 4 * loads_of_step(config, loads);
   const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
   const bool reads_halves = !loads.is_k_major && config.tile_n % kWholeColumns != 0;
   const int besides =
       (config.products - 1) * kOfSecondProduct + (reads_halves ? kOfHalves : 0) + sums;
   const bool moves = loads.is_shifted || loads.of_a != LoadsOfA::vectors;
-  for (const Room& room : kRooms) {
+  for (const Room& room : std::span(kRooms).subspan(loads.is_k_major && !finds_part ? 0 : 1)) {
     const int ctas = room.threads / (config.warps * kWarpThreads);
     const int left = (moves ? room.where_moved : room.registers) - besides;
     const int depth = std::min(left / step, reads_halves ? 1 : kDeepest);
@@ -110,14 +112,20 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
   return {};
 }
 
-// By how much the model is off (a sweep on an H100). Tiles of 8 rows by 16 have three CTAs an SM,
-// which fill gaps; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. Gates of 8
-// columns won 4 % at 768 x 2048 and lost 3 % at 14336 x 4096, and b along N lost to wgmma by 1 to
-// 10 % at 4 of 5 products: the model does not choose these, measurements may.
-double correction(const Config& config, bool k_major, int ctas, std::int64_t row_tiles) {
-  constexpr double kThreeCtas = 0.95, kByMeasurement = 1.2;
-  if (!k_major || config.tile_n < 16 || row_tiles > 1) return kByMeasurement;
-  return config.products == 1 && ctas == 3 ? kThreeCtas : 1;
+// Of a step at once, where an SM has as many CTAs as fit.
+bool is_of_many_ctas(const Config& config, const Loads& loads) {
+  return loads.is_k_major && !loads.is_shifted && loads.of_a == LoadsOfA::vectors &&
+         config.stages == 1;
+}
+
+// By how much the model is off (a sweep on an H100). Tiles of 8 rows whose CTAs fill an SM were 14
+// % ahead of wgmma; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. b along N lost
+// to wgmma by 1 to 10 % at 4 of 5 products: the model does not choose these, measurements may.
+double correction(const Config& config, const Loads& loads, std::int64_t row_tiles) {
+  constexpr double kManyCtas = 0.9, kByMeasurement = 1.2;
+  if (!loads.is_k_major || row_tiles > 1) return kByMeasurement;
+  if (is_of_many_ctas(config, loads)) return kManyCtas;
+  return config.tile_n < 16 ? kByMeasurement : 1;
 }
 
 // What memory delivers while `ctas` of the config are at work.
@@ -215,13 +223,12 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
   return out;
 }
 
-// To find its part takes a CTA registers, which three an SM do not have.
 std::vector<Config> few_rows_side_by_side_configs(const FusedGemm& step) {
-  constexpr int kMostCtas = 2;
   std::vector<Config> out = few_rows_configs(step);
-  std::erase_if(out, [&](const Config& config) {
-    return occupancy(config, loads_of(step.gemm, config)).ctas > kMostCtas;
-  });
+  for (Config& config : out) {
+    config.stages = occupancy(config, loads_of(step.gemm, config), true).depth;
+  }
+  std::erase_if(out, [](const Config& config) { return config.stages == 0; });
   return out;
 }
 
@@ -250,13 +257,13 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const double of_a = static_cast<double>(ctas) / config.split_k *
                       std::min<double>(config.tile_m, m) * k * kElementBytes;
   const double l2 = (static_cast<double>(row_tiles) * of_b + of_a) / c.few_rows_l2_bytes_per_us;
-  const double us = c.few_rows_launch_us + c.few_rows_cluster_us * (config.split_k - 1) +
-                    c.few_rows_wave_us * gaps(ctas, of_sm.ctas, num_sms) +
-                    std::pow(std::pow(memory * unevenness(ctas / row_tiles, num_sms), c.overlap) +
-                                 std::pow(l2, c.overlap),
-                             1 / c.overlap);
+  const double uneven = is_of_many_ctas(config, loads) ? 1 : unevenness(ctas / row_tiles, num_sms);
+  const double us =
+      c.few_rows_launch_us + c.few_rows_cluster_us * (config.split_k - 1) +
+      c.few_rows_wave_us * gaps(ctas, of_sm.ctas, num_sms) +
+      std::pow(std::pow(memory * uneven, c.overlap) + std::pow(l2, c.overlap), 1 / c.overlap);
   if (sizes.m > kMostFewRows) return kTooMany * us;
-  return us * correction(config, loads.is_k_major, of_sm.ctas, row_tiles);
+  return us * correction(config, loads, row_tiles);
 }
 
 std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& config,
@@ -275,7 +282,7 @@ namespace {
 // `stem`: of the entry's name; `params`: the type of its parameter.
 KernelSource source_of(const plan::Plan& plan, const FusedGemm& step, const Config& config,
                        const targets::TargetInfo& target, std::string_view stem,
-                       std::string_view params) {
+                       std::string_view params, bool finds_part) {
   constexpr std::string_view kText = R"({header}
 #include "kernels/sm90/few_rows.cuh"
 
@@ -324,7 +331,7 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
       fmt::arg("batched", !step.gemm.batch.empty()), fmt::arg("rows", config.tile_m),
       fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
       fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
-      fmt::arg("threads", threads), fmt::arg("ctas", occupancy(config, loads).ctas),
+      fmt::arg("threads", threads), fmt::arg("ctas", occupancy(config, loads, finds_part).ctas),
       fmt::arg("entry", out.entry), fmt::arg("params", params),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;
@@ -334,12 +341,12 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
 
 KernelSource few_rows_source(const plan::Plan& plan, const FusedGemm& step, const Config& config,
                              const targets::TargetInfo& target) {
-  return source_of(plan, step, config, target, "few_rows", "FewRowsParams");
+  return source_of(plan, step, config, target, "few_rows", "FewRowsParams", false);
 }
 
 KernelSource few_rows_side_by_side_source(const plan::Plan& plan, const FusedGemm& step,
                                           const Config& config, const targets::TargetInfo& target) {
-  return source_of(plan, step, config, target, "side_by_side", "FewRowsSideBySideParams");
+  return source_of(plan, step, config, target, "side_by_side", "FewRowsSideBySideParams", true);
 }
 
 Launch few_rows_side_by_side_launch(std::span<const Launch> parts) {

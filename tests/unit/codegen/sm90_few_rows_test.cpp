@@ -110,6 +110,8 @@ TEST(Sm90FewRows, AreChosenWhereTheyWereMeasuredAhead) {
   const Case bare(graph(product, "  h = matmul x, w^T\n  return h\n"));
   const Case residual(
       graph(product + ", r: bf16[M, N]", "  h = matmul x, w^T\n  y = add h, r\n  return y\n"));
+  const Case bias(
+      graph(product + ", b: bf16[N]", "  h = matmul x, w^T\n  y = add h, b\n  return y\n"));
   const Case gates(graph(product + ", v: bf16[N, K]",
                          "  g = matmul x, w^T\n  u = matmul x, v^T\n  s = silu g\n"
                          "  y = mul s, u\n  return y\n"));
@@ -118,23 +120,18 @@ TEST(Sm90FewRows, AreChosenWhereTheyWereMeasuredAhead) {
     std::int64_t n, k;
     std::set<std::string> best;
   };
-  const std::string few = "few rows 8x16, 8 warps";
+  const std::string few = "few rows 8x16, 8 warps", more_warps = "few rows 8x16, 16 warps";
   const std::vector<Measured> all = {
       {&bare, 6144, 4096, {few}},
       {&bare, 5120, 2048, {few}},
       {&residual, 4096, 4096, {few}},
       {&residual, 4096, 14336, {few}},
-      {&residual, 2048, 4096, {few}},
-      {&residual, 2048, 768, {few}},
-      {&gates,
-       14336,
-       4096,
-       {"ping-pong 64x32, 16 stages", "ping-pong 64x64, 13 stages", "ping-pong 64x224, 5 stages",
-        "ping-pong 64x256, 4 stages"}},
-      {&gates,
-       768,
-       2048,
-       {"one-consumer 64x32, 16 stages, split-K 2", "one-consumer 64x64, 13 stages, split-K 2"}},
+      {&residual, 2048, 4096, {few, more_warps}},
+      {&residual, 2048, 768, {few, more_warps}},
+      {&bias, 4608, 3584, {few}},
+      {&residual, 3584, 3584, {few}},
+      {&gates, 14336, 4096, {"few rows 8x8, 8 warps"}},
+      {&gates, 768, 2048, {"few rows 8x8, 8 warps", "few rows 8x8, 16 warps"}},
   };
   for (const auto& [layer, n, k, best] : all) {
     for (const std::int64_t m : {1, 2, 4, 8}) {
@@ -161,9 +158,10 @@ TEST(Sm90FewRows, SmallTilesLeaveRoomForMoreCtas) {
     return out;
   };
   using Strings = std::vector<std::string>;
-  EXPECT_EQ(bounds(layer), (Strings{"16x16: 256, 2", "8x16: 256, 3", "16x16: 512, 1"}));
-  EXPECT_EQ(bounds(gates),
-            (Strings{"8x8: 256, 3", "16x8: 256, 2", "8x16: 256, 1", "16x16: 256, 1"}));
+  EXPECT_EQ(bounds(layer),
+            (Strings{"16x16: 256, 2", "8x16: 256, 4", "8x16: 512, 2", "16x16: 512, 1"}));
+  EXPECT_EQ(bounds(gates), (Strings{"8x8: 256, 4", "8x8: 512, 2", "16x8: 256, 2", "8x16: 256, 1",
+                                    "16x16: 256, 1"}));
 }
 
 TEST(Sm90FewRows, AreNotForColumnMajorResultsNorForMisalignedGates) {

@@ -45,6 +45,10 @@ inline float* shared_floats() {
   return shared;
 }
 
+inline void fetch_to_l2(const void* from) {
+  device_on_host::checked_load<unsigned short>(from, true);
+}
+
 inline uint4 load_once(const void* from, bool is_there = true) {
   return device_on_host::checked_load<uint4>(from, is_there);
 }
