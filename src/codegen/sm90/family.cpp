@@ -56,7 +56,7 @@ struct Functions {
 
 constexpr SideBySideFunctions kSideBySide{
     abi::kMostSideBySide, kMostFewRows,
-    [](const FusedGemm& step) { return opaque(few_rows_side_by_side_configs(step)); },
+    [](const FusedGemm& step) { return opaque(few_rows_configs(step)); },
     [](const Plan& plan, const FusedGemm& step, const GemmConfig& config,
        const TargetInfo& target) {
       return few_rows_side_by_side_source(plan, step, config.as<Config>(), target);

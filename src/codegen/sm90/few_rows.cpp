@@ -88,7 +88,7 @@ int loads_of_step(const Config& config, const Loads& loads) {
 struct Occupancy {
   int ctas = 0, depth = 0;
 };
-Occupancy occupancy(const Config& config, const Loads& loads, bool finds_part = false) {
+Occupancy occupancy(const Config& config, const Loads& loads) {
   constexpr int kDeepest = 4;
   constexpr int kOfSecondProduct = 8, kOfHalves = 8;  // registers, as all that follow
   struct Room {
@@ -103,7 +103,7 @@ Occupancy occupancy(const Config& config, const Loads& loads, bool finds_part = 
   const int besides =
       (config.products - 1) * kOfSecondProduct + (reads_halves ? kOfHalves : 0) + sums;
   const bool moves = loads.is_shifted || loads.of_a != LoadsOfA::vectors;
-  for (const Room& room : std::span(kRooms).subspan(loads.is_k_major && !finds_part ? 0 : 1)) {
+  for (const Room& room : std::span(kRooms).subspan(loads.is_k_major ? 0 : 1)) {
     const int ctas = room.threads / (config.warps * kWarpThreads);
     const int left = (moves ? room.where_moved : room.registers) - besides;
     const int depth = std::min(left / step, reads_halves ? 1 : kDeepest);
@@ -223,15 +223,6 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
   return out;
 }
 
-std::vector<Config> few_rows_side_by_side_configs(const FusedGemm& step) {
-  std::vector<Config> out = few_rows_configs(step);
-  for (Config& config : out) {
-    config.stages = occupancy(config, loads_of(step.gemm, config), true).depth;
-  }
-  std::erase_if(out, [](const Config& config) { return config.stages == 0; });
-  return out;
-}
-
 // Memory gives its rate where enough bytes are on their way, else what latency allows. Beside it
 // L2 delivers B to each row of tiles and A to each CTA.
 double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
@@ -282,7 +273,7 @@ namespace {
 // `stem`: of the entry's name; `params`: the type of its parameter.
 KernelSource source_of(const plan::Plan& plan, const FusedGemm& step, const Config& config,
                        const targets::TargetInfo& target, std::string_view stem,
-                       std::string_view params, bool finds_part) {
+                       std::string_view params) {
   constexpr std::string_view kText = R"({header}
 #include "kernels/sm90/few_rows.cuh"
 
@@ -331,7 +322,7 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
       fmt::arg("batched", !step.gemm.batch.empty()), fmt::arg("rows", config.tile_m),
       fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
       fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
-      fmt::arg("threads", threads), fmt::arg("ctas", occupancy(config, loads, finds_part).ctas),
+      fmt::arg("threads", threads), fmt::arg("ctas", occupancy(config, loads).ctas),
       fmt::arg("entry", out.entry), fmt::arg("params", params),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   return out;
@@ -341,12 +332,12 @@ extern "C" __global__ void __launch_bounds__({threads}, {ctas})
 
 KernelSource few_rows_source(const plan::Plan& plan, const FusedGemm& step, const Config& config,
                              const targets::TargetInfo& target) {
-  return source_of(plan, step, config, target, "few_rows", "FewRowsParams", false);
+  return source_of(plan, step, config, target, "few_rows", "FewRowsParams");
 }
 
 KernelSource few_rows_side_by_side_source(const plan::Plan& plan, const FusedGemm& step,
                                           const Config& config, const targets::TargetInfo& target) {
-  return source_of(plan, step, config, target, "side_by_side", "FewRowsSideBySideParams", true);
+  return source_of(plan, step, config, target, "side_by_side", "FewRowsSideBySideParams");
 }
 
 Launch few_rows_side_by_side_launch(std::span<const Launch> parts) {

@@ -24,7 +24,6 @@ KernelSource few_rows_source(const plan::Plan& plan, const plan::FusedGemm& step
 std::optional<Config> few_rows_fitted(const plan::FusedGemm& step, const Config& config,
                                       const Variant& variant);
 // Several steps with this epilogue, of one k, in one launch: `parts` are those of each alone.
-std::vector<Config> few_rows_side_by_side_configs(const plan::FusedGemm& step);
 KernelSource few_rows_side_by_side_source(const plan::Plan& plan, const plan::FusedGemm& step,
                                           const Config& config, const targets::TargetInfo& target);
 Launch few_rows_side_by_side_launch(std::span<const Launch> parts);
