@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <span>
 
 #include "base/ceil_div.h"
 #include "base/check.h"
@@ -81,10 +80,14 @@ int loads_of_step(const Config& config, const Loads& loads) {
   return held + row_blocks * (loads.is_k_major ? 4 : 2);
 }
 
+bool takes_vectors(const Loads& loads) {
+  return loads.is_k_major && !loads.is_shifted && loads.of_a == LoadsOfA::vectors;
+}
+
 // How many CTAs an SM has at once, and the steps that each loads ahead, in as many registers as
 // that leaves a thread: at least two, or of a CTA alone one. Of many CTAs one is enough: where
-// loads are of 8 bytes, or whole vectors along K and no CTA has to find its part. Beside operands
-// and sums there are addresses, and operands that are moved into their order.
+// loads are of 8 bytes, or whole vectors along K. Beside operands and sums there are addresses, and
+// operands that are moved into their order.
 struct Occupancy {
   int ctas = 0, depth = 0;
 };
@@ -95,36 +98,41 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
     int threads;                 // of an SM
     int registers, where_moved;  // of a thread for operands and sums
     int fewest_steps = 2;
+    bool for_vectors_alone = false;
   };
-  constexpr Room kRooms[] = {{1024, 38, 0, 1}, {768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
+  constexpr Room kRooms[] = {
+      {1024, 38, 0, 1, true}, {768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
   const int step = kLoadBytes / 4 * loads_of_step(config, loads);
   const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
   const bool reads_halves = !loads.is_k_major && config.tile_n % kWholeColumns != 0;
   const int besides =
       (config.products - 1) * kOfSecondProduct + (reads_halves ? kOfHalves : 0) + sums;
   const bool moves = loads.is_shifted || loads.of_a != LoadsOfA::vectors;
-  for (const Room& room : std::span(kRooms).subspan(loads.is_k_major ? 0 : 1)) {
-    const int ctas = room.threads / (config.warps * kWarpThreads);
+  const int threads = config.warps * kWarpThreads;
+  for (const Room& room : kRooms) {
+    if (room.threads % threads != 0 || (room.for_vectors_alone && !takes_vectors(loads))) continue;
     const int left = (moves ? room.where_moved : room.registers) - besides;
     const int depth = std::min(left / step, reads_halves ? 1 : kDeepest);
-    if (ctas >= 1 && depth >= (reads_halves ? 1 : room.fewest_steps)) return {ctas, depth};
+    const int fewest = reads_halves || takes_vectors(loads) ? 1 : room.fewest_steps;
+    if (depth >= fewest) return {room.threads / threads, depth};
   }
   return {};
 }
 
-// Of a step at once, where an SM has as many CTAs as fit.
-bool is_of_many_ctas(const Config& config, const Loads& loads) {
-  return loads.is_k_major && !loads.is_shifted && loads.of_a == LoadsOfA::vectors &&
-         config.stages == 1;
+// Whether CTAs fill an SM.
+bool fills(const Config& config, const Occupancy& of_sm) {
+  constexpr int kThreads = 1024;
+  return of_sm.ctas * config.warps * kWarpThreads >= kThreads;
 }
 
-// By how much the model is off (a sweep on an H100). Tiles of 8 rows whose CTAs fill an SM were 14
-// % ahead of wgmma; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. b along N lost
-// to wgmma by 1 to 10 % at 4 of 5 products: the model does not choose these, measurements may.
-double correction(const Config& config, const Loads& loads, std::int64_t row_tiles) {
-  constexpr double kManyCtas = 0.9, kByMeasurement = 1.2;
+// By how much the model is off (a sweep on an H100). Tiles of 8 rows whose CTAs fill an SM were
+// ahead of wgmma by 14 %; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. b along N
+// lost to wgmma by 1 to 10 % at 4 of 5 products: the model does not choose these, measurements may.
+double correction(const Config& config, const Loads& loads, const Occupancy& of_sm,
+                  std::int64_t row_tiles) {
+  constexpr double kFilled = 0.9, kByMeasurement = 1.2;
   if (!loads.is_k_major || row_tiles > 1) return kByMeasurement;
-  if (is_of_many_ctas(config, loads)) return kManyCtas;
+  if (fills(config, of_sm)) return kFilled;
   return config.tile_n < 16 ? kByMeasurement : 1;
 }
 
@@ -248,13 +256,13 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const double of_a = static_cast<double>(ctas) / config.split_k *
                       std::min<double>(config.tile_m, m) * k * kElementBytes;
   const double l2 = (static_cast<double>(row_tiles) * of_b + of_a) / c.few_rows_l2_bytes_per_us;
-  const double uneven = is_of_many_ctas(config, loads) ? 1 : unevenness(ctas / row_tiles, num_sms);
+  const double uneven = fills(config, of_sm) ? 1 : unevenness(ctas / row_tiles, num_sms);
   const double us =
       c.few_rows_launch_us + c.few_rows_cluster_us * (config.split_k - 1) +
       c.few_rows_wave_us * gaps(ctas, of_sm.ctas, num_sms) +
       std::pow(std::pow(memory * uneven, c.overlap) + std::pow(l2, c.overlap), 1 / c.overlap);
   if (sizes.m > kMostFewRows) return kTooMany * us;
-  return us * correction(config, loads, row_tiles);
+  return us * correction(config, loads, of_sm, row_tiles);
 }
 
 std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& config,
