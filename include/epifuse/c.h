@@ -149,9 +149,9 @@ EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* 
      {"how": ["FAMILY, ping-pong 128x192, 4 stages"],   of each step; empty texts on CPUs
       "grounds": ["33.1 us measured, .."],              why it is that one
       "left": {"code": "framework_is_faster", "why": "one sentence."}}   where a framework that runs
-   the rest is faster without this kernel, as measured or because the vendor's product and a pass for
-   the rest would run; null otherwise. "framework_is_faster_padded": one that pads the operands of
-   the product is. A measured answer is kept on disk with the choice. */
+   the rest is faster without this kernel, as measured or because the vendor's product and a pass
+   for the rest would run; null otherwise. "framework_is_faster_padded": one that pads the operands
+   of the product is. A measured answer is kept on disk with the choice. */
 EpifuseStatus epifuse_choice(const EpifuseKernel* kernel, const EpifuseTensor* inputs, char** json);
 
 /* Programs that kernels of this process compiled, GPU binaries among them that came from no cache,

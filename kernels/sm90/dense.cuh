@@ -21,23 +21,11 @@
 #include "kernels/sm90/exchange.cuh"
 #include "kernels/sm90/gather.cuh"
 #include "kernels/sm90/producer.cuh"
+#include "kernels/sm90/registers.cuh"
 #include "kernels/sm90/transfer.cuh"
 
 namespace epifuse::sm90 {
 
-// Registers of a thread: the producer's warpgroup has what the accumulators leave. Two widths,
-// clusters, many products and full-size loads take more of it.
-template <class Config, class Epilogue>
-struct Registers {
-  static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
-  static constexpr bool kManyProducts =
-      Config::Scheduler::kBatched || Config::Scheduler::kPointerArrays;
-  static constexpr bool kSimple = !Config::Scheduler::kTwoWidths && !kManyProducts &&
-                                  kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0;
-  static constexpr bool kLeavesRoom = !kMostAccumulators || kManyProducts;
-  static constexpr uint32_t kOfProducer = kSimple ? 24 : kLeavesRoom ? 56 : 40;
-  static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;
-};
 constexpr int kTurnBarrier = 2;      // named barriers 2 and 3: whose turn it is on the tensor cores
 constexpr int kPartialsBarrier = 2;  // the consumers are done with the stages
 

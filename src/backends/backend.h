@@ -52,7 +52,7 @@ struct MeasuredStep {
     std::string name;  // as `choice`
     double us = 0;     // the median, in some cases of one round
   };
-  std::vector<Way> ways;            // those that were measured
+  std::vector<Way> ways;                           // those that were measured
   double us = 0, framework_us = 0, padded_us = 0;  // as tune::Tuned has them
 };
 

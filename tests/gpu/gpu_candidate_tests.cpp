@@ -123,16 +123,21 @@ class Candidates {
   int check_all() {
     if (prepared_.steps.size() != 1 || prepared_.steps[0].kind != cuda::StepKind::family) return 0;
     const auto usual = cuda::choose_step(prepared_, 0, late_, bound_, context_.rules());
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps.front());
+    if (prepared_.steps[0].family->why_not_bound(prepared_.plan, gemm, bound_)) return 0;
     if (usual.kernels == nullptr || usual.expected_us == 0) return 0;
-    late_.compile(prepared_, 0, *usual.kernels, usual.kernels->candidates);
+    const cuda::StepKernels& kernels = usual.behind_copies
+                                           ? late_.variant(prepared_, 0, usual.variant, usual.sizes)
+                                           : *usual.kernels;
+    late_.compile(prepared_, 0, kernels, kernels.candidates);
     int num_run = 0;
-    for (const codegen::GemmConfig& config : usual.kernels->candidates) {
-      const std::string name = cuda::candidate_name(*usual.kernels, config);
-      if (late_.candidate(prepared_, 0, *usual.kernels, name) == nullptr) continue;
-      check(name, scratch_bytes(*usual.kernels, config));
+    for (const codegen::GemmConfig& config : kernels.candidates) {
+      const std::string name = cuda::candidate_name(kernels, config);
+      if (late_.candidate(prepared_, 0, kernels, name) == nullptr) continue;
+      check(name, scratch_bytes(kernels, config));
       ++num_run;
     }
-    if (std::get<plan::FusedGemm>(prepared_.plan.steps[0]).gemm.a.lookup < 0) return num_run;
+    if (gemm.gemm.a.lookup < 0) return num_run;
     check(std::string(tune::kRowsFirst));
     return num_run + 1;
   }

@@ -134,6 +134,8 @@ TEST(Rtc, EveryKernelOfTheCorpusCompilesCleanly) {
     if (outcomes[i].failure.empty()) continue;
     if (!kernels[i].leaner.empty() && outcomes[i].failure.starts_with("spills")) {
       ++num_dropped;  // another candidate takes its place
+      fmt::print("  dropped: {}, {} {}: {}\n", kernels[i].graph, kernels[i].source.arch,
+                 kernels[i].kind, outcomes[i].failure);
       continue;
     }
     fmt::print("  bad: {}, {}: {}\n", kernels[i].graph, kernels[i].kind, outcomes[i].failure);

@@ -29,8 +29,7 @@ constexpr int kElementBytes = 2;   // of bf16 and f16
 struct Shape {
   int rows, columns, warps, split_k;
 };
-// Those that were ahead at some point of `small` on an H100; 16 warps where CTAs are too few; and
-// what only measurements choose: correction().
+// Ahead at points of `small` on an H100; 16 warps where CTAs are too few; or only measured.
 constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {8, 16, 16, 1}, {16, 16, 16, 1}};
 constexpr Shape kGatesAlongK[] = {
     {8, 8, 8, 1}, {8, 8, 16, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};

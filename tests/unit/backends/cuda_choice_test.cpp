@@ -296,7 +296,7 @@ TEST_F(StepChoices, ProductAndTailAreLeftToAFrameworkUnlessMeasuredAhead) {
   EXPECT_TRUE(choose(16, rules).why_left) << "as fast";
   EXPECT_FALSE(choose(32, rules).why_left) << "13 % ahead";
   EXPECT_FALSE(choose(64, rules).why_left) << "a framework's call takes longer";
-  choices.add(prepared_.plan, gemm(), {1, 48, 4096, 4096}, {}, {split, "m", 30, 32, 25}, "what");
+  choices.add(prepared_.plan, gemm(), {1, 48, 4096, 4096}, {}, {split, "m", 30, 35, 25}, "what");
   const auto padded = choose(48, rules).why_left;
   ASSERT_TRUE(padded);
   EXPECT_EQ(padded->code, "framework_is_faster_padded");

@@ -87,8 +87,8 @@ TEST(SideBySide, IsOneLaunchOfFewRows) {
   EXPECT_EQ(together(1, late, {device}), 3);
   EXPECT_EQ(together(16, late, {device}), 3);
   const SideBySideKernels& kernels = late.side_by_side(prepared, late.range_at(prepared, 0));
-  EXPECT_EQ(kernels.candidates.size(), 2);
-  EXPECT_EQ(kernels.kernels.size(), 2) << "none spills";
+  EXPECT_EQ(kernels.candidates.size(), 4);
+  EXPECT_EQ(kernels.kernels.size(), 4) << "none spills";
   EXPECT_EQ(together(17, late, {device}), 0);
   EXPECT_EQ(together(0, late, {device}), 0);
   EXPECT_EQ(together(1, early, {device}), 0) << "compiles for sizes";
