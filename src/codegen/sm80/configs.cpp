@@ -29,10 +29,12 @@ constexpr int kRegistersOfSm = 65536, kReservedBytes = 1024;  // of shared memor
 
 int sums_of_thread(int warp_m, int warp_n) { return warp_m * warp_n / 32; }
 
-// Where sums of instructions are promoted, those are beside a thread's own.
+// Where sums of instructions are promoted, those are beside a thread's own, and scales of blocks are
+// beside both: those of gates are of two products.
 bool leaves_registers(const Shape& shape, const plan::GemmDesc& gemm) {
-  constexpr int kMostSums = 64;
-  return !gemm.promoted || sums_of_thread(shape.warp_m, shape.warp_n) <= kMostSums;
+  const bool has_gate_scales = gemm.is_scaled() && gemm.gating != plan::Gating::none;
+  const int most_sums = has_gate_scales ? 32 : 64;
+  return !gemm.promoted || sums_of_thread(shape.warp_m, shape.warp_n) <= most_sums;
 }
 
 // That a thread takes: an estimate from above.
