@@ -84,8 +84,8 @@ class BlockScaler<Config, true> {
 
   __device__ __forceinline__ float scale(const abi::BlockScales& scales, int row, int block) const {
     const int line = (scales.first + row * scales.step) >> scales.shift;
-    return __ldg(scales.data + offset_of(scales.batch, tile_.batch) + line * scales.row_stride +
-                 block * scales.block_stride);
+    return scales.data[offset_of(scales.batch, tile_.batch) + line * scales.row_stride +
+                       block * scales.block_stride];
   }
 
   // Of the warp's columns of B.

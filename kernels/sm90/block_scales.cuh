@@ -126,14 +126,14 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
     // Of a row and the one 8 below, which is computed here: it is not worth a register.
     const int step = p_.a_scales.shift > 0 ? 0 : 8 * static_cast<int>(p_.a_scales.row_stride);
     const int at = rows_at_[i / 2];
-    rows_[i] = __ldg(of_rows + at);
-    rows_[i + 1] = __ldg(of_rows + min(at + step, Tile::row_at(p_, p_.m - 1)));
+    rows_[i] = of_rows[at];
+    rows_[i + 1] = of_rows[min(at + step, Tile::row_at(p_, p_.m - 1))];
   }
   __device__ __forceinline__ void fetch_columns(int block) {
 #pragma unroll
     for (int run = 0; run < Tile::kRuns; ++run) {
       const abi::BlockScales& scales = Tile::of_column(p_, run * Tile::kRunColumns);
-      columns_[run] = __ldg(block_of_scales(scales, block, batch_) + columns_at_[run]);
+      columns_[run] = block_of_scales(scales, block, batch_)[columns_at_[run]];
     }
   }
 
@@ -174,11 +174,11 @@ class BlockScaler<Config, Layout, Scaling::by_column> {
     if (block >= p_.a_scales.blocks) return;
     const float* const of_rows = block_of_scales(p_.a_scales, block, batch_);
 #pragma unroll
-    for (int i = 0; i < kRowLoads; ++i) rows_[i] = __ldg(of_rows + rows_at_[i]);
+    for (int i = 0; i < kRowLoads; ++i) rows_[i] = of_rows[rows_at_[i]];
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i) {
       const abi::BlockScales& scales = Tile::of_column(p_, i * 128 + thread_);
-      columns_[i] = __ldg(block_of_scales(scales, block, batch_) + columns_at_[i]);
+      columns_[i] = block_of_scales(scales, block, batch_)[columns_at_[i]];
     }
   }
 

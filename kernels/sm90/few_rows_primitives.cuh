@@ -19,7 +19,7 @@ __device__ __forceinline__ uint4 load_once(const void* from, bool is_there) {
   asm volatile(
       "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t"
       "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\tmov.b32 %2, 0;\n\tmov.b32 %3, 0;\n\t"
-      "@p ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
+      "@p ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
       : "=&r"(x.x), "=&r"(x.y), "=&r"(x.z), "=&r"(x.w)
       : "l"(from), "r"(static_cast<int>(is_there)));
   return x;
@@ -29,7 +29,7 @@ __device__ __forceinline__ uint2 load_8_bytes_once(const void* from, bool is_the
   asm volatile(
       "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\t"
       "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\t"
-      "@p ld.global.nc.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];\n\t}"
+      "@p ld.global.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];\n\t}"
       : "=&r"(x.x), "=&r"(x.y)
       : "l"(from), "r"(static_cast<int>(is_there)));
   return x;
@@ -37,7 +37,7 @@ __device__ __forceinline__ uint2 load_8_bytes_once(const void* from, bool is_the
 
 __device__ __forceinline__ uint4 load_once(const void* from) {
   uint4 x;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
                : "l"(from));
   return x;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void fetch_to_l2(const void* from) {
 // The same of a matrix that all CTAs read.
 __device__ __forceinline__ uint4 load_16_bytes(const void* from) {
   uint4 x;
-  asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
                : "l"(from));
   return x;
@@ -61,7 +61,7 @@ __device__ __forceinline__ uint4 load_16_bytes(const void* from, bool is_there) 
   asm volatile(
       "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t"
       "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\tmov.b32 %2, 0;\n\tmov.b32 %3, 0;\n\t"
-      "@p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
+      "@p ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
       : "=&r"(x.x), "=&r"(x.y), "=&r"(x.z), "=&r"(x.w)
       : "l"(from), "r"(static_cast<int>(is_there)));
   return x;
@@ -70,7 +70,7 @@ __device__ __forceinline__ uint2 load_8_bytes(const void* from, bool is_there) {
   uint2 x;
   asm volatile(
       "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\t"
-      "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\t@p ld.global.nc.v2.b32 {%0, %1}, [%2];\n\t}"
+      "mov.b32 %0, 0;\n\tmov.b32 %1, 0;\n\t@p ld.global.v2.b32 {%0, %1}, [%2];\n\t}"
       : "=&r"(x.x), "=&r"(x.y)
       : "l"(from), "r"(static_cast<int>(is_there)));
   return x;
@@ -80,7 +80,7 @@ __device__ __forceinline__ unsigned short load_2_bytes(const void* from, bool is
   unsigned short x;
   asm volatile(
       "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t"
-      "mov.b16 %0, 0;\n\t@p ld.global.nc.b16 %0, [%1];\n\t}"
+      "mov.b16 %0, 0;\n\t@p ld.global.b16 %0, [%1];\n\t}"
       : "=&h"(x)
       : "l"(from), "r"(static_cast<int>(is_there)));
   return x;

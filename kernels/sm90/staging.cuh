@@ -130,11 +130,11 @@ __device__ __forceinline__ uint32_t fetch_bits(const void* data, long long i) {
                         i * static_cast<long long>(sizeof(typename Element::Storage));
   if constexpr (sizeof(typename Element::Storage) == 4) {
     uint32_t bits;
-    asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(address));
+    asm volatile("ld.global.b32 %0, [%1];" : "=r"(bits) : "l"(address));
     return bits;
   } else if constexpr (sizeof(typename Element::Storage) == 2) {
     unsigned short bits;
-    asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(bits) : "l"(address));
+    asm volatile("ld.global.b16 %0, [%1];" : "=h"(bits) : "l"(address));
     return bits;
   } else {
     return *reinterpret_cast<const unsigned char*>(address);

@@ -29,8 +29,8 @@ constexpr int kRegistersOfSm = 65536, kReservedBytes = 1024;  // of shared memor
 
 int sums_of_thread(int warp_m, int warp_n) { return warp_m * warp_n / 32; }
 
-// Where sums of instructions are promoted, those are beside a thread's own, and scales of blocks are
-// beside both: those of gates are of two products.
+// Where sums of instructions are promoted, those are beside a thread's own, and scales of blocks
+// are beside both: those of gates are of two products.
 bool leaves_registers(const Shape& shape, const plan::GemmDesc& gemm) {
   const bool has_gate_scales = gemm.is_scaled() && gemm.gating != plan::Gating::none;
   const int most_sums = has_gate_scales ? 32 : 64;

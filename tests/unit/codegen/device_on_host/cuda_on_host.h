@@ -73,7 +73,6 @@ inline float __shfl_sync(unsigned, float value, int lane, int width) {
       value, threadIdx.x / lanes * lanes + static_cast<unsigned>(lane) % lanes);
 }
 using std::min;
-inline float __ldg(const float* x) { return *x; }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
 inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
