@@ -124,9 +124,9 @@ bool fills(const Config& config, const Occupancy& of_sm) {
   return of_sm.ctas * config.warps * kWarpThreads >= kThreads;
 }
 
-// By how much the model is off (a sweep on an H100). Tiles of 8 rows whose CTAs fill an SM were
-// ahead of wgmma by 14 %; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. b along N
-// lost to wgmma by 1 to 10 % at 4 of 5 products: the model does not choose these, measurements may.
+// By how much the model is off (an H100). Tiles of 8 rows whose CTAs fill an SM were ahead of wgmma
+// by up to 18 %; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. b along N lost to
+// wgmma by 1 to 10 % at 4 of 5 products: the model does not choose these, measurements may.
 double correction(const Config& config, const Loads& loads, const Occupancy& of_sm,
                   std::int64_t row_tiles) {
   constexpr double kFilled = 0.9, kByMeasurement = 1.2;
