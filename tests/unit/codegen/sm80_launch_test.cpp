@@ -17,16 +17,11 @@
 #include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "tests/unit/codegen/sm80_graphs.h"
 
 namespace epifuse::codegen {
 namespace {
 
-constexpr const char* kResidual =
-    "graph g(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N], b: bf16[N]) {\n"
-    "  h = matmul x, w^T\n  h1 = add h, b\n  y = add h1, r\n  return y\n}\n";
-constexpr const char* kMixed8Bits =
-    "graph g(x: e4m3[M, K], w: e5m2[N, K], s: f32[M, 1]) {\n"
-    "  h = matmul x, w^T\n  t = mul h, s\n  y = cast t -> bf16\n  return y\n}\n";
 constexpr const char* kPromoted =
     "graph g(x: e4m3[M, K], w: e4m3[N, K]) {\n"
     "  y = matmul x, w^T -> bf16 promoted\n  return y\n}\n";
