@@ -84,8 +84,7 @@ bool is_left_to_framework(const Tuned& tuned, bool gains_nothing, bool pads) {
   return framework_us > 0 && tuned.us > kRatio * framework_us && tuned.us > framework_us + kUs;
 }
 
-std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
-                     const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
+std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step, const StepForm& form,
                      const Machine& machine) {
   std::string all;
   append_field(all, kFormat);
@@ -98,10 +97,11 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
   append_field(all, name(plan.numerics));
   append_field(all, plan.allow_tf32 ? "tf32" : "");
   append_field(all, nameless_text(step));
-  const codegen::GemmSizes shape = shape_class(sizes);
+  const codegen::GemmSizes shape = shape_class(form.sizes);
   append_field(all,
                fmt::format("{} {} {} {} {}", shape.batch, shape.m, shape.n, shape.k, shape.groups));
-  append_field(all, codegen::key(variant));
+  append_field(all, codegen::key(form.variant));
+  if (form.is_copied) append_field(all, "copied");
   return sha256_hex(all);
 }
 

@@ -43,10 +43,17 @@ struct Machine {
   std::string family = {};  // that was named; empty: the usual ones
 };
 
+// What tensors ask of a step.
+struct StepForm {
+  codegen::GemmSizes sizes;  // as the kernel sees them
+  codegen::GemmVariant variant;
+  // No kernel of the step's family can address them as they are: `variant` is of their copies.
+  bool is_copied = false;
+};
+
 // Names a choice: everything that can change the fastest way to run a step, of its sizes their
 // class (tune/shape_class.h), and none of the names that a graph gives its values.
-std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step,
-                     const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
+std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step, const StepForm& form,
                      const Machine& machine);
 
 // A folder of choices, under the rules of the kernel cache beside it (jit::KernelCache): any number

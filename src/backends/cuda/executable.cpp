@@ -255,7 +255,7 @@ void CudaExecutable::measure_unknown(Context& here, const backends::CallForm& fo
   const std::unique_lock lock(choices_mutex_);
   for (const TunedStep& each : steps) {
     here.tuned().keep(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]),
-                      each.sizes, each.variant, each.tuned, each.description);
+                      each.form, each.tuned, each.description);
   }
   ++generation_;
 }
@@ -330,7 +330,7 @@ std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const
   const std::unique_lock lock(choices_mutex_);
   for (const TunedStep& each : steps) {
     here->tuned().add(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]),
-                      each.sizes, each.variant, each.tuned, each.description);
+                      each.form, each.tuned, each.description);
     lines.push_back(
         fmt::format("{} runs by {}: {}", each.description, each.tuned.choice, each.tuned.measured));
   }
@@ -369,7 +369,7 @@ void CudaExecutable::keep(const codegen::Bound& bound,
     const StepChoice usual = choose_step(prepared_, each.step, late_, bound, {here->profile()});
     if (usual.kernels == nullptr) continue;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]);
-    here->tuned().add(prepared_.plan, gemm, usual.sizes, usual.variant,
+    here->tuned().add(prepared_.plan, gemm, usual.form(),
                       {each.choice, each.measured, each.us, each.framework_us, each.padded_us},
                       each.what);
   }

@@ -62,8 +62,8 @@ TEST_F(AnotherFamily, RunsWhereItWasMeasuredToBeFaster) {
   // Kept under the variant of the step's own family, which a later process asks for.
   const StepChoice usual = choose_step(prepared_, 0, late_, bound(514), {device_});
   TunedChoices tuned({"a device", 13000, ""}, tune::TuneStore(folder_.path()));
-  tuned.add(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps.front()), usual.sizes,
-            usual.variant, {name, "4.0 us measured"}, "what");
+  tuned.add(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps.front()), usual.form(),
+            {name, "4.0 us measured"}, "what");
   const StepChoice choice =
       choose_step(prepared_, 0, late_, bound(514), {.device = device_, .tuned = &tuned});
   EXPECT_TRUE(print(choice).starts_with(name));

@@ -247,8 +247,8 @@ TEST_F(StepChoices, AMeasuredChoiceHoldsForItsSizesAndInLaterProcesses) {
   TunedChoices choices(machine, tune::TuneStore(folder_.path()));
   const ChoiceRules rules{.tuned = &choices};
   EXPECT_NE(chosen(64, rules), kRest);
-  choices.add(prepared_.plan, gemm(), {1, 64, 4096, 4096}, {}, {rest, "4.0 us measured"}, "what");
-  choices.add(prepared_.plan, gemm(), {1, 32, 4096, 4096}, {},
+  choices.add(prepared_.plan, gemm(), {{1, 64, 4096, 4096}}, {rest, "4.0 us measured"}, "what");
+  choices.add(prepared_.plan, gemm(), {{1, 32, 4096, 4096}},
               {std::string(tune::kProductAndTail), "5.0 us measured"}, "what");
   for (int process = 0; process < 2; ++process) {
     TunedChoices later(machine, tune::TuneStore(folder_.path()));
@@ -266,9 +266,9 @@ TEST_F(StepChoices, AMeasuredChoiceHoldsForItsSizesAndInLaterProcesses) {
 TEST_F(StepChoices, WhatAFrameworkRunsFasterIsSaidAndRunsAllTheSame) {
   TunedChoices choices({"NVIDIA H200", 13000, ""}, tune::TuneStore(folder_.path()));
   const std::string rest = candidate_name(prepared_.steps.front(), config(kRest));
-  choices.add(prepared_.plan, gemm(), {1, 64, 4096, 4096}, {}, {rest, "25.0 us measured", 25, 16.3},
+  choices.add(prepared_.plan, gemm(), {{1, 64, 4096, 4096}}, {rest, "25.0 us measured", 25, 16.3},
               "what");
-  choices.add(prepared_.plan, gemm(), {1, 32, 4096, 4096}, {}, {rest, "23.0 us measured", 23, 26},
+  choices.add(prepared_.plan, gemm(), {{1, 32, 4096, 4096}}, {rest, "23.0 us measured", 23, 26},
               "what");
   const ChoiceRules rules{.tuned = &choices};
   EXPECT_EQ(chosen(64, rules), kRest);
@@ -286,7 +286,7 @@ TEST_F(StepChoices, ProductAndTailAreLeftToAFrameworkUnlessMeasuredAhead) {
   TunedChoices choices({"NVIDIA H200", 13000, ""}, tune::TuneStore(folder_.path()));
   const std::string split(tune::kProductAndTail);
   const auto add = [&](std::int64_t m, double us, double framework_us) {
-    choices.add(prepared_.plan, gemm(), {1, m, 4096, 4096}, {}, {split, "m", us, framework_us},
+    choices.add(prepared_.plan, gemm(), {{1, m, 4096, 4096}}, {split, "m", us, framework_us},
                 "what");
   };
   add(16, 30, 30.2);
@@ -296,7 +296,7 @@ TEST_F(StepChoices, ProductAndTailAreLeftToAFrameworkUnlessMeasuredAhead) {
   EXPECT_TRUE(choose(16, rules).why_left) << "as fast";
   EXPECT_FALSE(choose(32, rules).why_left) << "13 % ahead";
   EXPECT_FALSE(choose(64, rules).why_left) << "a framework's call takes longer";
-  choices.add(prepared_.plan, gemm(), {1, 48, 4096, 4096}, {}, {split, "m", 30, 35, 25}, "what");
+  choices.add(prepared_.plan, gemm(), {{1, 48, 4096, 4096}}, {split, "m", 30, 35, 25}, "what");
   const auto padded = choose(48, rules).why_left;
   ASSERT_TRUE(padded);
   EXPECT_EQ(padded->code, "framework_is_faster_padded");
@@ -308,7 +308,7 @@ TEST_F(StepChoices, AMeasuredChoiceHoldsForTheFamilyThatWasNamed) {
   TunedChoices named({"NVIDIA H200", 13000, "", "made_up"}, store);
   const std::string rest = candidate_name(prepared_.steps.front(), config(kRest));
   prepared_.is_named = true;
-  named.add(prepared_.plan, gemm(), {1, 64, 4096, 4096}, {}, {rest, "4.0 us measured"}, "what");
+  named.add(prepared_.plan, gemm(), {{1, 64, 4096, 4096}}, {rest, "4.0 us measured"}, "what");
   EXPECT_EQ(chosen(64, {.tuned = &named}), kRest);
   prepared_.is_named = false;
   EXPECT_NE(chosen(64, {.tuned = &usual}), kRest);

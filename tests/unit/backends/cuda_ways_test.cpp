@@ -92,13 +92,13 @@ TEST_F(StepWays, AChoiceOnceKeptStays) {
   TunedChoices choices(machine, tune::TuneStore(folder_.path()));
   const tune::Tuned first{name(kRest), "4.0 us measured"}, second{kSplit, "3.0 us measured"};
   const GemmSizes sizes{1, 64, 4096, 4096};
-  EXPECT_EQ(choices.keep(prepared_.plan, gemm(), sizes, {}, first, "what"), first);
-  EXPECT_EQ(choices.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
+  EXPECT_EQ(choices.keep(prepared_.plan, gemm(), {sizes}, first, "what"), first);
+  EXPECT_EQ(choices.keep(prepared_.plan, gemm(), {sizes}, second, "what"), first);
   TunedChoices of_another_process(machine, tune::TuneStore(folder_.path()));
-  EXPECT_EQ(of_another_process.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
-  EXPECT_EQ(of_another_process.find(prepared_.plan, gemm(), sizes, {}), first);
-  choices.add(prepared_.plan, gemm(), sizes, {}, second, "what");
-  EXPECT_EQ(choices.find(prepared_.plan, gemm(), sizes, {}), second) << "asked for once more";
+  EXPECT_EQ(of_another_process.keep(prepared_.plan, gemm(), {sizes}, second, "what"), first);
+  EXPECT_EQ(of_another_process.find(prepared_.plan, gemm(), {sizes}), first);
+  choices.add(prepared_.plan, gemm(), {sizes}, second, "what");
+  EXPECT_EQ(choices.find(prepared_.plan, gemm(), {sizes}), second) << "asked for once more";
 }
 
 TEST_F(StepWays, AProcessFollowsWhatAnotherKeptFirst) {
@@ -106,13 +106,13 @@ TEST_F(StepWays, AProcessFollowsWhatAnotherKeptFirst) {
   const GemmSizes sizes{1, 64, 4096, 4096};
   TunedChoices ours(machine, tune::TuneStore(folder_.path()));
   TunedChoices theirs(machine, tune::TuneStore(folder_.path()));
-  EXPECT_FALSE(ours.find(prepared_.plan, gemm(), sizes, {}));
+  EXPECT_FALSE(ours.find(prepared_.plan, gemm(), {sizes}));
   const tune::Tuned first{name(kRest), "4.0 us measured"}, second{kSplit, "3.0 us measured"};
-  theirs.keep(prepared_.plan, gemm(), sizes, {}, first, "what");
-  EXPECT_FALSE(ours.find(prepared_.plan, gemm(), sizes, {})) << "it stays what it was";
-  EXPECT_EQ(ours.kept(prepared_.plan, gemm(), sizes, {}), first);
-  EXPECT_EQ(ours.keep(prepared_.plan, gemm(), sizes, {}, second, "what"), first);
-  EXPECT_EQ(ours.find(prepared_.plan, gemm(), sizes, {}), first);
+  theirs.keep(prepared_.plan, gemm(), {sizes}, first, "what");
+  EXPECT_FALSE(ours.find(prepared_.plan, gemm(), {sizes})) << "it stays what it was";
+  EXPECT_EQ(ours.kept(prepared_.plan, gemm(), {sizes}), first);
+  EXPECT_EQ(ours.keep(prepared_.plan, gemm(), {sizes}, second, "what"), first);
+  EXPECT_EQ(ours.find(prepared_.plan, gemm(), {sizes}), first);
 }
 
 class OddWays : public StepChoices {

@@ -205,7 +205,7 @@ codegen::GemmVariant variant(int number) { return codegen::make_variant(MadeUpVa
 std::string key_of(const plan::Plan& plan, const codegen::GemmSizes& sizes = {1, 64, 768, 512},
                    const codegen::GemmVariant& variant = {},
                    const Machine& machine = {"NVIDIA H200", 13000, ""}) {
-  return tune_key(plan, std::get<plan::FusedGemm>(plan.steps.front()), sizes, variant, machine);
+  return tune_key(plan, std::get<plan::FusedGemm>(plan.steps.front()), {sizes, variant}, machine);
 }
 
 constexpr const char* kGraph =

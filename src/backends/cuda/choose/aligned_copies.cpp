@@ -11,8 +11,6 @@
 namespace epifuse::cuda {
 namespace {
 
-constexpr std::int64_t kBoundaryBytes = 16;
-
 // Of the last two dims the one that rows lie along.
 std::size_t row_dim(const ir::Layout& layout) {
   const std::size_t last = layout.shape.size() - 1;

@@ -9,7 +9,10 @@
 
 namespace epifuse::cuda {
 
-// The largest power of 2 up to 16 at whose multiples all rows of a tensor start, in bytes.
+constexpr int kBoundaryBytes = 16;  // that kernels copy by
+
+// The largest power of 2 up to kBoundaryBytes at whose multiples all rows of a tensor start, in
+// bytes.
 int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype);
 
 // One operand: dense rows at multiples of 16 bytes, along the dim that its own rows lie along.

@@ -127,12 +127,10 @@ class QuickTuner {
     std::vector<TunedStep> known;
     if (rules_.again) return known;
     std::erase_if(steps_, [&](const Ways& ways) {
-      const codegen::GemmVariant& variant = ways.usual.variant;
       const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
-      auto kept = context_.tuned().kept(prepared_.plan, gemm, ways.usual.sizes, variant);
+      auto kept = context_.tuned().kept(prepared_.plan, gemm, ways.usual.form());
       if (!kept) return false;
-      known.push_back(
-          {ways.step, ways.usual.sizes, variant, *std::move(kept), describe(prepared_, ways)});
+      known.push_back({ways.step, ways.usual.form(), *std::move(kept), describe(prepared_, ways)});
       return true;
     });
     return known;
@@ -170,7 +168,7 @@ class QuickTuner {
     const StepChoice choice = choose_step(prepared_, step, late_, form_.bound, context_.rules());
     if (choice.expected_us == 0 && choice.measured.empty()) return true;  // nothing to choose
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
-    return context_.tuned().find(prepared_.plan, gemm, choice.sizes, choice.variant).has_value();
+    return context_.tuned().find(prepared_.plan, gemm, choice.form()).has_value();
   }
 
   // Twice the L2 cache is enough to replace what it holds.
@@ -301,8 +299,7 @@ class QuickTuner {
     measured +=
         fmt::format(", the best of {} ways in {} rounds", result.num_measured, result.rounds);
     return {ways.step,
-            ways.usual.sizes,
-            ways.usual.variant,
+            ways.usual.form(),
             {ways.names[result.winner], std::move(measured)},
             describe(prepared_, ways)};
   }

@@ -34,7 +34,7 @@ std::optional<tune::Slowdown> slowdown_of(const plan::FusedGemm& step, const cod
                                           const targets::DeviceProfile& device) {
   const plan::Operand& a = roles.are_exchanged ? step.gemm.b : step.gemm.a;
   const plan::Operand& b = roles.are_exchanged ? step.gemm.a : step.gemm.b;
-  int boundary = 16;
+  int boundary = kBoundaryBytes;
   const auto rows_of = [&](const plan::Operand& operand, bool is_misaligned) {
     if (!is_misaligned) return targets::Rows::aligned;
     const auto& tensor = bound.tensors[static_cast<std::size_t>(operand.value)];
@@ -90,25 +90,6 @@ bool copies_win(const Prepared& prepared, std::size_t step, LateKernels& late,
   return true;
 }
 
-// Of tensors that the family cannot address, as matrices of a batch off 16-byte boundaries. No
-// measured choice is kept for those: it would be taken for one of aligned tensors.
-bool copies_do(const Prepared& prepared, std::size_t step, LateKernels& late,
-               const codegen::Bound& bound, const targets::DeviceProfile& device,
-               const ChoiceRules& rules, StepChoice& choice) {
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  const bool is_forced = rules.forced != nullptr && rules.forced->step == step;
-  if (!late.compiles_for_sizes() || device.known == nullptr || is_forced) return false;
-  if (plan::is_bare(gemm) || choice.sizes.is_empty()) return false;
-  choice.behind_copies = behind_copies(prepared, step, late, bound, device, choice.sizes,
-                                       std::numeric_limits<double>::infinity());
-  if (!choice.behind_copies) return false;
-  choice.sizes = choice.behind_copies->sizes;
-  choice.kernels = choice.behind_copies->kernels;
-  choice.kernel = choice.behind_copies->kernel;
-  choice.expected_us = choice.behind_copies->expected_us;
-  return true;
-}
-
 void leave_to_vendor(const targets::DeviceProfile& device, StepChoice& choice) {
   choice.why_split =
       plan::WhyNot{"bare_product", fmt::format("nothing is fused into the product, and {}.",
@@ -146,7 +127,7 @@ std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::Fuse
     return tune::Tuned{rules.forced->choice, "being measured"};
   }
   if (rules.tuned == nullptr) return std::nullopt;
-  return rules.tuned->find(plan, gemm, choice.sizes, choice.variant);
+  return rules.tuned->find(plan, gemm, choice.form());
 }
 
 // The product on rows that were copied in order, where it is one kernel; null where it is not, or
@@ -286,6 +267,40 @@ void choose_another(const Prepared& prepared, std::size_t step, LateKernels& lat
   }
 }
 
+// Of tensors that the family cannot address, as matrices of a batch off 16-byte boundaries: where
+// their copies can be, the kernel behind those or product and tail.
+void choose_copies(const Prepared& prepared, std::size_t step, LateKernels& late,
+                   const codegen::Bound& bound, const targets::DeviceProfile& device,
+                   const ChoiceRules& rules, StepChoice& choice) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  if (!late.compiles_for_sizes() || device.known == nullptr) return;
+  if (plan::is_bare(gemm) || choice.sizes.is_empty()) return;
+  auto behind = behind_copies(prepared, step, late, bound, device, choice.sizes,
+                              std::numeric_limits<double>::infinity());
+  if (!behind) return;
+  const codegen::GemmSizes vendor_sizes = choice.sizes;
+  choice.why_split.reset();
+  choice.is_copied = true;
+  choice.sizes = behind->sizes;
+  choice.kernels = behind->kernels;
+  choice.kernel = behind->kernel;
+  choice.variant = behind->kernels->variant;
+  const auto tuned = known_choice(prepared.plan, gemm, step, choice, rules);
+  if (tuned && follow(*tuned, prepared, step, late, bound, device, choice)) return;
+  choice.expected_us = behind->expected_us;
+  choice.behind_copies = std::move(behind);
+  codegen::OperandRoles roles = prepared.steps[step].family->roles(choice.variant);
+  const auto is_off = [&](const plan::Operand& operand) {
+    return boundary_bytes(bound.tensors[static_cast<std::size_t>(operand.value)], operand.dtype) <
+           kBoundaryBytes;
+  };
+  roles.is_misaligned_a = is_off(roles.are_exchanged ? gemm.gemm.b : gemm.gemm.a);
+  roles.is_misaligned_b = is_off(roles.are_exchanged ? gemm.gemm.a : gemm.gemm.b);
+  const auto slower = slowdown_of(gemm, bound, roles, device);
+  if (slower) choice.unfused_us = tune::unfused_us(gemm, vendor_sizes, device, slower->vendor);
+  choice.why_split = why_unfused(choice);
+}
+
 }  // namespace
 
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
@@ -302,9 +317,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
   if (choice.why_split) {
     choose_another(prepared, step, late, bound, device, choice);
-    if (choice.why_split && copies_do(prepared, step, late, bound, device, rules, choice)) {
-      choice.why_split.reset();
-    }
+    if (choice.why_split) choose_copies(prepared, step, late, bound, device, rules, choice);
     return choice;
   }
   if (sizes.is_empty()) {

@@ -31,6 +31,11 @@ struct StepChoice {
   // Where looked-up rows of A are copied in order first: the product of what was copied.
   InOrder* in_order = nullptr;
   std::optional<BehindCopies> behind_copies;
+  // No kernel of the step's family can address the tensors as they are; sizes and variant are of
+  // their copies.
+  bool is_copied = false;
+
+  tune::StepForm form() const { return {sizes, variant, is_copied}; }
 };
 
 // Kernels of another family, on tensors that are no best case of the step's own: rows off the

@@ -21,21 +21,17 @@ class TunedChoices {
   jit::KeyLock device_alone(std::string_view place) const { return store_.device_alone(place); }
 
   std::optional<tune::Tuned> find(const plan::Plan& plan, const plan::FusedGemm& step,
-                                  const codegen::GemmSizes& sizes,
-                                  const codegen::GemmVariant& variant);
+                                  const tune::StepForm& form);
   // What is on disk now; find() says what was there when it was first asked.
   std::optional<tune::Tuned> kept(const plan::Plan& plan, const plan::FusedGemm& step,
-                                  const codegen::GemmSizes& sizes,
-                                  const codegen::GemmVariant& variant) const;
+                                  const tune::StepForm& form) const;
   // Keeps it here and on disk where nothing is kept yet. What holds from then on: what another
   // process kept in the meantime, or this.
-  tune::Tuned keep(const plan::Plan& plan, const plan::FusedGemm& step,
-                   const codegen::GemmSizes& sizes, const codegen::GemmVariant& variant,
+  tune::Tuned keep(const plan::Plan& plan, const plan::FusedGemm& step, const tune::StepForm& form,
                    const tune::Tuned& tuned, std::string_view description);
   // Keeps it here and on disk, in the place of what was there.
-  void add(const plan::Plan& plan, const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
-           const codegen::GemmVariant& variant, const tune::Tuned& tuned,
-           std::string_view description);
+  void add(const plan::Plan& plan, const plan::FusedGemm& step, const tune::StepForm& form,
+           const tune::Tuned& tuned, std::string_view description);
 
  private:
   const tune::Machine machine_;

@@ -93,8 +93,7 @@ class Tuner {
     }
     measured += fmt::format(", the best of {} ways", ways.names.size());
     return {ways.step,
-            ways.usual.sizes,
-            ways.usual.variant,
+            ways.usual.form(),
             {names[best], std::move(measured)},
             describe(prepared_, ways)};
   }

@@ -14,8 +14,7 @@ namespace epifuse::cuda {
 // The way that a step should run, measured.
 struct TunedStep {
   std::size_t step = 0;
-  codegen::GemmSizes sizes;
-  codegen::GemmVariant variant;
+  tune::StepForm form;
   tune::Tuned tuned;
   std::string description;                                // "512x768x3072 bf16 bias+silu"
   std::vector<std::pair<std::string, double>> ways = {};  // microseconds of each that was measured

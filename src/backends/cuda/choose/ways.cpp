@@ -71,11 +71,16 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   if (ways.usual.expected_us == 0) return std::nullopt;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const StepKernels& own = prepared.steps[step];
-  if (own.family->why_not_bound(prepared.plan, gemm, bound)) return std::nullopt;
+  const bool is_addressable = !own.family->why_not_bound(prepared.plan, gemm, bound);
+  if (!is_addressable && !ways.usual.is_copied) return std::nullopt;
   add(ways.names, name_of(ways.usual));
   if (!prepared.is_named && !gemm.gemm.is_scaled() &&
       (compiles || late.is_split_compiled(prepared.plan, step))) {
     add(ways.names, std::string(tune::kProductAndTail));
+  }
+  if (!is_addressable) {
+    add(ways.names, std::string(tune::kOperandsFirst));
+    return ways;
   }
   const auto add_candidates = [&](const StepKernels& of, std::size_t at_most) {
     const auto counts = [&](const codegen::GemmConfig& config) {

@@ -1,0 +1,108 @@
+// What runs a step whose tensors no kernel of its family can address: the kernel behind copies of
+// them, or product and tail.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/choose/ways.h"
+#include "backends/pointer_arrays.h"
+#include "ir/text.h"
+#include "tests/unit/jit/environment.h"
+
+namespace epifuse::cuda {
+namespace {
+
+class Choices : public ::testing::Test {
+ protected:
+  explicit Choices(const char* text)
+      : prepared_(prepare_steps(plan::make_plan(ir::parse(text), {}), target_, *jit_)) {}
+  codegen::Bound bound(std::int64_t k) const {
+    return backends::bind_stand_ins(prepared_.plan, {{"K", k}}, DeviceKind::cuda);
+  }
+  StepChoice choose(std::int64_t k, TunedChoices* tuned = nullptr) {
+    return choose_step(prepared_, 0, late_, bound(k), {.device = device_, .tuned = tuned});
+  }
+  const plan::FusedGemm& gemm() const {
+    return std::get<plan::FusedGemm>(prepared_.plan.steps.front());
+  }
+
+  const targets::TargetInfo& target_ = *targets::find_target("sm_90a");
+  const targets::DeviceProfile device_ = targets::reference_profile(target_);
+  jit::TemporaryFolder folder_;
+  std::shared_ptr<jit::Jit> jit_ = std::make_shared<jit::Jit>(jit::KernelCache(folder_.path()));
+  const Prepared prepared_;
+  LateKernels late_{target_, jit_};
+};
+
+// Matrices of 3 x 65 elements, which begin at multiples of 2 bytes.
+class CopiedChoice : public Choices {
+ protected:
+  CopiedChoice()
+      : Choices(
+            "graph g(x: bf16[12, 3, K], w: bf16[12, 1024, K], b: bf16[1024]) {\n"
+            "  h = matmul x, w^T\n  t = add h, b\n  y = silu t\n  return y\n}\n") {}
+};
+
+class CopiedGate : public Choices {
+ protected:
+  CopiedGate()
+      : Choices(
+            "graph g(x: bf16[2048, K], g: bf16[4096, K], u: bf16[4096, K]) {\n"
+            "  h = matmul x, g^T\n  s = silu h\n  t = matmul x, u^T\n  y = mul s, t\n"
+            "  return y\n}\n") {}
+};
+
+TEST_F(CopiedChoice, IsByTheModelWhereNothingWasMeasured) {
+  const StepChoice choice = choose(65);
+  EXPECT_TRUE(choice.is_copied);
+  EXPECT_TRUE(choice.behind_copies);
+  EXPECT_FALSE(choice.why_split);
+  EXPECT_FALSE(choose(64).is_copied);
+}
+
+TEST_F(CopiedGate, IsWeighedAgainstProductsAndTail) {
+  const StepChoice choice = choose(4097);
+  EXPECT_TRUE(choice.is_copied);
+  ASSERT_TRUE(choice.unfused_us);
+  const StepChoice aligned = choose(4096);
+  ASSERT_TRUE(aligned.unfused_us);
+  EXPECT_GT(*choice.unfused_us, 2 * *aligned.unfused_us) << "on rows off 4 bytes";
+  EXPECT_GT(choice.expected_us, aligned.expected_us + 10) << "with three copies";
+  EXPECT_FALSE(choice.why_split);
+}
+
+TEST_F(CopiedChoice, FollowsWhatWasMeasuredOnSuchTensorsOnly) {
+  TunedChoices tuned({"a device", 13000, ""}, tune::TuneStore(folder_.path()));
+  const tune::StepForm form = choose(65).form();
+  tuned.add(prepared_.plan, gemm(), form, {std::string(tune::kProductAndTail), "3.0 us measured"},
+            "what");
+  const StepChoice choice = choose(65, &tuned);
+  ASSERT_TRUE(choice.why_split);
+  EXPECT_EQ(choice.why_split->code, "measured_slower");
+  EXPECT_FALSE(choice.behind_copies);
+
+  tuned.add(prepared_.plan, gemm(), form, {std::string(tune::kOperandsFirst), "2.0 us measured"},
+            "what");
+  const StepChoice copied = choose(65, &tuned);
+  EXPECT_FALSE(copied.why_split);
+  EXPECT_TRUE(copied.behind_copies);
+  EXPECT_EQ(grounds(copied), "2.0 us measured");
+
+  tune::StepForm addressable = form;
+  addressable.is_copied = false;
+  EXPECT_FALSE(tuned.find(prepared_.plan, gemm(), addressable)) << "of other tensors";
+}
+
+TEST_F(CopiedChoice, TheWaysAreBoth) {
+  const auto ways = find_ways(prepared_, 0, late_, bound(65), device_, 2);
+  ASSERT_TRUE(ways);
+  std::vector<std::string> names = ways->names;
+  std::ranges::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{std::string(tune::kOperandsFirst),
+                                             std::string(tune::kProductAndTail)}));
+}
+
+}  // namespace
+}  // namespace epifuse::cuda
