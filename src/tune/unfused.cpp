@@ -110,6 +110,18 @@ double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSi
   return ours > 0 ? tail_bytes(step, sizes, step.gemm.a.dtype) / ours : 0;
 }
 
+std::optional<double> framework_tail_us(const plan::FusedGemm& step,
+                                        const codegen::GemmSizes& sizes,
+                                        const targets::DeviceProfile& device) {
+  constexpr double kOfRate =
+      1.1;  // a pass takes as much longer than its bytes at the device's rate
+  if (device.known == nullptr) return std::nullopt;
+  if (adds_one_row(step, sizes)) return 0;
+  const targets::DeviceRates& rates = device.known->measured->rates;
+  const double bytes = tail_bytes(step, sizes, step.gemm.a.dtype);
+  return bytes > 0 ? kOfRate * bytes / rates.bytes_per_us + rates.launch_us : 0;
+}
+
 std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
                                  const targets::DeviceProfile& device, double slowdown) {
   if (step.gemm.is_scaled()) return std::nullopt;  // on copies in float32, which take far longer

@@ -29,6 +29,10 @@ bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 // What a framework's pass behind its own product takes of such a tail's time: its product has the
 // dtype of the operands, and to add a row to it is the library's work.
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
+// What that pass takes by its bytes; empty where the device's rate is not known.
+std::optional<double> framework_tail_us(const plan::FusedGemm& step,
+                                        const codegen::GemmSizes& sizes,
+                                        const targets::DeviceProfile& device);
 
 // Our time over the vendor's where nothing is fused into the product and operands are aligned,
 // interpolated between measurements; empty where they say nothing.

@@ -61,6 +61,22 @@ TEST(FrameworkPart, OfATailIsWhatAFrameworkReadsAndWritesBehindItsOwnProduct) {
   EXPECT_NEAR(framework_part_of_tail(step, sizes), 4.0 / 6.0, 1e-12);
 }
 
+TEST(FrameworkPart, ByItsBytesIsAPassAtTheDevicesRate) {
+  const GemmSizes sizes{1, 4096, 4096, 512};
+  plan::FusedGemm step = step_of();
+  step.gemm.result = DType::f32;
+  step.epilogue.loads.push_back({"r", 4, DType::bf16, plan::Access::tile});
+  step.epilogue.computes = {{ir::Op::add, {0, 1, -1}}};
+  step.epilogue.stores.front().source = 2;
+  const targets::DeviceRates& rates = measured().rates;
+  const double bytes = 3.0 * 2 * 4096 * 4096;  // the product in bf16 and the residual, the result
+  EXPECT_NEAR(*framework_tail_us(step, sizes, kDevice),
+              1.1 * bytes / rates.bytes_per_us + rates.launch_us, 1e-6);
+  targets::DeviceProfile unknown = kDevice;
+  unknown.known = nullptr;
+  EXPECT_FALSE(framework_tail_us(step, sizes, unknown));
+}
+
 TEST(FrameworkPart, ToAddARowIsTheLibrarysWork) {
   plan::FusedGemm step = step_of();
   step.epilogue.loads.push_back({"b", 4, DType::bf16, plan::Access::row});

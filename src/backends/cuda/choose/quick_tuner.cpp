@@ -18,6 +18,7 @@
 #include "backends/cuda/run/run_builder.h"
 #include "base/measure.h"
 #include "epifuse/error.h"
+#include "tune/framework_rounds.h"
 #include "tune/race.h"
 #include "tune/unfused.h"
 
@@ -27,19 +28,8 @@ namespace {
 constexpr double kLeast = 0.4;                             // of the budget, after setting up
 constexpr double kSettling = 0.1, kMostSettlingUs = 20e3;  // of the budget, under load
 constexpr double kOfRace = 0.6;  // of the budget; the rest is for what a framework would run
-constexpr int kFewestRounds = 2, kMostRounds = 6;  // of those, one of them unmeasured
 constexpr double kFlushUs = 100;
 constexpr std::size_t kFewestFlushBytes = std::size_t{64} << 20;
-
-// The fastest of those that were measured, but for the vendor's product with a tail.
-std::optional<std::size_t> best_kernel(const Ways& ways, const tune::RaceResult& result) {
-  std::optional<std::size_t> best;
-  for (std::size_t way = 0; way < ways.names.size(); ++way) {
-    if (result.us[way] == 0 || ways.names[way] == tune::kProductAndTail) continue;
-    if (!best || result.us[way] < result.us[*best]) best = way;
-  }
-  return best;
-}
 
 // After one round in which the library loads its kernels.
 std::vector<double> medians(RoundTimer& timer, std::span<const std::function<void()>> runs,
@@ -260,33 +250,44 @@ class QuickTuner {
     return step;
   }
 
-  // What a framework takes without the step's kernel. Its pass for the rest is the tail of ours,
-  // less what it would not read: a framework's product has the operands' dtype.
+  // What a framework takes without the step's kernel: its product, and a pass for the rest.
   void weigh_framework(const Ways& ways, const tune::RaceResult& result,
                        const std::vector<std::vector<Action>>& actions, RoundTimer& timer,
                        double left_us, tune::Tuned& tuned) {
     const auto split = place(ways.names, tune::kProductAndTail);
-    const auto best = best_kernel(ways, result);
-    if (!best || !split || result.us[*split] == 0) return;
-    const double round_us = result.us[*best] + 4 * (result.us[*split] + kFlushUs);
-    const int rounds = static_cast<int>(std::min<double>(left_us / round_us, kMostRounds)) - 1;
-    if (rounds < kFewestRounds) return;
+    const auto chosen = place(ways.names, tuned.choice);
+    if (!chosen || !split || result.us[*chosen] == 0 || result.us[*split] == 0) return;
     const FrameworkProducts products(prepared_, ways.step, context_, memory_.tensors->bound(),
                                      memory_.workspace, memory_.stream);
-    if (products.runs().empty()) return;
+    const bool pads = products.runs().size() > 1, is_known = context_.profile().known != nullptr;
+    const auto what = tune::what_fits(
+        {result.us[*chosen] + kFlushUs, result.us[*split] + kFlushUs, pads, is_known}, left_us);
+    if (products.runs().empty() || !what) return;
+    std::vector<std::function<void()>> runs{[&] { run(actions[*chosen]); }};
     const std::span<const Action> of_split = actions[*split];
-    const auto of_product = of_split.first(num_product_actions(of_split));
-    constexpr std::size_t kOfProduct = 3, kOfPadded = 4;  // of FrameworkProducts::runs
-    std::vector<std::function<void()>> runs{[&] { run(actions[*best]); }, [&] { run(of_split); },
-                                            [&] { run(of_product); }};
-    runs.insert(runs.end(), products.runs().begin(), products.runs().end());
-    const std::vector<double> us = medians(timer, runs, rounds);
+    if (what->tail) {
+      runs.emplace_back([&] { run(of_split); });
+      runs.emplace_back([&] { run(of_split.first(num_product_actions(of_split))); });
+    }
+    const std::size_t asked = runs.size(), padded = asked + (what->product_as_asked ? 1 : 0);
+    if (what->product_as_asked) runs.push_back(products.runs().front());
+    if (pads) runs.push_back(products.runs().back());
+    const std::vector<double> us = medians(timer, runs, what->rounds);
+    const double tail_us = framework_tail_us(
+        ways, what->tail ? std::optional(std::max(us[1] - us[2], 0.0)) : std::nullopt);
+    tuned.us = us.front();
+    if (what->product_as_asked) tuned.framework_us = us[asked] + tail_us;
+    if (pads) tuned.padded_us = us[padded] + tail_us;
+  }
+
+  // By the tail of ours where it was measured, and by what a pass at the device's rate takes: on
+  // rows off 16-byte boundaries our tail takes longer than a framework's.
+  double framework_tail_us(const Ways& ways, std::optional<double> own_us) const {
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
-    tuned.us = tuned.choice == tune::kProductAndTail ? us[1] : us[0];
-    const double tail_us =
-        std::max(us[1] - us[2], 0.0) * tune::framework_part_of_tail(gemm, ways.usual.sizes);
-    tuned.framework_us = us[kOfProduct] + tail_us;
-    if (us.size() > kOfPadded) tuned.padded_us = us[kOfPadded] + tail_us;
+    const auto by_rate = tune::framework_tail_us(gemm, ways.usual.sizes, context_.profile());
+    const auto part = tune::framework_part_of_tail(gemm, ways.usual.sizes);
+    if (!own_us) return by_rate.value_or(0);
+    return std::min(part * *own_us, by_rate.value_or(std::numeric_limits<double>::max()));
   }
 
   TunedStep tuned_step(const Ways& ways, const tune::RaceResult& result) const {
