@@ -165,7 +165,7 @@ def compile_all(points, device, jobs, folder):
     with ProcessPoolExecutor(min(jobs, len(points)), mp_context=context) as pool:
         ahead = functools.partial(compile_ahead, device=device)
         failures = [each for each in pool.map(ahead, points) if each]
-    # Choices that were measured beside others that compiled are measured again; not the caller's.
+    # Choices that were measured beside others that compiled are measured again.
     shutil.rmtree(pathlib.Path(folder) / "epifuse" / "tuned", ignore_errors=True)
     print(f"{len(points)} points compiled in {time.perf_counter() - begin:.0f} s", flush=True)
     return failures
@@ -220,9 +220,10 @@ def points_of(options):
 
 
 def own_caches(folder):
-    """Caches of this run, for this process and those it starts, unless the caller names others."""
-    os.environ.setdefault("EPIFUSE_CACHE", f"{folder}/epifuse")
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{folder}/inductor")
+    """Caches of this run, for this process and those it starts. Never the caller's: choices that
+    are there would be followed, also those that were measured beside others that compiled."""
+    os.environ["EPIFUSE_CACHE"] = f"{folder}/epifuse"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/inductor"
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # the points are what runs in parallel
 
 
@@ -253,6 +254,8 @@ def run(options, folder):
                 add(rows, row)
             write(options.results, rows)
     print("\n".join(summary(all_measured)))
+    if options.choices is not None:
+        subprocess.run([options.cli, "tune", "--export", options.choices], check=True)
     print(f"{time.perf_counter() - begin:.0f} s in all")
     return 0 if is_right else 1
 
@@ -270,6 +273,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=110, help="start no point after this long")
     parser.add_argument("--results", type=pathlib.Path, help="file that takes the rows")
     parser.add_argument("--commit", default="", help="what was measured, for the rows")
+    parser.add_argument("--choices", help="file that takes the choices that were measured")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, small, keeps nothing")
     options = parser.parse_args()
     if options.dry_run:
