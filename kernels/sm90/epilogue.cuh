@@ -1,16 +1,23 @@
 // A consumer warp's way out: accumulators, 16 rows x 64 columns at a time -> the generated epilogue
 // -> staging, whence TMA takes them (kernels/sm90/transfer.cuh), as it brings full-size loads
-// there. What TMA cannot address is read and written element by element (kNonTmaLoads,
-// kNonTmaStores).
+// there. Results whose rows TMA cannot address the warp copies from there itself (kCopiedStores);
+// what else it cannot address is read and written element by element (kNonTmaLoads, kNonTmaStores).
 #pragma once
 
 #include "kernels/common/integers.cuh"
 #include "kernels/sm90/block_maxima.cuh"
 #include "kernels/sm90/reduce.cuh"
+#include "kernels/sm90/row_copies.cuh"
 #include "kernels/sm90/staging.cuh"
 #include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
+
+// Neighbours in memory, read at once.
+template <class Element>
+struct alignas(2 * sizeof(typename Element::Storage)) ElementPair {
+  typename Element::Storage first, second;
+};
 
 // `Layout` is a SharedLayout. Both ring depths divide the chunks of a tile, so that a chunk's place
 // in its ring is known at compile time. Where a cluster splits K, each CTA runs some of the chunks
@@ -28,11 +35,13 @@ class WarpEpilogue {
   static constexpr int kCols = at_least_one(Epilogue::Cols::kCount);
   static constexpr int kLoadSlots = Layout::kLoadSlots;
   static constexpr int kStoreSlots = Layout::kStoreSlots;
+  static constexpr int kCopySlots = Layout::kCopySlots;
   static constexpr bool kInPlace = Staging::kInPlace;
+  static constexpr unsigned kByElement = Config::kNonTmaStores & ~Config::kCopiedStores;
 
   static constexpr int kMathGroups = Config::kMathColumns / kGroupColumns;
   static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kNonTmaLoads);
-  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(Config::kNonTmaStores);
+  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(kByElement);
   static constexpr int kChunks = kChunksOfConsumer<Config>;
   // Row vectors are read before the stores that precede their use; that takes registers.
   static constexpr bool kReadsAhead = kChunks <= 4 || !Config::Scheduler::kTwoWidths;
@@ -41,6 +50,7 @@ class WarpEpilogue {
   static_assert(kChunks % Staging::kLoadDepth == 0 && kChunks % Staging::kStoreDepth == 0);
   static_assert(Consumers::kSplitK == 1 || (Staging::kLoadDepth == 1 && Staging::kStoreDepth == 1));
   static_assert(!kInPlace || kStoreSlots == kLoadSlots);
+  static_assert(kCopySlots == 0 || !Config::Scheduler::kPointerArrays, "one block of parameters");
 
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int group, int warp, int lane)
       : p_(p), group_(group), warp_(warp), lane_(lane) {
@@ -117,8 +127,8 @@ class WarpEpilogue {
         read_rows(rows, next, 0);
       }
       reduction.finalize_columns(first * kGroupColumns);
-      if constexpr (kStoreSlots == 0) continue;
-      if (first == 0 && !kInPlace) {
+      if constexpr (kStoreSlots + kCopySlots == 0) continue;
+      if (kStoreSlots > 0 && first == 0 && !kInPlace) {
         Layout::sent(group_, store_place(at))
             .wait(phase(at, stores_phase_, Staging::kStoreDepth) ^ 1);
       }
@@ -131,6 +141,11 @@ class WarpEpilogue {
     if constexpr (Layout::kStagedDepth > 0) {
       __syncwarp();
       if (lane_ == 0) Layout::staged(group_, at % Layout::kStagedDepth).arrive();
+    }
+    if constexpr (kCopySlots > 0) {
+      __syncwarp();
+      copy_rows_of_warp<Config, Epilogue>(p_, copy_slots(), chunk, lane_);
+      __syncwarp();  // before the next chunk is staged
     }
     if constexpr (Consumers::kSplitK > 1) end_chunks(1);
   }
@@ -167,8 +182,8 @@ class WarpEpilogue {
   static __device__ __forceinline__ constexpr bool is_non_tma_load(int i) {
     return Config::kNonTmaLoads >> i & 1;
   }
-  static __device__ __forceinline__ constexpr bool is_non_tma_store(int i) {
-    return Config::kNonTmaStores >> i & 1;
+  static __device__ __forceinline__ constexpr bool is_by_element(int i) {
+    return kByElement >> i & 1;
   }
 
   // Of 16 columns, in a tile's i-th chunk.
@@ -186,6 +201,10 @@ class WarpEpilogue {
   // This warp's rows of the first slot of a chunk.
   __device__ __forceinline__ unsigned char* store_slots(int i) const {
     return Layout::stores(group_, store_place(i)) + warp_ * (kWarpRows * 128);
+  }
+
+  __device__ __forceinline__ unsigned char* copy_slots() const {
+    return Layout::copies(group_) + warp_ * (kWarpRows * 128);
   }
 
   // Of a barrier in a ring, at the i-th chunk of a tile that began in phase `first`.
@@ -230,6 +249,12 @@ class WarpEpilogue {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float results[2][Epilogue::Stores::kCount + ChunkReduction<Config>::kCount];
+      float2 plain[at_least_one(Epilogue::Tiles::kCount)];  // of both columns
+      Epilogue::Tiles::for_each([&](auto type, int i) {
+        if (is_non_tma_load(i)) {
+          plain[i] = load_plain_pair<decltype(type)>(i, half * 8, column, chunk);
+        }
+      });
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
 #pragma unroll
@@ -247,7 +272,7 @@ class WarpEpilogue {
         Epilogue::Tiles::for_each([&](auto type, int i) {
           using T = decltype(type);
           if (is_non_tma_load(i)) {
-            x_.tile[i] = load_plain<T>(i, half * 8, column + e, chunk);
+            x_.tile[i] = e == 0 ? plain[i].x : plain[i].y;
           } else {
             x_.tile[i] = read_word<T>(loaded, q & 1, half, e);
             loaded += group_words<Types<T>>();
@@ -264,7 +289,7 @@ class WarpEpilogue {
         using T = decltype(type);
         if (Blocks::kStores >> i & 1) {
           if (q == 0) store_first<T>(i, half * 8, chunk, results[0][i]);
-        } else if (is_non_tma_store(i)) {
+        } else if (is_by_element(i)) {
           store_plain<T>(i, half * 8, column, chunk, results[0][i]);
           store_plain<T>(i, half * 8, column + 1, chunk, results[1][i]);
         } else {
@@ -297,12 +322,22 @@ class WarpEpilogue {
     return static_cast<typename Element::Storage*>(matrix.data) + at;
   }
   template <class Element>
-  __device__ __forceinline__ float load_plain(int i, int row, int column,
-                                              const Chunk& chunk) const {
-    if (!exists(row, column, chunk)) return 0.0f;
+  __device__ __forceinline__ float2 load_plain_pair(int i, int row, int column,
+                                                    const Chunk& chunk) const {
+    float2 pair = make_float2(0.0f, 0.0f);
+    if (!exists(row, column, chunk)) return pair;
     long long from = row_of(row, chunk);
     if (Config::kIndexedTiles >> i & 1) from = row_to_read(p_.rows_of_tiles[i], from);
-    return Element::load(*element<Element>(p_.plain_tiles[i], from, column, chunk));
+    const auto* first = element<Element>(p_.plain_tiles[i], from, column, chunk);
+    if (Config::kPairedLoads >> i & 1) {
+      const auto both = *reinterpret_cast<const ElementPair<Element>*>(first);
+      return make_float2(Element::load(both.first), Element::load(both.second));
+    }
+    pair.x = Element::load(*first);
+    if (exists(row, column + 1, chunk)) {
+      pair.y = Element::load(first[p_.plain_tiles[i].col_stride]);
+    }
+    return pair;
   }
   template <class Element>
   __device__ __forceinline__ void store_plain(int i, int row, int column, const Chunk& chunk,
@@ -326,11 +361,13 @@ class WarpEpilogue {
     *element<Element>(p_.non_tma_stores[i], row_of(row, chunk), 0, blocks) = Element::store(x);
   }
 
-  __device__ __forceinline__ void store_tiles(unsigned char* slot, int g, const uint32_t* out,
+  __device__ __forceinline__ void store_tiles(unsigned char* sent, int g, const uint32_t* out,
                                               int lane) {
+    unsigned char* copied = kCopySlots > 0 ? copy_slots() : nullptr;
     Epilogue::Stores::for_each([&](auto type, int i) {
-      if (is_non_tma_store(i)) return;
+      if (is_by_element(i)) return;
       using List = Types<decltype(type)>;
+      unsigned char*& slot = Config::kCopiedStores >> i & 1 ? copied : sent;
       store_group<decltype(type)>(slot, g, out, lane);
       slot += slots<List>() * kSlotBytes;
       out += group_words<List>();

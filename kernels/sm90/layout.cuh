@@ -11,8 +11,8 @@ constexpr int kConsumers = 2;  // warpgroups
 constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order
 
-// In this order: stages of A, stages of B, staging of misaligned operands, of stores and of loads
-// (kStoresAt, kLoadsAt), row vectors, block scales, barriers.
+// In this order: stages of A, stages of B, staging of misaligned operands, of stores, of loads and
+// of what warps copy (kStoresAt, kLoadsAt, kCopiesAt), row vectors, block scales, barriers.
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
@@ -24,6 +24,7 @@ struct SharedLayout : Config_ {
   static constexpr int kBBytes = Config::kTileN * 128;
   static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kNonTmaLoads);
   static constexpr int kStoreSlots = slots<typename Epilogue::Stores>(Config::kNonTmaStores);
+  static constexpr int kCopySlots = slots<typename Epilogue::Stores>(~Config::kCopiedStores);
   static constexpr int kA = 0;
   static constexpr int kB = kA + Config::kStages * kABytes;
   using ARows = StagedRows<Producer::kAIsKMajor, Config::kTileM>;
@@ -44,7 +45,8 @@ struct SharedLayout : Config_ {
   static constexpr int kLoadPlaceBytes = kSlotBytes * kLoadSlots;
   static constexpr int kLoadDepth =
       kLoadSlots > 0 && !Staging::kLoadsInRing ? Staging::kLoadDepth : 0;
-  static constexpr int kRowsAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
+  static constexpr int kCopiesAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
+  static constexpr int kRowsAt = kCopiesAt + kConsumers * kCopySlots * kSlotBytes;
   static constexpr int kRowBytes =
       Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
   // Scales of a step's rows and columns, of two steps by turns (kernels/sm90/block_scales.cuh).
@@ -102,6 +104,10 @@ struct SharedLayout : Config_ {
   static __device__ __forceinline__ unsigned char* stores(int group, int place) {
     if constexpr (Staging::kInPlace) return loads(group, place);
     return shared_memory() + kStoresAt + (group * kStoreDepth + place) * kPlaceBytes;
+  }
+  // Where a consumer stages results that its warps copy from there.
+  static __device__ __forceinline__ unsigned char* copies(int group) {
+    return shared_memory() + kCopiesAt + group * kCopySlots * kSlotBytes;
   }
   static __device__ __forceinline__ FullBarrier& loaded(int group, int place) {
     return reinterpret_cast<FullBarrier*>(shared_memory() + kLoadedAt)[group * kLoadDepth + place];

@@ -110,6 +110,10 @@ struct UsualConfig {
   static constexpr Scaling kScaling = Scaling::none;              // of each step's sums
   static constexpr int kTileK = 64;                               // 128 bytes: one swizzled row
   static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: no TMA
+  static constexpr unsigned kPairedLoads = 0;  // of these, bit i: two columns are read at once
+  // Of these, bit i: warps copy its rows from staging, so many elements at once.
+  static constexpr unsigned kCopiedStores = 0;
+  static constexpr int kCopiedAtOnce = 1;
   // Bit i: its rows are looked up, or put where an index says.
   static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
   // Of the epilogue's last values, those of rows first (kernels/sm90/reduce.cuh).

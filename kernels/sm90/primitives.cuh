@@ -145,6 +145,58 @@ __device__ __forceinline__ void store_pair(uint32_t at, const uint32_t* x) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" : : "r"(at), "r"(x[0]), "r"(x[1]) : "memory");
 }
 
+// 1, 2, 4 or 8 bytes from shared to global memory. `store` does so if low < high, without a branch:
+// behind one the compiler computes each address anew.
+template <int kBytes>
+struct CopyUnit {
+  static_assert(kBytes == 1 || kBytes == 2);
+  uint16_t bits;
+  __device__ __forceinline__ void load(uint32_t at) {
+    if constexpr (kBytes == 1) {
+      asm volatile("ld.shared.u8 %0, [%1];" : "=h"(bits) : "r"(at) : "memory");
+    } else {
+      asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(at) : "memory");
+    }
+  }
+  __device__ __forceinline__ void store(char* to, int low, int high) const {
+    if constexpr (kBytes == 1) {
+      asm volatile("{.reg .pred p; setp.lt.s32 p, %2, %3; @p st.global.u8 [%0], %1;}"
+                   :
+                   : "l"(to), "h"(bits), "r"(low), "r"(high)
+                   : "memory");
+    } else {
+      asm volatile("{.reg .pred p; setp.lt.s32 p, %2, %3; @p st.global.u16 [%0], %1;}"
+                   :
+                   : "l"(to), "h"(bits), "r"(low), "r"(high)
+                   : "memory");
+    }
+  }
+};
+template <>
+struct CopyUnit<4> {
+  uint32_t bits;
+  __device__ __forceinline__ void load(uint32_t at) {
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits) : "r"(at) : "memory");
+  }
+  __device__ __forceinline__ void store(char* to, int low, int high) const {
+    asm volatile("{.reg .pred p; setp.lt.s32 p, %2, %3; @p st.global.u32 [%0], %1;}"
+                 :
+                 : "l"(to), "r"(bits), "r"(low), "r"(high)
+                 : "memory");
+  }
+};
+template <>
+struct CopyUnit<8> {
+  uint32_t bits[2];
+  __device__ __forceinline__ void load(uint32_t at) { load_pair(at, bits); }
+  __device__ __forceinline__ void store(char* to, int low, int high) const {
+    asm volatile("{.reg .pred p; setp.lt.s32 p, %3, %4; @p st.global.v2.u32 [%0], {%1, %2};}"
+                 :
+                 : "l"(to), "r"(bits[0]), "r"(bits[1]), "r"(low), "r"(high)
+                 : "memory");
+  }
+};
+
 // Four floats of the shared memory of another CTA of the cluster, at the place of `local` in ours.
 __device__ __forceinline__ float4 load_from_cta(const void* local, int cta) {
   float4 x;

@@ -113,6 +113,9 @@ class Collector {
       if (plan.numerics == Numerics::fast && turn_ % 4 == 0) {
         add_misaligned(plan, step, family, configs, target);
       }
+      if (plan.numerics == Numerics::fast && turn_ % 4 == 1) {
+        add_full_off_boundaries(plan, step, family, configs, target);
+      }
       if (plan.numerics == Numerics::fast && turn_ % 3 == 0) {
         add_few_rows(plan, step, family, configs, target);
       }
@@ -184,7 +187,29 @@ class Collector {
                       const codegen::KernelFamily& family,
                       const std::vector<codegen::GemmConfig>& configs, const TargetInfo& target) {
     const std::uint64_t turn = turn_ / 4;
-    const codegen::GemmVariant variant = misaligned(family, turn % 3 != 1, turn % 3 != 2);
+    add_fitted(plan, step, family, configs, misaligned(family, turn % 3 != 1, turn % 3 != 2),
+               turn / 3, target);
+  }
+
+  // The same of what the epilogue reads and writes in full, by units of 1, 2 or 4 elements.
+  void add_full_off_boundaries(const Plan& plan, const plan::FusedGemm& step,
+                               const codegen::KernelFamily& family,
+                               const std::vector<codegen::GemmConfig>& configs,
+                               const TargetInfo& target) {
+    const std::uint64_t turn = turn_ / 4;
+    std::vector<codegen::GemmConfig> large;
+    std::ranges::copy_if(configs, std::back_inserter(large),
+                         [&](const auto& config) { return !is_for_few_rows(family, config); });
+    add_fitted(plan, step, family, large, full_off_boundaries(family, step, 1 << turn % 3),
+               turn / 3, target);
+  }
+
+  // One of the configs that take a variant, by turns.
+  void add_fitted(const Plan& plan, const plan::FusedGemm& step,
+                  const codegen::KernelFamily& family,
+                  const std::vector<codegen::GemmConfig>& configs,
+                  const codegen::GemmVariant& variant, std::uint64_t turn,
+                  const TargetInfo& target) {
     if (variant.is_empty()) return;
     std::vector<codegen::GemmConfig> fitted;
     for (const codegen::GemmConfig& each : configs) {
@@ -192,8 +217,8 @@ class Collector {
       if (config) fitted.push_back(*config);
     }
     if (fitted.empty()) return;
-    const codegen::GemmConfig& config = fitted[turn / 3 % fitted.size()];
-    add(family, plan, step, config, variant, fmt::format("; {}", print(variant)), target);
+    add(family, plan, step, fitted[turn % fitted.size()], variant,
+        fmt::format("; {}", print(variant)), target);
   }
 
   // A config for few rows, by turns; of every third product. Of every twelfth with other operands

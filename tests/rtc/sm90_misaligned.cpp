@@ -1,5 +1,7 @@
+#include <algorithm>
+
 #include "codegen/sm80/config.h"
-#include "codegen/sm90/config.h"
+#include "codegen/sm90/dense.h"
 #include "corpus_kernels.h"
 
 namespace epifuse::rtc {
@@ -12,6 +14,28 @@ codegen::GemmVariant misaligned(const codegen::KernelFamily& family, bool a, boo
   codegen::sm80::Variant variant;
   variant.alignment_a = a ? kFewest : kUsual;
   variant.alignment_b = b ? kFewest : kUsual;
+  return codegen::make_variant(variant);
+}
+
+codegen::GemmVariant full_off_boundaries(const codegen::KernelFamily& family,
+                                         const plan::FusedGemm& step, int at_once) {
+  using codegen::Place, codegen::Staging, codegen::List;
+  constexpr int kMostBytes = 8;
+  if (family.name != "sm90_dense") return {};
+  codegen::sm90::Variant variant;
+  const codegen::EpilogueLayout layout(codegen::sm90::as_compiled(step, variant).epilogue);
+  for (const Place& place : layout.loads()) {
+    if (place.staging == Staging::chunks) variant.non_tma_loads |= 1u << place.index;
+  }
+  if (at_once > 1) variant.paired_loads = variant.non_tma_loads;
+  for (const Place& place : layout.stores()) {
+    if (place.staging != Staging::chunks) continue;
+    variant.non_tma_stores |= 1u << place.index;
+    at_once = std::min(at_once, kMostBytes / place.bytes);
+  }
+  if (variant.non_tma_stores == 0) return {};
+  variant.copied_stores = variant.non_tma_stores;
+  variant.copied_at_once = at_once;
   return codegen::make_variant(variant);
 }
 

@@ -44,8 +44,14 @@ std::string print(const Variant& variant) {
   if (variant.swapped) parts.emplace_back("roles of a and b swapped");
   if (variant.misaligned_a) parts.emplace_back("a off 16-byte boundaries");
   if (variant.misaligned_b) parts.emplace_back("b off 16-byte boundaries");
-  if (variant.non_tma_loads != 0) parts.emplace_back("full operands read element by element");
-  if (variant.non_tma_stores != 0) parts.emplace_back("results written element by element");
+  if (variant.paired_loads != 0) parts.emplace_back("full operands read two elements at a time");
+  if (variant.non_tma_loads != variant.paired_loads) {
+    parts.emplace_back("full operands read element by element");
+  }
+  if (variant.copied_stores != 0) parts.emplace_back("results off 16-byte boundaries");
+  if (variant.non_tma_stores != variant.copied_stores) {
+    parts.emplace_back("results written element by element");
+  }
   if (variant.unpaired) parts.emplace_back("even and odd columns apart");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -55,7 +61,9 @@ OperandRoles roles(const Variant& variant) {
 }
 
 std::string key(const Variant& variant) {
-  return fmt::format("{} {} {}", print(variant), variant.non_tma_loads, variant.non_tma_stores);
+  return fmt::format("{} {} {} {} {} {}", print(variant), variant.non_tma_loads,
+                     variant.paired_loads, variant.non_tma_stores, variant.copied_stores,
+                     variant.copied_at_once);
 }
 
 }  // namespace epifuse::codegen::sm90

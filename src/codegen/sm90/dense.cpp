@@ -126,9 +126,13 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
       "a tile of b holds columns of two products");
   const unsigned non_tma_loads = variant.non_tma_loads | layout.unstaged(List::tiles);
   const unsigned non_tma_stores = variant.non_tma_stores | layout.unstaged(List::results);
-  add(non_tma_loads != 0, "unsigned kNonTmaLoads", non_tma_loads, "bits: read element by element");
-  add(non_tma_stores != 0, "unsigned kNonTmaStores", non_tma_stores,
-      "bits: written element by element");
+  add(non_tma_loads != 0, "unsigned kNonTmaLoads", non_tma_loads, "bits: not read by TMA");
+  add(variant.paired_loads != 0, "unsigned kPairedLoads", variant.paired_loads,
+      "bits: two elements at a time, others one by one");
+  add(non_tma_stores != 0, "unsigned kNonTmaStores", non_tma_stores, "bits: not written by TMA");
+  add(variant.copied_stores != 0, "unsigned kCopiedStores", variant.copied_stores,
+      "bits: copied from staging, others one by one");
+  add(variant.copied_at_once > 1, "int kCopiedAtOnce", variant.copied_at_once, "elements");
   out += indexed_text(layout);
   if (config.two_widths) {
     out += fmt::format("  using NarrowWgmma = {};\n", wgmma(gemm, config.tile_n - kNarrower));

@@ -313,7 +313,16 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
   }
   out.scaling = scaling_of(variant.swapped ? exchanged(step).gemm : step.gemm, out);
   const EpilogueLayout layout(step.epilogue, variant.swapped);
-  const int room = target.smem_per_block_bytes - fixed_bytes(layout, out, variant);
+  const auto room_beside = [&](const Config& tried) {
+    return target.smem_per_block_bytes - fixed_bytes(layout, tried, variant);
+  };
+  // Results that are not staged where loads were take room of their own.
+  while (variant.copied_stores != 0 && out.load_depth > 1 &&
+         room_beside(out) < config.stages * stage_bytes(out)) {
+    --out.load_depth;
+    while (chunks_of_consumer(out) % out.load_depth != 0) --out.load_depth;
+  }
+  const int room = room_beside(out);
   const int fewest = variant.is_misaligned() ? kFewestOfMovers : kFewestStages;
   out.stages = std::min(config.stages, room / stage_bytes(config));
   if (room < 0 || out.stages < fewest) return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "base/ceil_div.h"
 #include "base/check.h"
@@ -27,6 +28,41 @@ unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
     if (place.staging != Staging::none && why_not_tma(view, dtype, "")) bits |= 1u << place.index;
   }
   return bits;
+}
+
+// Neighbouring elements of a row, up to 8 bytes of them, that may be moved at once: every row
+// begins at a multiple of as many, and ends at one. None where neighbours of a row are apart.
+int moved_at_once(const FullSize& full) {
+  constexpr std::int64_t kMostBytes = 8;
+  const MatrixView& view = full.view;
+  if (view.col_stride != 1 && view.cols > 1) return 0;
+  const auto bytes = static_cast<std::int64_t>(size_bytes(full.dtype));
+  const bool has_rows = view.rows > 1 || full.place.is_indexed;
+  std::int64_t step =
+      std::gcd(kMostBytes,
+               static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(view.data) % kMostBytes));
+  for (const std::int64_t elements :
+       {view.cols, has_rows ? view.row_stride : 0, view.inner_stride, view.outer_stride}) {
+    step = std::gcd(step, elements * bytes);
+  }
+  return static_cast<int>(std::max<std::int64_t>(step / bytes, 1));
+}
+
+// What TMA cannot move: operands that are read in pairs, results whose rows warps copy from
+// staging.
+void set_moved_at_once(const std::vector<FullSize>& loads, const std::vector<FullSize>& stores,
+                       Variant& out) {
+  for (const FullSize& full : loads) {
+    const bool is_by_hand = (out.non_tma_loads >> full.place.index & 1) != 0;
+    if (is_by_hand && moved_at_once(full) > 1) out.paired_loads |= 1u << full.place.index;
+  }
+  for (const FullSize& full : stores) {
+    const bool is_by_hand = (out.non_tma_stores >> full.place.index & 1) != 0;
+    const int elements = is_by_hand ? moved_at_once(full) : 0;
+    if (elements == 0) continue;
+    out.copied_at_once = out.copied_stores == 0 ? elements : std::min(out.copied_at_once, elements);
+    out.copied_stores |= 1u << full.place.index;
+  }
 }
 
 // What is read for b, one after the other.
@@ -328,8 +364,11 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   out.misaligned_a = !is_grouped && is_misaligned(out.swapped ? gemm.b : gemm.a, views.a);
   out.misaligned_b =
       !is_gated && !is_grouped && is_misaligned(out.swapped ? gemm.a : gemm.b, views.b);
-  out.non_tma_loads = non_tma_bits(full_loads(step, layout, views)) | layout.indexed(List::tiles);
-  out.non_tma_stores = non_tma_bits(full_stores(step, layout, views));
+  const std::vector<FullSize> loads = full_loads(step, layout, views);
+  const std::vector<FullSize> stores = full_stores(step, layout, views);
+  out.non_tma_loads = non_tma_bits(loads) | layout.indexed(List::tiles);
+  out.non_tma_stores = non_tma_bits(stores);
+  set_moved_at_once(loads, stores, out);
   return out;
 }
 

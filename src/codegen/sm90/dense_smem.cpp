@@ -59,7 +59,8 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   const int store_places = stores > 0 ? config.store_depth : 0;
   // Loads have one barrier each, stores two; where there are no stores, loads have their second.
   const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
-  const int bytes = kConsumers * kSlotBytes * store_places * stores +
+  const int copies = store_slots(layout, ~variant.copied_stores);
+  const int bytes = kConsumers * kSlotBytes * (store_places * stores + copies) +
                     kConsumers * (kSlotBytes * load_places * loads +
                                   rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
                     staging_bytes(config, variant) + scale_bytes(config) +

@@ -86,11 +86,12 @@ TEST(Sm90Configs, FitIntoSharedMemoryInEveryVariant) {
         "  t = add h, r\n  y = tanh t\n  return t, y\n"}) {
     const Case all(body);
     for (const Config& config : all.configs()) {
-      for (unsigned bits = 0; bits < 64; ++bits) {
+      for (unsigned bits = 0; bits < 256; ++bits) {
         const Variant variant{.swapped = (bits & 1) != 0,
                               .misaligned_a = (bits & 2) != 0,
                               .non_tma_loads = bits >> 2 & 3,
-                              .non_tma_stores = bits >> 4 & 3};
+                              .non_tma_stores = bits >> 4 & 3,
+                              .copied_stores = bits >> 6 & bits >> 4 & 3};
         const auto fitted = sm90::fitted(all.step(), config, variant, target);
         if (!fitted) continue;
         EXPECT_LE(all.bytes(*fitted, variant), target.smem_per_block_bytes)
@@ -165,6 +166,11 @@ TEST(Sm90Configs, KeysTellVariantsApartThatPrintAlike) {
   const Variant first{.non_tma_stores = 1}, second{.non_tma_stores = 2};
   EXPECT_EQ(print(first), print(second));
   EXPECT_NE(key(first), key(second));
+  const Variant copied{.non_tma_stores = 1, .copied_stores = 1};
+  Variant in_pairs = copied;
+  in_pairs.copied_at_once = 2;
+  EXPECT_EQ(print(copied), print(in_pairs));
+  EXPECT_NE(key(copied), key(in_pairs));
 }
 
 // A small batch reads its weights once: what matters is that most SMs have some to read.

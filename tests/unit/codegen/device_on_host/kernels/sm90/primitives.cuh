@@ -1,10 +1,12 @@
-// Stands in for kernels/sm90/primitives.cuh: what walking tiles needs of it.
+// Stands in for kernels/sm90/primitives.cuh: what walking tiles and copying rows need of it.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "kernels/abi.h"
@@ -17,6 +19,10 @@ alignas(1024) inline unsigned char shared_memory[232448];  // one block runs at 
 
 namespace cute {
 inline unsigned block_rank_in_cluster() { return epifuse::device_on_host::cluster_rank; }
+inline std::uint32_t cast_smem_ptr_to_uint(const void* shared) {
+  return static_cast<std::uint32_t>(static_cast<const unsigned char*>(shared) -
+                                    epifuse::device_on_host::shared_memory);
+}
 }  // namespace cute
 
 namespace epifuse::sm90 {
@@ -28,6 +34,21 @@ inline int fast_divide(int x, float y) {
 }
 
 inline unsigned char* shared_memory() { return device_on_host::shared_memory; }
+
+// From shared to global memory, by addresses that are multiples of its bytes.
+template <int kBytes>
+struct CopyUnit {
+  unsigned char bytes[kBytes];
+  void load(std::uint32_t at) {
+    if (at % kBytes != 0) std::abort();
+    std::memcpy(bytes, device_on_host::shared_memory + at, kBytes);
+  }
+  void store(char* to, int low, int high) const {
+    if (low >= high) return;
+    if (reinterpret_cast<std::uintptr_t>(to) % kBytes != 0) std::abort();
+    std::memcpy(to, bytes, kBytes);
+  }
+};
 
 // An mbarrier: phases 0, 1, 0, .. end with the last of so many arrivals each.
 class EmptyBarrier {
