@@ -1,10 +1,17 @@
 // Scales of blocks of K, by which a consumer's thread multiplies the sums of a step before it adds
-// them. They are read from memory a step ahead.
+// them. A warp beside the producer copies those of each step to shared memory, some steps ahead:
+// what a consumer's threads read from memory themselves kept the tensor cores waiting
+// (docs/gotchas-hopper.md).
 #pragma once
 
+#include "kernels/sm90/layout.cuh"
+#include "kernels/sm90/start.cuh"
 #include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
+
+// Of a thread that multiplies, beside what it keeps of the tile and of the stages.
+constexpr int kRegistersForSums = 208;
 
 // Where the scales of a row of an operand start, in elements: the host sees to it that 32 bits do.
 __device__ __forceinline__ int row_of_scales(const abi::BlockScales& scales, int row) {
@@ -16,222 +23,254 @@ __device__ __forceinline__ const float* block_of_scales(const abi::BlockScales& 
   return scales.data + offset_of(scales.batch, batch) + block * scales.block_stride;
 }
 
-// Where blocks have none.
+// A scale from global to shared memory, or zero where it does not exist.
+__device__ __forceinline__ void copy_scale(float* shared, const float* global, bool exists) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :
+               : "r"(cute::cast_smem_ptr_to_uint(shared)), "l"(global), "r"(exists ? 4 : 0)
+               : "memory");
+}
+
+// The warp that copies them. A lane keeps where it reads those of its rows and columns.
+template <class Config, class Layout, bool = ScaleRing<Config>::kExists>
+class ScaleLoader {
+  using Ring = ScaleRing<Config>;
+  static constexpr bool kByTile = Config::kScaling == Scaling::by_tile;
+  static constexpr bool kHasSecond = Config::kGates == Gates::halves;  // product, side by side
+  static constexpr int kColumnsOfB = Config::kGates == Gates::by_turns ? 2 : 1;
+  static constexpr int kRowLoads = Ring::kRows / 32, kColumnLoads = (Ring::kColumns + 31) / 32;
+
+ public:
+  __device__ __forceinline__ explicit ScaleLoader(const abi::GemmParams& p)
+      : p_(p), lane_(threadIdx.x & 31) {}
+
+  __device__ __forceinline__ void run() {
+    const Steps steps = steps_of<Config>(p_);
+    start<Config>(p_);
+    ConsumerScheduler<Config> tiles;
+    bool more = tiles.begin(p_, 0);
+#pragma unroll 1
+    while (more) {
+      find(tiles);
+#pragma unroll 1
+      for (int i = 0; i < steps.count; ++i) load(steps.first + i);
+      more = Config::Consumers::kSplitK == 1 && tiles.next(p_);
+    }
+  }
+
+  // To a tile. Rows and columns that are not there have the scales of the last one: nothing is
+  // stored of them.
+  __device__ __forceinline__ void find(const TileScheduler<Config>& tile) {
+    batch_ = tile.batch;
+#pragma unroll
+    for (int i = 0; i < kRowLoads; ++i) {
+      rows_at_[i] = row_of_scales(p_.a_scales, min(tile.m + i * 32 + lane_, p_.m - 1));
+    }
+#pragma unroll
+    for (int i = 0; i < kColumnLoads; ++i) {
+      const int column = tile.n * kColumnsOfB + (kByTile ? 0 : at(i) % kColumnsOfProduct);
+      columns_at_[i] = row_of_scales(of_column(i), min(column, p_.n * kColumnsOfB - 1));
+    }
+  }
+
+  // Those of a step of the tile: zeros behind the last one.
+  __device__ __forceinline__ void load(int block) {
+    const uint32_t phase = Ring::phase(number_);
+    float* const shared = Layout::scales(number_);
+    const bool exists = block < p_.a_scales.blocks;
+    Layout::scales_read(number_).wait(phase ^ 1);
+    const float* const of_rows = block_of_scales(p_.a_scales, block, batch_);
+#pragma unroll
+    for (int i = 0; i < kRowLoads; ++i) {
+      copy_scale(shared + i * 32 + lane_, of_rows + rows_at_[i], exists);
+    }
+#pragma unroll
+    for (int i = 0; i < kColumnLoads; ++i) {
+      if (Ring::kColumns % 32 != 0 && at(i) >= Ring::kColumns) continue;
+      copy_scale(shared + Ring::kRows + place(at(i)),
+                 block_of_scales(of_column(i), block, batch_) + columns_at_[i], exists);
+    }
+    arrive_after_copies(Layout::scales_there(number_));
+    ++number_;
+  }
+
+ private:
+  // Of the tile of B, those of one product: of the columns' places, or the tile's one scale.
+  static constexpr int kColumnsOfProduct = Ring::kColumns / (kHasSecond ? 2 : 1);
+  __device__ __forceinline__ int at(int i) const { return i * 32 + lane_; }
+  // Of a column's scale. A thread of a consumer has two neighbours of 8, and of the next 8: its
+  // four of 16 are side by side.
+  static __device__ __forceinline__ int place(int column) {
+    if constexpr (kByTile) return column;
+    return (column & ~15) | (column & 6) << 1 | (column & 8) >> 2 | (column & 1);
+  }
+  __device__ __forceinline__ const abi::BlockScales& of_column(int i) const {
+    return kHasSecond && at(i) >= kColumnsOfProduct ? p_.second_b_scales : p_.b_scales;
+  }
+
+  const abi::GemmParams& p_;
+  int lane_;
+  Batch batch_;
+  int rows_at_[kRowLoads], columns_at_[kColumnLoads];
+  int number_ = 0;  // of the step, among those of the CTA
+};
+
+template <class Config, class Layout>
+struct ScaleLoader<Config, Layout, false> {
+  __device__ __forceinline__ explicit ScaleLoader(const abi::GemmParams&) {}
+  __device__ __forceinline__ void run() {}
+  __device__ __forceinline__ void find(const TileScheduler<Config>&) {}
+  __device__ __forceinline__ void load(int) {}
+};
+
+// A consumer's thread. Where blocks have no scales:
 template <class Config, class Layout, Scaling = Config::kScaling>
 struct BlockScaler {
-  __device__ __forceinline__ BlockScaler(const abi::GemmParams&, const TileScheduler<Config>&,
-                                         int) {}
-  __device__ __forceinline__ void fetch(int) {}
-  __device__ __forceinline__ void take(int, int) {}
+  __device__ __forceinline__ explicit BlockScaler(int) {}
+  __device__ __forceinline__ void take(int) {}
   template <int kCount, int kAll>
-  __device__ __forceinline__ void add(int, int, const float (&part)[kAll],
-                                      float (&sums)[kAll]) const {
+  __device__ __forceinline__ void add(int, const float (&part)[kAll], float (&sums)[kAll]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sums[i] += part[i];
   }
 };
 
-// What both ways to read them have in common.
-template <class Config>
-struct ScalesOfTile {
-  // Runs of columns, each of one product; where products come by turns, of both.
-  static constexpr int kRuns = Config::kGates == Gates::halves ? 2 : 1;
-  static constexpr int kRunColumns = Config::kTileN / kRuns;
-  static constexpr int kColumnsOfB = Config::kGates == Gates::by_turns ? 2 : 1;
+// Its rows in the slot of a step.
+template <class Config, class Layout>
+class ScalesOfThread {
+  using Ring = ScaleRing<Config>;
 
-  // Rows and columns that are not there have the scales of the last one: nothing is stored of them.
-  static __device__ __forceinline__ int row_at(const abi::GemmParams& p, int row) {
-    return row_of_scales(p.a_scales, min(row, p.m - 1));
+ public:
+  __device__ __forceinline__ explicit ScalesOfThread(int group)
+      : first_row_((Config::Consumers::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
+                   (threadIdx.x >> 5 & 3) * kWarpRows + ((threadIdx.x & 31) >> 2)) {}
+
+  __device__ __forceinline__ void wait() const {
+    Layout::scales_there(number_).wait(Ring::phase(number_));
+    keep_order();
   }
-  // Of a column of the tile of B that starts at column `n` of the result.
-  static __device__ __forceinline__ int column_at(const abi::GemmParams& p, int n, int column) {
-    const int of_b = n * kColumnsOfB + column - (is_second(column) ? kRunColumns : 0);
-    return row_of_scales(of_column(p, column), min(of_b, p.n * kColumnsOfB - 1));
+  // Of the i-th block of 64 rows: of a row and the one 8 below.
+  __device__ __forceinline__ const float* rows(int i) const {
+    return Layout::scales(number_) + first_row_ + i * kBlockRows;
   }
-  static __device__ __forceinline__ const abi::BlockScales& of_column(const abi::GemmParams& p,
-                                                                      int column) {
-    return is_second(column) ? p.second_b_scales : p.b_scales;
+  __device__ __forceinline__ const float* columns() const {
+    return Layout::scales(number_) + Ring::kRows;
+  }
+  // To the next step: this warp has read those of the slot.
+  __device__ __forceinline__ void go_on() {
+    keep_order();
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) Layout::scales_read(number_).arrive();
+    ++number_;
   }
 
  private:
-  static __device__ __forceinline__ bool is_second(int column) {
-    return Config::kGates == Gates::halves && column >= kRunColumns;
-  }
+  int first_row_;
+  int number_ = 0;  // of the step, among those of the CTA
 };
 
-// One of B for all columns: each thread reads those of its rows, and multiplies both ahead.
+// One of B for all columns: both factors are multiplied while the tensor cores work.
 template <class Config, class Layout>
 class BlockScaler<Config, Layout, Scaling::by_tile> {
-  using Tile = ScalesOfTile<Config>;
-  static constexpr int kRows = kRowsOfConsumer<Config> / kBlockRows * 2;  // of a thread
-  static constexpr int kChunks = kChunksAcross<Config>;
+  static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
+  static constexpr int kRuns = Config::kGates == Gates::halves ? 2 : 1;  // of columns
 
  public:
-  __device__ __forceinline__ BlockScaler(const abi::GemmParams& p,
-                                         const TileScheduler<Config>& tile, int group)
-      : p_(p), batch_(tile.batch) {
-    const int thread = threadIdx.x & 127;
-#pragma unroll
-    for (int i = 0; i < kRows / 2; ++i) {
-      const int row = chunk_of<Config>(tile, group, i * kChunks).row + (thread >> 5) * kWarpRows +
-                      ((thread & 31) >> 2);
-      rows_at_[i] = Tile::row_at(p_, row);
-      rows_[i * 2] = rows_[i * 2 + 1] = 0.0f;
-    }
-#pragma unroll
-    for (int run = 0; run < Tile::kRuns; ++run) {
-      // By one of the thread's own columns: what all threads read at one address would go to a
-      // uniform register, which waits for it at once.
-      const int column = run * Tile::kRunColumns + (thread & 3) * 2;
-      columns_at_[run] = Tile::column_at(p_, tile.n, column);
-      columns_[run] = 0.0f;
-    }
-  }
+  __device__ __forceinline__ explicit BlockScaler(int group) : scales_(group) {}
 
-  // Reads those of step `block`; behind the last one there are none.
-  __device__ __forceinline__ void fetch(int block) {
-    if (block >= p_.a_scales.blocks) return;
+  // Those of the rows-th 64 rows are what `add` multiplies by.
+  __device__ __forceinline__ void take(int rows) {
+    if (rows == 0) read();
 #pragma unroll
-    for (int i = 0; i < kRows; i += 2) fetch_rows(block, i);
-    fetch_columns(block);
-  }
-
-  // Those of step `block` and of the rows-th 64 rows, which were fetched, are what `add` multiplies
-  // by; fetches the next step's.
-  __device__ __forceinline__ void take(int block, int rows) {
-#pragma unroll
-    for (int run = 0; run < Tile::kRuns; ++run) {
+    for (int run = 0; run < kRuns; ++run) {
       factors_[0][run] = rows_[rows * 2] * columns_[run];
       factors_[1][run] = rows_[rows * 2 + 1] * columns_[run];
     }
-    if (block + 1 >= p_.a_scales.blocks) return;
-    fetch_rows(block + 1, rows * 2);
-    if (rows * 2 + 2 == kRows) fetch_columns(block + 1);
   }
 
   // sums += part * scales, of one block of 64 rows.
   template <int kCount, int kAll>
-  __device__ __forceinline__ void add(int, int, const float (&part)[kAll],
-                                      float (&sums)[kAll]) const {
+  __device__ __forceinline__ void add(int, const float (&part)[kAll], float (&sums)[kAll]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const float factor = factors_[i / 2 % 2][i / (kCount / Tile::kRuns)];
-      sums[i] = fmaf(part[i], factor, sums[i]);
+      sums[i] = fmaf(part[i], factors_[i / 2 % 2][i / (kCount / kRuns)], sums[i]);
     }
   }
 
  private:
-  __device__ __forceinline__ void fetch_rows(int block, int i) {
-    const float* const of_rows = block_of_scales(p_.a_scales, block, batch_);
-    // Of a row and the one 8 below, which is computed here: it is not worth a register.
-    const int step = p_.a_scales.shift > 0 ? 0 : 8 * static_cast<int>(p_.a_scales.row_stride);
-    const int at = rows_at_[i / 2];
-    rows_[i] = of_rows[at];
-    rows_[i + 1] = of_rows[min(at + step, Tile::row_at(p_, p_.m - 1))];
-  }
-  __device__ __forceinline__ void fetch_columns(int block) {
+  __device__ __forceinline__ void read() {
+    scales_.wait();
 #pragma unroll
-    for (int run = 0; run < Tile::kRuns; ++run) {
-      const abi::BlockScales& scales = Tile::of_column(p_, run * Tile::kRunColumns);
-      columns_[run] = block_of_scales(scales, block, batch_)[columns_at_[run]];
+    for (int i = 0; i < kBlocks; ++i) {
+      rows_[i * 2] = scales_.rows(i)[0];
+      rows_[i * 2 + 1] = scales_.rows(i)[8];
     }
+    // There are four copies, those of a run side by side: what all threads read at one address
+    // would go to a uniform register, which waits for it at once.
+    constexpr int kCopies = ScaleRing<Config>::kColumns / kRuns;
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) {
+      columns_[run] = scales_.columns()[run * kCopies + threadIdx.x % kCopies];
+    }
+    scales_.go_on();
   }
 
-  const abi::GemmParams& p_;
-  Batch batch_;
-  int rows_at_[kRows / 2], columns_at_[Tile::kRuns];
-  float rows_[kRows], columns_[Tile::kRuns];
-  float factors_[2][Tile::kRuns];
+  ScalesOfThread<Config, Layout> scales_;
+  float rows_[kBlocks * 2], columns_[kRuns];
+  float factors_[2][kRuns];
 };
 
-// One for each column: each thread reads one or two, of rows and of columns, which meet in shared
-// memory, those of two steps by turns.
+// One for each column. As many of them as there are registers for are read while the tensor cores
+// work, and kept for all rows.
 template <class Config, class Layout>
 class BlockScaler<Config, Layout, Scaling::by_column> {
-  using Tile = ScalesOfTile<Config>;
-  static constexpr int kRows = kRowsOfConsumer<Config>, kColumns = Config::kTileN;
-  static constexpr int kRowLoads = (kRows + 127) / 128, kColumnLoads = (kColumns + 127) / 128;
-  static_assert(Layout::kScaleBytes == 2 * (kRows + kColumns) * 4);
+  static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
+  static constexpr int kSums = Config::kTileN / 2;  // of a block of 64 rows
+  static constexpr int kQuads = kSums / 8;          // of columns, that a thread has
+  static constexpr int kRoom = (kRegistersForSums - (kBlocks + 1) * kSums) / 4;
+  static constexpr int kKept = kRoom < 0 ? 0 : kRoom < kQuads ? kRoom : kQuads;
 
  public:
-  __device__ __forceinline__ BlockScaler(const abi::GemmParams& p,
-                                         const TileScheduler<Config>& tile, int group)
-      : p_(p), batch_(tile.batch), group_(group), thread_(threadIdx.x & 127) {
-    const int first = chunk_of<Config>(tile, group, 0).row;
-#pragma unroll
-    for (int i = 0; i < kRowLoads; ++i) {
-      rows_at_[i] = Tile::row_at(p_, first + i * 128 + thread_);
-      rows_[i] = 0.0f;
-    }
-#pragma unroll
-    for (int i = 0; i < kColumnLoads; ++i) {
-      columns_at_[i] = Tile::column_at(p_, tile.n, i * 128 + thread_);
-      columns_[i] = 0.0f;
-    }
-  }
+  __device__ __forceinline__ explicit BlockScaler(int group) : scales_(group) {}
 
-  __device__ __forceinline__ void fetch(int block) {
-    if (block >= p_.a_scales.blocks) return;
-    const float* const of_rows = block_of_scales(p_.a_scales, block, batch_);
+  __device__ __forceinline__ void take(int rows) {
+    if (rows == 0) {
+      scales_.wait();
 #pragma unroll
-    for (int i = 0; i < kRowLoads; ++i) rows_[i] = of_rows[rows_at_[i]];
-#pragma unroll
-    for (int i = 0; i < kColumnLoads; ++i) {
-      const abi::BlockScales& scales = Tile::of_column(p_, i * 128 + thread_);
-      columns_[i] = block_of_scales(scales, block, batch_)[columns_at_[i]];
+      for (int i = 0; i < kKept; ++i) kept_[i] = columns()[i * 4];
     }
-  }
-
-  __device__ __forceinline__ void take(int block, int rows) {
-    if (rows > 0) return;
-    float* const shared = at(block);
-    put<kRows>(rows_, shared);
-    put<kColumns>(columns_, shared + kRows);
-    // Whoever is here has read those of the step before, which the next one overwrites.
-    NamedBarrier::sync(128, group_);
-    fetch(block + 1);
+    rows_[0] = scales_.rows(rows)[0];
+    rows_[1] = scales_.rows(rows)[8];
   }
 
   template <int kCount, int kAll>
-  __device__ __forceinline__ void add(int block, int rows, const float (&part)[kAll],
-                                      float (&sums)[kAll]) const {
-    const float* const shared = at(block);
-    const float* const row =
-        shared + rows * kBlockRows + (thread_ >> 5) * kWarpRows + ((thread_ & 31) >> 2);
-    const float of_rows[2] = {row[0], row[8]};
-    const float2* const columns = reinterpret_cast<const float2*>(shared + kRows) + (thread_ & 3);
+  __device__ __forceinline__ void add(int rows, const float (&part)[kAll], float (&sums)[kAll]) {
 #pragma unroll
-    for (int i = 0; i < kCount; i += 4) {
-      const float2 column = columns[i];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float factor = of_rows[j / 2] * (j % 2 == 0 ? column.x : column.y);
-        sums[i + j] = fmaf(part[i + j], factor, sums[i + j]);
-      }
+    for (int i = 0; i < kQuads; ++i) {
+      const float4 columns = i < kKept ? kept_[i] : this->columns()[i * 4];
+      add_four(columns.x, columns.y, part + i * 8, sums + i * 8);
+      add_four(columns.z, columns.w, part + i * 8 + 4, sums + i * 8 + 4);
     }
+    if (rows == kBlocks - 1) scales_.go_on();
   }
 
  private:
-  template <int kCount, int kLoads>
-  __device__ __forceinline__ void put(const float (&scales)[kLoads], float* shared) const {
+  // The thread's, four of each 16 (ScaleLoader::place).
+  __device__ __forceinline__ const float4* columns() const {
+    return reinterpret_cast<const float4*>(scales_.columns()) + (threadIdx.x & 3);
+  }
+  // Two columns of both rows.
+  __device__ __forceinline__ void add_four(float left, float right, const float* part,
+                                           float* sums) const {
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      const int at = i * 128 + thread_;
-      if (kCount % 128 == 0 || at < kCount) shared[at] = scales[i];
+    for (int i = 0; i < 4; ++i) {
+      sums[i] = fmaf(part[i], rows_[i / 2] * (i % 2 == 0 ? left : right), sums[i]);
     }
   }
-  // The scales of a step.
-  __device__ __forceinline__ float* at(int block) const {
-    return reinterpret_cast<float*>(shared_memory() + Layout::kScalesAt +
-                                    group_ * Layout::kScaleBytes) +
-           (block & 1) * (kRows + kColumns);
-  }
 
-  const abi::GemmParams& p_;
-  Batch batch_;
-  int group_, thread_;
-  int rows_at_[kRowLoads], columns_at_[kColumnLoads];
-  float rows_[kRowLoads], columns_[kColumnLoads];
+  ScalesOfThread<Config, Layout> scales_;
+  float rows_[2];
+  float4 kept_[kKept + 1];
 };
 
 }  // namespace epifuse::sm90

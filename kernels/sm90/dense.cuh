@@ -51,6 +51,7 @@ class Consumer {
         thread_(threadIdx.x & 127),
         warp_(thread_ >> 5),
         lane_(thread_ & 31),
+        scaler_(group),
         exchange_(group),
         epilogue_(p, group, warp_, lane_),
         transfers_(p, group) {}
@@ -247,9 +248,6 @@ class Consumer {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) acc[block][i] = 0.0f;
     }
-    [[maybe_unused]] const int first = steps_of<Config>(p_).first;
-    Scaler scaler(p_, tiles_, group_);
-    scaler.fetch(first);
     int stage = 0;
 #pragma unroll 1
     for (int k = 0; k < steps; ++k) {
@@ -271,11 +269,11 @@ class Consumer {
         }
         cute::warpgroup_commit_batch();
         fence(part);
-        scaler.take(first + k, block);
+        scaler_.take(block);
         cute::warpgroup_wait<0>();
         fence(part);
         if (block == kMultiplied - 1 && k + 1 < steps) release(stage);
-        scaler.template add<kCount>(first + k, block, part, acc[block]);
+        scaler_.template add<kCount>(block, part, acc[block]);
       }
       ring_.next();
     }
@@ -357,6 +355,7 @@ class Consumer {
   uint32_t raw_rows_[kRowFetches][Warp::kRows];
   uint32_t raw_cols_[kBlocks * 2][Warp::kCols];
   uint32_t cols_[kBlocks * 2][Warp::kCols];
+  Scaler scaler_;
   Exchange<Config> exchange_;
   Warp epilogue_;
   ChunkTransfers<Config, Epilogue> transfers_;
@@ -375,6 +374,9 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
       Gatherer<Config, Epilogue>(p, warp - 1).run();
     } else if (kHasTransfers && warp <= kConsumers) {
       ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
+    } else if constexpr (Config::kScaling != Scaling::none) {
+      if (warp < kWarpsPerGroup - 1) return start<Config>(p);
+      ScaleLoader<Config, SharedLayout<Config, Epilogue>>(p).run();
     } else {
       start<Config>(p);
     }

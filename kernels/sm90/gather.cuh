@@ -22,13 +22,6 @@ __device__ __forceinline__ void copy_async(uint32_t shared, const unsigned char*
                : "r"(shared), "l"(global), "r"(bytes)
                : "memory");
 }
-// Arrives on a barrier once all copies that this thread has started have landed.
-__device__ __forceinline__ void arrive_after_copies(const FullBarrier& barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"
-               :
-               : "r"(cute::cast_smem_ptr_to_uint(&barrier))
-               : "memory");
-}
 
 // One of kMovers warps; they take turns at four rows of a tile, 8 lanes each. A lane keeps where it
 // reads of each of its rows, so that a turn is an addition and a copy (docs/gotchas-groups.md).

@@ -11,6 +11,22 @@ constexpr int kConsumers = 2;  // warpgroups
 constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order
 
+// Slots of block scales: those of a step's rows, then of its columns, or copies of the one that the
+// columns of each product have.
+template <class Config>
+struct ScaleRing {
+  static constexpr bool kExists = Config::kScaling != Scaling::none;
+  static constexpr bool kByTile = Config::kScaling == Scaling::by_tile;
+  static constexpr int kRows = Config::kTileM, kColumns = kByTile ? 4 : Config::kTileN;
+  static constexpr int kFewest = kByTile ? 2 : 4;
+  static constexpr int kSlots = !kExists ? 0 : 512 / kRows > kFewest ? 512 / kRows : kFewest;
+  static constexpr int kSlotBytes = (kRows + kColumns) * 4;
+  static_assert((kSlots & kSlots - 1) == 0);
+
+  // Of either barrier of a slot, when it is the turn of a CTA's step of that number.
+  static __device__ __forceinline__ uint32_t phase(int number) { return number / kSlots & 1; }
+};
+
 // In this order: stages of A, stages of B, staging of misaligned operands, of stores, of loads and
 // of what warps copy (kStoresAt, kLoadsAt, kCopiesAt), row vectors, block scales, barriers.
 template <class Config_, class Epilogue>
@@ -49,13 +65,9 @@ struct SharedLayout : Config_ {
   static constexpr int kRowsAt = kCopiesAt + kConsumers * kCopySlots * kSlotBytes;
   static constexpr int kRowBytes =
       Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
-  // Scales of a step's rows and columns, of two steps by turns (kernels/sm90/block_scales.cuh).
+  using Scales = ScaleRing<Config>;
   static constexpr int kScalesAt = kRowsAt + kConsumers * kRowBytes;
-  static constexpr int kScaleBytes =  // a consumer
-      Config::kScaling == Scaling::by_column
-          ? 2 * (Config::kTileM / (Consumers::kCooperative ? 2 : 1) + Config::kTileN) * 4
-          : 0;
-  static constexpr int kFullAt = kScalesAt + kConsumers * kScaleBytes;
+  static constexpr int kFullAt = kScalesAt + Scales::kSlots * Scales::kSlotBytes;
   static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
   // Of each consumer: whether loads are there, results are staged, staging may be used again.
   static constexpr int kStagedDepth = kStoreDepth > 0 ? kStoreDepth : kLoadDepth;
@@ -67,7 +79,10 @@ struct SharedLayout : Config_ {
   // The epilogue's first loads wait until the mainloop runs, whose operands they would hold up.
   static constexpr bool kLoadsWait = kLoadDepth > 0 && !kMovesRows;
   static constexpr int kUnderwayAt = kDrainedAt + kNumStagings * 8;
-  static constexpr int kBarriersEnd = kUnderwayAt + (kLoadsWait ? 8 : 0);
+  // Of each slot of block scales: whether they are there, whether all warps have read them.
+  static constexpr int kScalesThereAt = kUnderwayAt + (kLoadsWait ? 8 : 0);
+  static constexpr int kScalesReadAt = kScalesThereAt + Scales::kSlots * 8;
+  static constexpr int kBarriersEnd = kScalesReadAt + Scales::kSlots * 8;
   static constexpr int kBytes =
       Scheduler::kGrouped ? (kBarriersEnd + 15) / 16 * 16 + TileRing<Config>::kBytes : kBarriersEnd;
   static_assert(kBytes == Config::kSharedBytes, "the host's sum must match");
@@ -79,11 +94,11 @@ struct SharedLayout : Config_ {
                      : (Producer::kGathersA ? kMovers * 32 + 1 : 1);
 
   // Warps that take an announced tile: those that multiply it, transfer its chunks, gather its
-  // rows.
+  // rows, copy its scales.
   static constexpr bool kHasTransfers = kStagedDepth > 0 && !kMovesRows;
   static constexpr int kTakers =
       (Consumers::kCooperative ? kConsumers : 1) * (kWarpsPerGroup + kHasTransfers) +
-      (Producer::kGathersA ? kMovers : 0);
+      (Producer::kGathersA ? kMovers : 0) + Scales::kExists;
 
   // A tile's partial sums take the place of the stages (kernels/sm90/exchange.cuh).
   static_assert(Consumers::kSplitK == 1 || Config::kTileM * Config::kTileN * 4 <= kStoresAt);
@@ -140,6 +155,19 @@ struct SharedLayout : Config_ {
   }
   static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];
+  }
+  // Of a CTA's step of that number.
+  static __device__ __forceinline__ float* scales(int number) {
+    return reinterpret_cast<float*>(shared_memory() + kScalesAt +
+                                    number % Scales::kSlots * Scales::kSlotBytes);
+  }
+  static __device__ __forceinline__ FullBarrier& scales_there(int number) {
+    return reinterpret_cast<FullBarrier*>(shared_memory() +
+                                          kScalesThereAt)[number % Scales::kSlots];
+  }
+  static __device__ __forceinline__ EmptyBarrier& scales_read(int number) {
+    return reinterpret_cast<EmptyBarrier*>(shared_memory() +
+                                           kScalesReadAt)[number % Scales::kSlots];
   }
 };
 

@@ -100,7 +100,7 @@ class ClassProducer {
 };
 
 // Warps 1, 2 and 3 of the producer's warpgroup take a stage's rounds by turns, and go on with them
-// in the next stage where this one ended.
+// in the next stage where this one ended. The last one copies block scales as well.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void move_rows(const abi::MisalignedGemmParams& p) {
   using Producer = typename Config::Producer;
@@ -115,11 +115,15 @@ __device__ __forceinline__ void move_rows(const abi::MisalignedGemmParams& p) {
   TileScheduler<Config> tiles;
   RingPosition<Config::kStages> ring;
   RingPosition<abi::kStagings> staging;
+  ScaleLoader<Config, Layout> scales(p.gemm);
+  const bool has_scales = Config::kScaling != Scaling::none && round == kMovers - 1;
   start<Config>(p.gemm);
 #pragma unroll 1
   for (int tile = tiles.first(); tiles.go(p.gemm, tile); tile += tiles.step()) {
+    if (has_scales) scales.find(tiles);
 #pragma unroll 1
     for (int i = 0; i < steps; ++i) {
+      if (has_scales) scales.load(i);
       Layout::landed(staging.stage).wait(staging.phase);
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       if constexpr (Producer::kMisalignedA) {

@@ -95,6 +95,14 @@ __device__ __forceinline__ void acquire(const abi::TensorMap& map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" : : "l"(&map) : "memory");
 }
 
+// Arrives on a barrier once all copies that this thread has started have landed.
+__device__ __forceinline__ void arrive_after_copies(const FullBarrier& barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"
+               :
+               : "r"(cute::cast_smem_ptr_to_uint(&barrier))
+               : "memory");
+}
+
 // An operand in shared memory, in rows of 128 bytes, 128-byte swizzle. K-major: a row of the tile
 // is a row, 64 rows are a block. Else: blocks of 64 rows of K, each a row of 64 elements of M or N.
 constexpr int kBlockBytes = 64 * 128;

@@ -6,14 +6,15 @@
 namespace epifuse::sm90 {
 
 // Registers of a thread: the producer's warpgroup has what the accumulators leave. Two widths,
-// clusters, many products and full-size loads take more of it.
+// clusters, many products, full-size loads and block scales take more of it.
 template <class Config, class Epilogue>
 struct Registers {
   static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
   static constexpr bool kManyProducts =
       Config::Scheduler::kBatched || Config::Scheduler::kPointerArrays;
   static constexpr bool kSimple = !Config::Scheduler::kTwoWidths && !kManyProducts &&
-                                  kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0;
+                                  kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0 &&
+                                  Config::kScaling == Scaling::none;
   static constexpr bool kLeavesRoom = !kMostAccumulators || kManyProducts;
   static constexpr uint32_t kOfProducer = kSimple ? 24 : kLeavesRoom ? 56 : 40;
   static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;

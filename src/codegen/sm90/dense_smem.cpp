@@ -24,10 +24,14 @@ int staging_bytes(const Config& config, const Variant& variant) {
   return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
 }
 
-// Of block scales: those of a consumer's rows and columns, of two steps of K by turns.
+// Of block scales: ScaleRing in kernels/sm90/layout.cuh.
 int scale_bytes(const Config& config) {
-  if (config.scaling != Scaling::by_column) return 0;
-  return kConsumers * 2 * (config.tile_m / (config.cooperative ? 2 : 1) + config.tile_n) * 4;
+  constexpr int kRowsAhead = 512, kCopies = 4;
+  if (config.scaling == Scaling::none) return 0;
+  const bool by_tile = config.scaling == Scaling::by_tile;
+  const int slots = std::max(kRowsAhead / config.tile_m, by_tile ? 2 : 4);
+  const int scales = config.tile_m + (by_tile ? kCopies : config.tile_n);
+  return slots * (scales * 4 + 2 * kBarrierBytes);
 }
 
 int slots(const std::vector<Place>& places, unsigned plain) {
