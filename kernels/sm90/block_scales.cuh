@@ -12,6 +12,13 @@ namespace epifuse::sm90 {
 
 // Of a thread that multiplies, beside what it keeps of the tile and of the stages.
 constexpr int kRegistersForSums = 208;
+// Whether the products of a step are under way while those of the step before are added: of one
+// block of 64 rows, where there are registers for the sums of both. Movers of rows take some.
+template <class Config>
+constexpr bool kMultipliesAhead =
+    Config::kScaling != Scaling::none && kRowsOfConsumer<Config> == kBlockRows &&
+    3 * Config::kTileN / 2 <= kRegistersForSums &&
+    !(Config::Producer::kMisalignedA || Config::Producer::kMisalignedB);
 
 // Where the scales of a row of an operand start, in elements: the host sees to it that 32 bits do.
 __device__ __forceinline__ int row_of_scales(const abi::BlockScales& scales, int row) {
@@ -227,7 +234,8 @@ class BlockScaler<Config, Layout, Scaling::by_column> {
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kSums = Config::kTileN / 2;  // of a block of 64 rows
   static constexpr int kQuads = kSums / 8;          // of columns, that a thread has
-  static constexpr int kRoom = (kRegistersForSums - (kBlocks + 1) * kSums) / 4;
+  static constexpr int kOfSteps = kMultipliesAhead<Config> ? 2 : 1;
+  static constexpr int kRoom = (kRegistersForSums - (kBlocks + kOfSteps) * kSums) / 4;
   static constexpr int kKept = kRoom < 0 ? 0 : kRoom < kQuads ? kRoom : kQuads;
 
  public:

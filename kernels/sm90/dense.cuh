@@ -17,10 +17,10 @@
 #pragma once
 
 #include "kernels/common/integers.cuh"
-#include "kernels/sm90/block_scales.cuh"
 #include "kernels/sm90/exchange.cuh"
 #include "kernels/sm90/gather.cuh"
 #include "kernels/sm90/producer.cuh"
+#include "kernels/sm90/promote.cuh"
 #include "kernels/sm90/registers.cuh"
 #include "kernels/sm90/transfer.cuh"
 
@@ -203,7 +203,11 @@ class Consumer {
   template <class Atom, int kCount, int kMultiplied>
   __device__ __forceinline__ int multiply_all(Accumulators& acc, int steps) {
     if constexpr (Config::kPromotesSums) {
-      return multiply_and_promote<Atom, kCount, kMultiplied>(acc, steps);
+      static_assert(kMultiplied == kBlocks);
+      const auto release_stage = [&](int stage) { release(stage); };
+      return PromotedSums<Layout, Atom, kCount, decltype(release_stage)>(group_, ring_, scaler_,
+                                                                         release_stage)
+          .multiply(acc, steps);
     }
     constexpr int kRowsAt = Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
     int previous = -1;
@@ -235,49 +239,6 @@ class Consumer {
       ring_.next();
     }
     return previous;
-  }
-
-  // The same where tensor cores keep few bits of what they add up, or blocks of K have scales: the
-  // sums of each step are its own, and added in float32. The other consumer multiplies meanwhile.
-  template <class Atom, int kCount, int kMultiplied>
-  __device__ __forceinline__ int multiply_and_promote(Accumulators& acc, int steps) {
-    constexpr int kRowsAt = Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
-    static_assert(Config::Producer::kAIsKMajor && Config::Producer::kBIsKMajor);
-#pragma unroll
-    for (int block = 0; block < kMultiplied; ++block) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) acc[block][i] = 0.0f;
-    }
-    int stage = 0;
-#pragma unroll 1
-    for (int k = 0; k < steps; ++k) {
-      stage = ring_.stage;
-      Layout::full(stage).wait(ring_.phase);
-      const uint64_t a =
-          descriptor<true>(Layout::a(0)) + ((stage * Layout::kABytes + group_ * kRowsAt) >> 4);
-      const uint64_t b = descriptor<true>(Layout::b(0)) + (stage * Layout::kBBytes >> 4);
-#pragma unroll
-      for (int block = 0; block < kMultiplied; ++block) {
-        float part[kAccumulators];
-        fence(part);
-        cute::warpgroup_arrive();
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<true>,
-                         b + j * kDescriptorStep<true>, part, j != 0,
-                         cute::make_index_sequence<kCount>{});
-        }
-        cute::warpgroup_commit_batch();
-        fence(part);
-        scaler_.take(block);
-        cute::warpgroup_wait<0>();
-        fence(part);
-        if (block == kMultiplied - 1 && k + 1 < steps) release(stage);
-        scaler_.template add<kCount>(block, part, acc[block]);
-      }
-      ring_.next();
-    }
-    return stage;
   }
 
   __device__ __forceinline__ void write_tile(Accumulators& acc, const Schedule& done, bool more) {

@@ -1,0 +1,125 @@
+// The mainloop where tensor cores keep few bits of what they add up, or blocks of K have scales: the
+// sums of each step are its own, and added in float32, multiplied by scales.
+#pragma once
+
+#include "kernels/sm90/block_scales.cuh"
+#include "kernels/sm90/exchange.cuh"
+
+namespace epifuse::sm90 {
+
+// A consumer's; kCount accumulators of each block of 64 rows. `Release` tells the producer that a
+// stage is free.
+template <class Layout, class Atom, int kCount, class Release>
+class PromotedSums {
+  using Config = typename Layout::Config;
+  using Scaler = BlockScaler<Config, Layout>;
+  using Ring = RingPosition<Config::kStages>;
+  static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
+  static constexpr int kAccumulators = Exchange<Config>::kAccumulators;
+  using Accumulators = typename Exchange<Config>::Accumulators;
+  using Part = float[kAccumulators];
+  static constexpr int kRowsAt = Config::Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
+  static_assert(Config::Producer::kAIsKMajor && Config::Producer::kBIsKMajor);
+
+ public:
+  __device__ __forceinline__ PromotedSums(int group, Ring& ring, Scaler& scaler,
+                                          const Release& release)
+      : group_(group), ring_(ring), scaler_(scaler), release_(release) {}
+
+  // All steps of a tile; returns the last one's stage, which is still to be released.
+  __device__ __forceinline__ int multiply(Accumulators& acc, int steps) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) acc[block][i] = 0.0f;
+    }
+    if constexpr (kMultipliesAhead<Config>) return multiply_ahead(acc[0], steps);
+    int stage = 0;
+#pragma unroll 1
+    for (int k = 0; k < steps; ++k) {
+      stage = ring_.stage;
+      Layout::full(stage).wait(ring_.phase);
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        Part part;
+        start(part, stage, block);
+        scaler_.take(block);
+        cute::warpgroup_wait<0>();
+        fence(part);
+        if (block == kBlocks - 1 && k + 1 < steps) release_(stage);
+        scaler_.template add<kCount>(block, part, acc[block]);
+      }
+      ring_.next();
+    }
+    return stage;
+  }
+
+ private:
+  // Of one block of rows: the next step's products are under way while those of a step are added.
+  __device__ __forceinline__ int multiply_ahead(Part& sums, int steps) {
+    Part even, odd;
+    start_step(even);
+    int left = steps;
+#pragma unroll 1
+    for (; left > 2; left -= 2) {
+      start_step(odd);
+      finish_step<1>(even, sums);
+      start_step(even);
+      finish_step<1>(odd, sums);
+    }
+    if (left == 2) {
+      start_step(odd);
+      finish_step<1>(even, sums);
+      finish_step<0>(odd, sums);
+    } else {
+      finish_step<0>(even, sums);
+    }
+    return last_stage();
+  }
+  __device__ __forceinline__ void start_step(Part& part) {
+    Layout::full(ring_.stage).wait(ring_.phase);
+    start(part, ring_.stage, 0);
+    ring_.next();
+  }
+  // Of the oldest step under way, beside which there are kUnderway. The last stage is the caller's.
+  template <int kUnderway>
+  __device__ __forceinline__ void finish_step(Part& part, Part& sums) {
+    scaler_.take(0);
+    cute::warpgroup_wait<kUnderway>();
+    fence(part);
+    if (kUnderway > 0) release_(before(last_stage()));
+    scaler_.template add<kCount>(0, part, sums);
+  }
+  __device__ __forceinline__ int last_stage() const { return before(ring_.stage); }
+  static __device__ __forceinline__ int before(int stage) {
+    return stage == 0 ? Config::kStages - 1 : stage - 1;
+  }
+
+  // The products of a step with a block of rows.
+  __device__ __forceinline__ void start(Part& part, int stage, int block) {
+    const uint64_t a =
+        descriptor<true>(Layout::a(0)) + ((stage * Layout::kABytes + group_ * kRowsAt) >> 4);
+    const uint64_t b = descriptor<true>(Layout::b(0)) + (stage * Layout::kBBytes >> 4);
+    fence(part);
+    cute::warpgroup_arrive();
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      sm90::multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<true>,
+                           b + j * kDescriptorStep<true>, part, j != 0,
+                           cute::make_index_sequence<kCount>{});
+    }
+    cute::warpgroup_commit_batch();
+    fence(part);
+  }
+  static __device__ __forceinline__ void fence(Part& sums) {
+#pragma unroll
+    for (int i = 0; i < kAccumulators; ++i) cute::warpgroup_fence_operand(sums[i]);
+  }
+
+  int group_;
+  Ring& ring_;
+  Scaler& scaler_;
+  const Release& release_;
+};
+
+}  // namespace epifuse::sm90
