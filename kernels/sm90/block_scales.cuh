@@ -4,8 +4,8 @@
 // (docs/gotchas-hopper.md).
 #pragma once
 
-#include "kernels/sm90/layout.cuh"
-#include "kernels/sm90/start.cuh"
+#include "kernels/sm90/announce.cuh"
+#include "kernels/sm90/scale_ring.cuh"
 #include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
@@ -16,7 +16,7 @@ constexpr int kRegistersForSums = 208;
 // block of 64 rows, where there are registers for the sums of both. Movers of rows take some.
 template <class Config>
 constexpr bool kMultipliesAhead =
-    Config::kScaling != Scaling::none && kRowsOfConsumer<Config> == kBlockRows &&
+    Config::kScaling != Scaling::none&& kRowsOfConsumer<Config> == kBlockRows &&
     3 * Config::kTileN / 2 <= kRegistersForSums &&
     !(Config::Producer::kMisalignedA || Config::Producer::kMisalignedB);
 
@@ -28,14 +28,6 @@ __device__ __forceinline__ int row_of_scales(const abi::BlockScales& scales, int
 __device__ __forceinline__ const float* block_of_scales(const abi::BlockScales& scales, int block,
                                                         Batch batch) {
   return scales.data + offset_of(scales.batch, batch) + block * scales.block_stride;
-}
-
-// A scale from global to shared memory, or zero where it does not exist.
-__device__ __forceinline__ void copy_scale(float* shared, const float* global, bool exists) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-               :
-               : "r"(cute::cast_smem_ptr_to_uint(shared)), "l"(global), "r"(exists ? 4 : 0)
-               : "memory");
 }
 
 // The warp that copies them. A lane keeps where it reads those of its rows and columns.
@@ -50,20 +42,6 @@ class ScaleLoader {
  public:
   __device__ __forceinline__ explicit ScaleLoader(const abi::GemmParams& p)
       : p_(p), lane_(threadIdx.x & 31) {}
-
-  __device__ __forceinline__ void run() {
-    const Steps steps = steps_of<Config>(p_);
-    start<Config>(p_);
-    ConsumerScheduler<Config> tiles;
-    bool more = tiles.begin(p_, 0);
-#pragma unroll 1
-    while (more) {
-      find(tiles);
-#pragma unroll 1
-      for (int i = 0; i < steps.count; ++i) load(steps.first + i);
-      more = Config::Consumers::kSplitK == 1 && tiles.next(p_);
-    }
-  }
 
   // To a tile. Rows and columns that are not there have the scales of the last one: nothing is
   // stored of them.
@@ -125,7 +103,6 @@ class ScaleLoader {
 template <class Config, class Layout>
 struct ScaleLoader<Config, Layout, false> {
   __device__ __forceinline__ explicit ScaleLoader(const abi::GemmParams&) {}
-  __device__ __forceinline__ void run() {}
   __device__ __forceinline__ void find(const TileScheduler<Config>&) {}
   __device__ __forceinline__ void load(int) {}
 };
@@ -223,7 +200,7 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
   }
 
   ScalesOfThread<Config, Layout> scales_;
-  float rows_[kBlocks * 2], columns_[kRuns];
+  float rows_[kBlocks * 2] = {}, columns_[kRuns] = {};
   float factors_[2][kRuns];
 };
 

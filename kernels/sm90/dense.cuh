@@ -322,6 +322,23 @@ class Consumer {
   ChunkTransfers<Config, Epilogue> transfers_;
 };
 
+// A warp that copies the block scales of all of a CTA's tiles.
+template <class Config, class Layout>
+__device__ __forceinline__ void load_scales(const abi::GemmParams& p) {
+  const Steps steps = steps_of<Config>(p);
+  start<Config>(p);
+  ScaleLoader<Config, Layout> loader(p);
+  ConsumerScheduler<Config> tiles;
+  bool more = tiles.begin(p, 0);
+#pragma unroll 1
+  while (more) {
+    loader.find(tiles);
+#pragma unroll 1
+    for (int i = 0; i < steps.count; ++i) loader.load(steps.first + i);
+    more = Config::Consumers::kSplitK == 1 && tiles.next(p);
+  }
+}
+
 template <class Config, class Epilogue>
 __device__ __forceinline__ void dense(const abi::GemmParams& p) {
   constexpr bool kHasTransfers = SharedLayout<Config, Epilogue>::kStagedDepth > 0;
@@ -337,7 +354,7 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
       ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
     } else if constexpr (Config::kScaling != Scaling::none) {
       if (warp < kWarpsPerGroup - 1) return start<Config>(p);
-      ScaleLoader<Config, SharedLayout<Config, Epilogue>>(p).run();
+      load_scales<Config, SharedLayout<Config, Epilogue>>(p);
     } else {
       start<Config>(p);
     }

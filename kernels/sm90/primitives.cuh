@@ -95,6 +95,14 @@ __device__ __forceinline__ void acquire(const abi::TensorMap& map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" : : "l"(&map) : "memory");
 }
 
+// A scale from global to shared memory, or zero where it does not exist.
+__device__ __forceinline__ void copy_scale(float* shared, const float* global, bool exists) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :
+               : "r"(cute::cast_smem_ptr_to_uint(shared)), "l"(global), "r"(exists ? 4 : 0)
+               : "memory");
+}
+
 // Arrives on a barrier once all copies that this thread has started have landed.
 __device__ __forceinline__ void arrive_after_copies(const FullBarrier& barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"

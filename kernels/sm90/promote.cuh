@@ -1,5 +1,5 @@
-// The mainloop where tensor cores keep few bits of what they add up, or blocks of K have scales: the
-// sums of each step are its own, and added in float32, multiplied by scales.
+// The mainloop where tensor cores keep few bits of what they add up, or blocks of K have scales:
+// the sums of each step are its own, and added in float32, multiplied by scales.
 #pragma once
 
 #include "kernels/sm90/block_scales.cuh"
