@@ -91,12 +91,12 @@ struct Pressure {
   int load_slots = 0, store_slots = 0;  // of staging, 2 KiB a warp and chunk
   int rows = 0;                         // row vectors
   int by_hand = 0;  // full operands and results that are moved element by element
-  int reductions = 0;
-  int products = 1;           // accumulators of an element
-  int cost = 0;               // instructions an element
-  bool rounds = false;        // keeps roundings, and with them more values
-  bool vectors = false;       // more than the one row vector of a bias
-  bool many_vectors = false;  // more than two vectors or scalars
+  int reductions = 0, row_reductions = 0;  // all, with maxima of blocks; those along rows
+  int products = 1;                        // accumulators of an element
+  int cost = 0;                            // instructions an element
+  bool rounds = false;                     // keeps roundings, and with them more values
+  bool vectors = false;                    // more than the one row vector of a bias
+  bool many_vectors = false;               // more than two vectors or scalars
 };
 Pressure pressure(const plan::Epilogue& epilogue);
 

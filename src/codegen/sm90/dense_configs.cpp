@@ -22,6 +22,7 @@ constexpr int kMostAccumulatorsOfAll = 128;  // that any epilogue leaves room fo
 constexpr int kMostAccumulatorsOfGather = 160;
 constexpr int kInstructionsByHand = 12;         // an element that is read or written alone
 constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
+constexpr int kMostAccumulatorsOfRows = 176;    // that are reduced beside a result, of tight shapes
 
 // The candidates; stages and depths follow from the epilogue.
 struct Shape {
@@ -103,7 +104,12 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   if (shape.two_widths && p.store_slots > 1) return false;
   // Of fp8 two vectors are scales, and a bias is the third.
   const bool takes_vectors = is_fp8(gemm.a.dtype) && !batched;
-  if (p.reductions > 0 || (p.many_vectors && !takes_vectors)) return false;
+  // A reduction of rows takes two registers, one of columns two for each eight at once.
+  if (p.reductions > p.row_reductions || (p.many_vectors && !takes_vectors)) return false;
+  if (p.row_reductions > 0 && slots > 0 && accumulators_of(shape) > kMostAccumulatorsOfRows &&
+      (shape.m == 192 || shape.cluster_m * shape.cluster_n > 1)) {
+    return false;
+  }
   const bool is_widest = shape.m == 128 && shape.n == 192;
   if (slots > 2) return slots == 3 && p.cost <= 16 && !p.rounds && !shape.cooperative && !is_widest;
   if (slots == 2) return p.cost <= (p.rounds ? 16 : 32);
@@ -280,6 +286,8 @@ Pressure pressure(const Epilogue& epilogue) {
   out.load_slots = load_slots(layout, 0);
   out.store_slots = store_slots(layout, 0);
   out.reductions = layout.size(List::partials) + (epilogue.has_blocks() ? 1 : 0);
+  out.row_reductions = static_cast<int>(
+      std::ranges::count_if(epilogue.stores, plan::reduces_rows, &plan::Store::kind));
   out.rows = layout.size(List::rows);
   const int num_tiles = layout.size(List::tiles);
   const auto num_loads = static_cast<int>(epilogue.loads.size());
