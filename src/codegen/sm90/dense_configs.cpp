@@ -107,7 +107,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   // A reduction of rows takes two registers, one of columns two for each eight at once.
   if (p.reductions > p.row_reductions || (p.many_vectors && !takes_vectors)) return false;
   if (p.row_reductions > 0 && slots > 0 && accumulators_of(shape) > kMostAccumulatorsOfRows &&
-      (shape.m == 192 || shape.cluster_m * shape.cluster_n > 1)) {
+      (shape.m == 192 || shape.cluster_m * shape.cluster_n > 1 || p.cost > 18)) {
     return false;
   }
   const bool is_widest = shape.m == 128 && shape.n == 192;
