@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from fx_capture import capture
 from torch import nn
 from torch.nn import functional as F
 
 import epifuse.torch
+from epifuse.torch import rewrite
+from epifuse.torch.call import fused
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 ROWS, HIDDEN, INNER = 40, 256, 2048
@@ -142,6 +145,45 @@ def test_the_largest_magnitude_of_long_rows_joins_the_kernel(inner, joins):
     assert_scaled(compiled(whole, *given), whole(*given), inner)
 
 
+LARGEST = {
+    "amax": lambda y: y.float().abs().amax(),
+    "max": lambda y: y.abs().max().float(),
+    "dims": lambda y: y.float().abs().amax((0, -1), keepdim=True),
+}
+
+
+@pytest.mark.parametrize("nan", [False, True])
+@pytest.mark.parametrize("spelled", LARGEST)
+def test_the_largest_magnitude_of_a_tensor_joins_the_kernel_by_rows(spelled, nan):
+    torch.manual_seed(0)
+    given = (*by_row(torch.randn(ROWS, HIDDEN)), *weights(INNER, HIDDEN), *weights(INNER, HIDDEN))
+    if nan:
+        given[1][3] = torch.nan
+
+    def whole(*given):
+        y = swiglu(*given)
+        scale = scale_of(LARGEST[spelled](y))
+        return to_fp8(y.float(), scale), scale
+
+    report = epifuse.torch.explain(whole, *given)
+    assert len(report.kernels) == 1
+    assert report.kernels[0].epilogue.endswith("abs+row_max")
+    (got, scale), (expected, expected_scale) = compiled(whole, *given), whole(*given)
+    assert got.shape == expected.shape and scale.shape == expected_scale.shape
+    if nan:
+        assert scale.isnan().all() and got.isnan().all() and expected.isnan().all()
+    else:
+        assert_scaled((got, scale.view(1, 1)), (expected, expected_scale.view(1, 1)), INNER)
+
+
+@pytest.mark.parametrize("spelled", LARGEST)
+def test_the_largest_magnitude_of_what_no_kernel_makes_stays_one_reduction(spelled):
+    module = capture(LARGEST[spelled], torch.randn(ROWS, INNER).bfloat16())
+    before = str(module.graph)
+    rewrite.fuse(module.graph, {"numerics": "fast", "tf32": False}, only_faster=False)
+    assert str(module.graph) == before
+
+
 class Fp8Linear(nn.Module):
     """What torchao makes of a linear layer by Float8DynamicActivationFloat8WeightConfig, or by a
     scale of activations that is known: its graph, written out."""
@@ -179,7 +221,7 @@ class Mlp(nn.Module):
 # What the kernel of gate and up has behind its gate, and how many results.
 WAYS = {
     "row": (by_row, None, "abs+row_max", 2),
-    "tensor": (by_tensor, None, "mul", 1),
+    "tensor": (by_tensor, None, "abs+row_max", 2),
     "static": (by_tensor, torch.tensor(0.01), "clamp", 1),
 }
 
@@ -200,6 +242,24 @@ def test_mlp_of_a_llama_in_fp8(way):
         got, expected = compiled(mlp, x), mlp(x)
     error = (got.float() - expected.float()).norm() / expected.float().norm()
     assert error < 0.02
+
+
+@pytest.mark.parametrize("way", ["row", "tensor"])
+def test_hopper_stores_16_bits_and_a_maximum_of_each_row(way):
+    """Planning needs no GPU."""
+    mlp = Mlp(lambda columns, rows: Fp8Linear(columns, rows, WAYS[way][0]))
+    module = capture(lambda state, x: torch.func.functional_call(mlp, state, x),
+                     dict(mlp.named_buffers()), torch.randn(2, ROWS, HIDDEN).bfloat16(),
+                     inductor=True)  # fmt: skip
+    options = {"numerics": "fast", "tf32": False, "target": "cuda"}
+    report = rewrite.fuse(module.graph, options, only_faster=True)
+    assert len(report.kernels) == 2 and not report.products_left
+    up, down = [node for node in module.graph.nodes if node.target is fused]
+    assert [(y.dtype, *y.shape) for y in up.meta["val"]] == [
+        (torch.bfloat16, 2 * ROWS, INNER), (torch.float32, 2 * ROWS, 1)]  # fmt: skip
+    assert [(y.dtype, *y.shape) for y in down.meta["val"]] == [
+        (torch.bfloat16, 2 * ROWS, HIDDEN)]  # fmt: skip
+    assert {left.code for left in report.left_out} >= {"depends_on_later_step"}
 
 
 @pytest.mark.parametrize("per_row", [True, False])
