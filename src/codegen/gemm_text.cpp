@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "codegen/source_text.h"
-
 namespace epifuse::codegen {
 namespace {
 
@@ -17,7 +15,7 @@ std::string_view letters(plan::Major major, std::string_view k_major, std::strin
 std::string gemm_comment(const plan::Plan& plan, const plan::FusedGemm& step,
                          std::string_view config, std::string_view variant) {
   const plan::GemmDesc& gemm = step.gemm;
-  return comment(fmt::format(
+  return fmt::format(
       "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
       plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
       plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
@@ -25,7 +23,7 @@ std::string gemm_comment(const plan::Plan& plan, const plan::FusedGemm& step,
       : gemm.batch.empty() ? ""
                            : "batches of ",
       epifuse::name(gemm.a.dtype), epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics),
-      config, variant.empty() ? "" : "; ", variant, plan::print(step.epilogue)));
+      config, variant.empty() ? "" : "; ", variant, plan::print(step.epilogue));
 }
 
 std::string constant_text(std::string_view constant, std::string_view value,

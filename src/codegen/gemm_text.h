@@ -9,8 +9,8 @@
 
 namespace epifuse::codegen {
 
-// The comment at the top: operands and their layouts, numerics, config, variant ("" for the usual
-// one) and epilogue.
+// The comment at the top, without slashes: operands and their layouts, numerics, config, variant
+// ("" for the usual one) and epilogue.
 std::string gemm_comment(const plan::Plan& plan, const plan::FusedGemm& step,
                          std::string_view config, std::string_view variant);
 

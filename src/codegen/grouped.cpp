@@ -42,21 +42,18 @@ KernelSource grouped_source(const plan::Plan& plan, const FusedGemm& step,
                             const targets::TargetInfo& target) {
   const plan::GemmDesc& gemm = step.gemm;
   const plan::Store& store = only_store(step);
-  KernelSource source;
-  source.entry = "epifuse_grouped_product";
-  source.arch = target.name;
-  source.text = fmt::format(
-      "{}#include \"kernels/common/grouped.cuh\"\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(epifuse::abi::kGroupedThreads)\n"
-      "    {}(const __grid_constant__ epifuse::abi::GroupedParams p) {{\n"
+  KernelParts parts;
+  parts.comment =
+      fmt::format("Groups of rows of {} times a matrix each.", plan.graph[gemm.a.value].name);
+  parts.includes = "#include \"kernels/common/grouped.cuh\"\n";
+  parts.bounds = "epifuse::abi::kGroupedThreads";
+  parts.entry = "epifuse_grouped_product";
+  parts.params = "abi::GroupedParams";
+  parts.body = fmt::format(
       "  using namespace epifuse;\n"
-      "  grouped::product<{}, {}, {}>(p);  // of a, b and the result\n"
-      "}}\n",
-      comment(
-          fmt::format("Groups of rows of {} times a matrix each.", plan.graph[gemm.a.value].name)),
-      source.entry, element_cuda(gemm.a.dtype), element_cuda(gemm.b.dtype),
-      element_cuda(store.dtype));
-  return source;
+      "  grouped::product<{}, {}, {}>(p);  // of a, b and the result\n",
+      element_cuda(gemm.a.dtype), element_cuda(gemm.b.dtype), element_cuda(store.dtype));
+  return kernel_source(target, parts);
 }
 
 Launch grouped_launch(const plan::Plan& plan, const FusedGemm& step, const Bound& bound,

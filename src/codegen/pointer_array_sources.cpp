@@ -140,50 +140,47 @@ KernelSource describe_source(const plan::Plan& plan, const FusedGemm& step,
   add_stores(body, plan, step, by_hand, description);
   body.line(fmt::format("out.finish({}, {}, {}{});", body.size(step.gemm.m), body.size(step.gemm.n),
                         body.size(step.gemm.k), description.finish));
-  KernelSource out;
-  out.entry = "epifuse_describe_problems";
-  out.arch = target.name;
-  out.text = fmt::format(
-      "{}#include \"{}\"\n\nnamespace epifuse::generated {{\n\n"
+  KernelParts parts;
+  parts.comment = fmt::format("{}: where the tensors of each problem are", plan.graph.name);
+  parts.includes = fmt::format("#include \"{}\"\n", description.header);
+  parts.generated = fmt::format(
       "struct Problem {{\n"
       "  using Describer = {};\n"
       "  static constexpr int kNumSizes = {};\n"
       "  static constexpr int kNumTensors = {};\n\n"
       "  static __device__ void describe(const long long* sizes, const pointer_arrays::Tensor* "
       "tensors,\n"
-      "                                  Describer& out) {{\n{}  }}\n}};\n\n"
-      "}}  // namespace epifuse::generated\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(epifuse::abi::kDescribeThreads)\n"
-      "    {}(const __grid_constant__ epifuse::abi::DescribeParams p) {{\n"
-      "  epifuse::pointer_arrays::describe<epifuse::generated::Problem>(p);\n}}\n",
-      comment(fmt::format("{}: where the tensors of each problem are", plan.graph.name)),
-      description.header, description.describer, problem_symbols(plan.graph).size(),
-      problem_tensors(plan.graph).size(), body.text(), out.entry);
-  return out;
+      "                                  Describer& out) {{\n{}  }}\n}};\n",
+      description.describer, problem_symbols(plan.graph).size(), problem_tensors(plan.graph).size(),
+      body.text());
+  parts.bounds = "epifuse::abi::kDescribeThreads";
+  parts.entry = "epifuse_describe_problems";
+  parts.params = "abi::DescribeParams";
+  parts.body = "  epifuse::pointer_arrays::describe<epifuse::generated::Problem>(p);\n";
+  return kernel_source(target, parts);
 }
 
 KernelSource by_hand_source(const plan::Plan& plan, const FusedGemm& by_hand,
                             const targets::TargetInfo& target) {
-  KernelSource out;
-  out.entry = "epifuse_pointer_arrays_by_hand";
-  out.arch = target.name;
-  out.text = fmt::format(
-      "{}#include \"kernels/common/pointer_arrays_by_hand.cuh\"\n\n#include "
-      "\"kernels/common/math.cuh\"\n\n"
-      "namespace epifuse::generated {{\n\n"
+  KernelParts parts;
+  parts.comment = fmt::format("{}: problems that the GEMM cannot address\n{}", plan.graph.name,
+                              plan::print(by_hand.epilogue));
+  parts.includes =
+      "#include \"kernels/common/pointer_arrays_by_hand.cuh\"\n\n"
+      "#include \"kernels/common/math.cuh\"\n";
+  parts.generated = fmt::format(
       "struct Config {{\n"
       "  using A = {};\n  using B = {};\n"
-      "  static constexpr int kProducts = {};\n}};\n\n{}\n"
-      "}}  // namespace epifuse::generated\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(epifuse::abi::kByHandThreads)\n"
-      "    {}(const __grid_constant__ epifuse::abi::ByHandParams p) {{\n"
-      "  using namespace epifuse;\n"
-      "  by_hand::problems<generated::Config, generated::Epilogue>(p);\n}}\n",
-      comment(fmt::format("{}: problems that the GEMM cannot address\n{}", plan.graph.name,
-                          plan::print(by_hand.epilogue))),
+      "  static constexpr int kProducts = {};\n}};\n\n{}",
       element_cuda(by_hand.gemm.a.dtype), element_cuda(by_hand.gemm.b.dtype),
-      by_hand.epilogue.num_accumulators, epilogue_cuda(by_hand.epilogue, plan.numerics), out.entry);
-  return out;
+      by_hand.epilogue.num_accumulators, epilogue_cuda(by_hand.epilogue, plan.numerics));
+  parts.bounds = "epifuse::abi::kByHandThreads";
+  parts.entry = "epifuse_pointer_arrays_by_hand";
+  parts.params = "abi::ByHandParams";
+  parts.body =
+      "  using namespace epifuse;\n"
+      "  by_hand::problems<generated::Config, generated::Epilogue>(p);\n";
+  return kernel_source(target, parts);
 }
 
 std::size_t problem_bytes(std::int64_t count) {

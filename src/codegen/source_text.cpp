@@ -42,4 +42,21 @@ std::string entry_name(std::string_view kind, const plan::Epilogue& epilogue) {
   return fmt::format("epifuse_{}_{}", kind, plan::identifier(epilogue)).substr(0, kLongest);
 }
 
+KernelSource kernel_source(const targets::TargetInfo& target, const KernelParts& parts) {
+  KernelSource out;
+  out.entry = parts.entry;
+  out.arch = target.name;
+  out.text = comment(parts.comment) + parts.includes + '\n';
+  if (!parts.generated.empty()) {
+    out.text += fmt::format(
+        "namespace epifuse::generated {{\n\n{}\n}}  // namespace epifuse::generated\n\n",
+        parts.generated);
+  }
+  out.text += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({})\n"
+      "    {}(const __grid_constant__ epifuse::{} p) {{\n{}}}\n",
+      parts.bounds, parts.entry, parts.params, parts.body);
+  return out;
+}
+
 }  // namespace epifuse::codegen

@@ -114,30 +114,18 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail,
                          const targets::TargetInfo& target) {
   const Epilogue& epilogue = tail.epilogue;
   const TailShape shape = tail_shape(epilogue);
-  KernelSource source;
-  source.entry = entry_name("tail", epilogue);
-  source.arch = target.name;
-  source.text = fmt::format(
-      "{header}"
-      "#include \"kernels/common/{file}.cuh\"\n\n"
-      "namespace epifuse::generated {{\n\n"
-      "{epilogue}\n"
-      "{tail}\n"
-      "}}  // namespace epifuse::generated\n\n"
-      "extern \"C\" __global__ void __launch_bounds__({bounds})\n"
-      "    {entry}(const __grid_constant__ epifuse::abi::{params} p) {{\n"
-      "  epifuse::tail::{function}<epifuse::generated::Tail>(p{tail_of_params});\n"
-      "}}\n",
-      fmt::arg("header", comment(fmt::format("Tail over {}:\n{}", ir::print(tail.shape),
-                                             plan::print(epilogue)))),
-      fmt::arg("file", shape.kind == TailKind::blocks ? "tail_blocks" : "tail"),
-      fmt::arg("epilogue", epilogue_cuda(epilogue, plan.numerics)),
-      fmt::arg("tail", tail_struct(epilogue, shape)),
-      fmt::arg("bounds", launch_bounds(shape.kind, epilogue)), fmt::arg("entry", source.entry),
-      fmt::arg("function", function_cuda(shape.kind)),
-      fmt::arg("params", looks_up(epilogue) ? "LookupTailParams" : "TailParams"),
-      fmt::arg("tail_of_params", looks_up(epilogue) ? ".tail" : ""));
-  return source;
+  KernelParts parts;
+  parts.comment = fmt::format("Tail over {}:\n{}", ir::print(tail.shape), plan::print(epilogue));
+  parts.includes = fmt::format("#include \"kernels/common/{}.cuh\"\n",
+                               shape.kind == TailKind::blocks ? "tail_blocks" : "tail");
+  parts.generated =
+      fmt::format("{}\n{}", epilogue_cuda(epilogue, plan.numerics), tail_struct(epilogue, shape));
+  parts.bounds = launch_bounds(shape.kind, epilogue);
+  parts.entry = entry_name("tail", epilogue);
+  parts.params = looks_up(epilogue) ? "abi::LookupTailParams" : "abi::TailParams";
+  parts.body = fmt::format("  epifuse::tail::{}<epifuse::generated::Tail>({});\n",
+                           function_cuda(shape.kind), looks_up(epilogue) ? "p.tail" : "p");
+  return kernel_source(target, parts);
 }
 
 }  // namespace epifuse::codegen

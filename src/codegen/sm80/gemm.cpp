@@ -117,14 +117,7 @@ bool suits(const targets::TargetInfo& target) { return !target.has_wgmma; }
 
 KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config& config,
                     const Variant& variant, const targets::TargetInfo& target) {
-  constexpr std::string_view kText = R"({header}
-#include "kernels/sm80/gemm.cuh"
-
-#include "kernels/common/math.cuh"
-
-namespace epifuse::generated {{
-
-struct Config : sm80::UsualConfig {{
+  constexpr std::string_view kText = R"(struct Config : sm80::UsualConfig {{
   using Element = {element};  // that is multiplied
   static constexpr int kTileM = {tile_m}, kTileN = {tile_n};
   static constexpr int kWarpM = {warp_m}, kWarpN = {warp_n};
@@ -133,38 +126,31 @@ struct Config : sm80::UsualConfig {{
   static constexpr int kSharedBytes = {smem};
 {unusual}}};
 
-{epilogue}
-}}  // namespace epifuse::generated
-
-extern "C" __global__ void __launch_bounds__({threads}, {ctas})
-    {entry}(const __grid_constant__ epifuse::{params} p) {{
-  using namespace epifuse;
-  sm80::{gemm}<generated::Config, generated::Epilogue>({p});
-}}
-)";
+{epilogue})";
   const FusedGemm as_product = by_product(given);
   const FusedGemm step = variant.swapped ? exchanged(as_product) : as_product;
   const EpilogueLayout layout(step.epilogue);
-  KernelSource out;
-  out.entry = entry_name("gemm", given.epilogue);
-  out.arch = target.name;
-  out.text = fmt::format(
-      fmt::runtime(kText),
-      fmt::arg("header", gemm_comment(plan, step, print(config), print(variant))),
-      fmt::arg("entry", out.entry), fmt::arg("element", element_cuda(step.gemm.a.dtype)),
-      fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
-      fmt::arg("warp_m", config.warp_m), fmt::arg("warp_n", config.warp_n),
-      fmt::arg("step_bytes", config.step_bytes), fmt::arg("stages", config.stages),
-      fmt::arg("smem", smem_bytes(config)), fmt::arg("threads", num_threads(config)),
-      fmt::arg("ctas", config.ctas),
-      fmt::arg("params", config.pointer_arrays ? "abi::ProblemList"
-                                               : fmt::format("sm80::LeadingParams<{}>",
-                                                             params_bytes(layout, config))),
-      fmt::arg("gemm", config.pointer_arrays ? "gemm_of_problems" : "gemm"),
-      fmt::arg("p", config.pointer_arrays ? "p" : "p.params()"),
-      fmt::arg("unusual", unusual_text(step, layout, config, variant)),
-      fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
-  return out;
+  KernelParts parts;
+  parts.comment = gemm_comment(plan, step, print(config), print(variant));
+  parts.includes = "\n#include \"kernels/sm80/gemm.cuh\"\n\n#include \"kernels/common/math.cuh\"\n";
+  parts.generated =
+      fmt::format(fmt::runtime(kText), fmt::arg("element", element_cuda(step.gemm.a.dtype)),
+                  fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
+                  fmt::arg("warp_m", config.warp_m), fmt::arg("warp_n", config.warp_n),
+                  fmt::arg("step_bytes", config.step_bytes), fmt::arg("stages", config.stages),
+                  fmt::arg("smem", smem_bytes(config)),
+                  fmt::arg("unusual", unusual_text(step, layout, config, variant)),
+                  fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
+  parts.bounds = fmt::format("{}, {}", num_threads(config), config.ctas);
+  parts.entry = entry_name("gemm", given.epilogue);
+  parts.params = config.pointer_arrays
+                     ? "abi::ProblemList"
+                     : fmt::format("sm80::LeadingParams<{}>", params_bytes(layout, config));
+  parts.body = fmt::format(
+      "  using namespace epifuse;\n  sm80::{}<generated::Config, generated::Epilogue>({});\n",
+      config.pointer_arrays ? "gemm_of_problems" : "gemm",
+      config.pointer_arrays ? "p" : "p.params()");
+  return kernel_source(target, parts);
 }
 
 }  // namespace epifuse::codegen::sm80

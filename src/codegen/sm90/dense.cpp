@@ -171,14 +171,7 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
 
 KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config& config,
                     const Variant& variant, const targets::TargetInfo& target) {
-  constexpr std::string_view kText = R"({header}
-#include "kernels/sm90/{template}.cuh"
-
-{includes}#include "kernels/common/math.cuh"
-
-namespace epifuse::generated {{
-
-struct Config : sm90::UsualConfig {{
+  constexpr std::string_view kText = R"(struct Config : sm90::UsualConfig {{
   static constexpr int kTileM = {tile_m};
   static constexpr int kTileN = {tile_n};
   static constexpr int kStages = {stages};        // of {stage_kib} KiB: A and B, 128 bytes of K
@@ -187,15 +180,7 @@ struct Config : sm90::UsualConfig {{
   using Wgmma = {wgmma};
 {policies}{unusual}}};
 
-{epilogue}
-}}  // namespace epifuse::generated
-
-extern "C" __global__ void __launch_bounds__({threads}, 1)
-    {entry}(const __grid_constant__ epifuse::{params} p) {{
-  using namespace epifuse;
-  sm90::{dense}<generated::Config, generated::Epilogue>({p});
-}}
-)";
+{epilogue})";
   const FusedGemm unswapped = as_compiled(given, variant);
   const FusedGemm step = variant.swapped ? exchanged(unswapped) : unswapped;
   const EpilogueLayout layout(step.epilogue);
@@ -204,26 +189,28 @@ extern "C" __global__ void __launch_bounds__({threads}, 1)
   };
   std::string includes = include(config.tile_n);
   if (config.two_widths) includes += include(config.tile_n - kNarrower);
-  KernelSource out;
-  out.entry = entry_name("gemm", given.epilogue);
-  out.arch = target.name;
-  out.text = fmt::format(
-      fmt::runtime(kText),
-      fmt::arg("header", gemm_comment(plan, step, print(config), print(variant))),
-      fmt::arg("includes", includes), fmt::arg("entry", out.entry),
-      fmt::arg("template", variant.is_misaligned() ? "misaligned" : "dense"),
-      fmt::arg("params", params_text(config, variant)),
-      fmt::arg("p", !variant.is_misaligned() && config.pointer_arrays ? "p.usual" : "p"),
-      fmt::arg("dense", variant.is_misaligned() ? "dense_misaligned" : "dense"),
-      fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
+  KernelParts parts;
+  parts.comment = gemm_comment(plan, step, print(config), print(variant));
+  parts.includes =
+      fmt::format("\n#include \"kernels/sm90/{}.cuh\"\n\n{}#include \"kernels/common/math.cuh\"\n",
+                  variant.is_misaligned() ? "misaligned" : "dense", includes);
+  parts.generated = fmt::format(
+      fmt::runtime(kText), fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
       fmt::arg("policies", policies_text(step.gemm, layout, config, variant)),
       fmt::arg("math_columns", config.math_columns),
-      fmt::arg("smem", smem_bytes(layout, config, variant)), fmt::arg("threads", kThreads),
+      fmt::arg("smem", smem_bytes(layout, config, variant)),
       fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
       fmt::arg("unusual", unusual_text(step, layout, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
-  return out;
+  parts.bounds = fmt::format("{}, 1", kThreads);
+  parts.entry = entry_name("gemm", given.epilogue);
+  parts.params = params_text(config, variant);
+  parts.body = fmt::format(
+      "  using namespace epifuse;\n  sm90::{}<generated::Config, generated::Epilogue>({});\n",
+      variant.is_misaligned() ? "dense_misaligned" : "dense",
+      !variant.is_misaligned() && config.pointer_arrays ? "p.usual" : "p");
+  return kernel_source(target, parts);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -281,14 +281,7 @@ namespace {
 KernelSource source_of(const plan::Plan& plan, const FusedGemm& step, const Config& config,
                        const targets::TargetInfo& target, std::string_view stem,
                        std::string_view params) {
-  constexpr std::string_view kText = R"({header}
-#include "kernels/sm90/few_rows.cuh"
-
-#include "kernels/common/math.cuh"
-
-namespace epifuse::generated {{
-
-struct Config {{
+  constexpr std::string_view kText = R"(struct Config {{
   using Operand = {operand};
   static constexpr int kProducts = {products};
   static constexpr bool kBIsKMajor = {k_major};
@@ -302,37 +295,31 @@ struct Config {{
   static constexpr int kDepth = {depth};  // steps that are loaded ahead
 }};
 
-{epilogue}
-}}  // namespace epifuse::generated
-
-extern "C" __global__ void __launch_bounds__({threads}, {ctas})
-    {entry}(const __grid_constant__ epifuse::abi::{params} p) {{
-  using namespace epifuse;
-  sm90::few_rows<generated::Config, generated::Epilogue>(p);
-}}
-)";
-  const int threads = config.warps * kWarpThreads;
+{epilogue})";
   const Loads loads = loads_of(step.gemm, config);
-  KernelSource out;
-  out.entry = entry_name(stem, step.epilogue);
-  out.arch = target.name;
-  out.text = fmt::format(
-      fmt::runtime(kText),
-      fmt::arg("header",
-               comment(fmt::format("{}: {} x {} of few rows, numerics {}\n{}\n{}", plan.graph.name,
-                                   plan.graph[step.gemm.a.value].name,
-                                   plan.graph[step.gemm.b.value].name, epifuse::name(plan.numerics),
-                                   print(config), plan::print(step.epilogue)))),
-      fmt::arg("operand", element_cuda(step.gemm.a.dtype)), fmt::arg("products", config.products),
-      fmt::arg("k_major", loads.is_k_major), fmt::arg("shifted", loads.is_shifted),
-      fmt::arg("loads_of_a", kLoadsOfA[static_cast<std::size_t>(loads.of_a)]),
-      fmt::arg("batched", !step.gemm.batch.empty()), fmt::arg("rows", config.tile_m),
-      fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
-      fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
-      fmt::arg("threads", threads), fmt::arg("ctas", occupancy(config, loads).ctas),
-      fmt::arg("entry", out.entry), fmt::arg("params", params),
-      fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
-  return out;
+  KernelParts parts;
+  parts.comment =
+      fmt::format("{}: {} x {} of few rows, numerics {}\n{}\n{}", plan.graph.name,
+                  plan.graph[step.gemm.a.value].name, plan.graph[step.gemm.b.value].name,
+                  epifuse::name(plan.numerics), print(config), plan::print(step.epilogue));
+  parts.includes =
+      "\n#include \"kernels/sm90/few_rows.cuh\"\n\n#include \"kernels/common/math.cuh\"\n";
+  parts.generated =
+      fmt::format(fmt::runtime(kText), fmt::arg("operand", element_cuda(step.gemm.a.dtype)),
+                  fmt::arg("products", config.products), fmt::arg("k_major", loads.is_k_major),
+                  fmt::arg("shifted", loads.is_shifted),
+                  fmt::arg("loads_of_a", kLoadsOfA[static_cast<std::size_t>(loads.of_a)]),
+                  fmt::arg("batched", !step.gemm.batch.empty()), fmt::arg("rows", config.tile_m),
+                  fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
+                  fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
+                  fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
+  parts.bounds = fmt::format("{}, {}", config.warps * kWarpThreads, occupancy(config, loads).ctas);
+  parts.entry = entry_name(stem, step.epilogue);
+  parts.params = fmt::format("abi::{}", params);
+  parts.body =
+      "  using namespace epifuse;\n"
+      "  sm90::few_rows<generated::Config, generated::Epilogue>(p);\n";
+  return kernel_source(target, parts);
 }
 
 }  // namespace
