@@ -80,4 +80,25 @@ std::vector<StepRange> side_by_side(const plan::Plan& plan, std::size_t most) {
   return out;
 }
 
+const KernelFamily* family_side_by_side(const targets::TargetInfo& target, std::string_view name) {
+  if (target.kind != DeviceKind::cuda) return nullptr;
+  const std::vector<const KernelFamily*> families = families_for(target, name);
+  const auto found = std::ranges::find_if(
+      families, [](const KernelFamily* family) { return family->side_by_side != nullptr; });
+  return found == families.end() ? nullptr : *found;
+}
+
+std::vector<StepRange> side_by_side(const plan::Plan& plan, const KernelFamily& family,
+                                    const targets::TargetInfo& target) {
+  const auto is_refused = [&](const plan::Step& step) {
+    const auto& gemm = std::get<FusedGemm>(step);
+    return family.why_not(plan, gemm, target) || family.side_by_side->configs(gemm).empty();
+  };
+  std::vector<StepRange> out = side_by_side(plan, family.side_by_side->most);
+  std::erase_if(out, [&](const StepRange& range) {
+    return std::ranges::any_of(std::span(plan.steps).subspan(range.first, range.count), is_refused);
+  });
+  return out;
+}
+
 }  // namespace epifuse::codegen

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
-#include "codegen/config.h"
+#include "codegen/family.h"
 #include "codegen/launch.h"
 #include "plan/plan.h"
 #include "targets/targets.h"
@@ -33,5 +34,11 @@ struct SideBySideFunctions {
   // `parts`: the family's launches of that config, of each step alone.
   Launch (*launch)(std::span<const Launch> parts);
 };
+
+// The first of the target's families, or of that name, that has such functions; null without one.
+const KernelFamily* family_side_by_side(const targets::TargetInfo& target, std::string_view name);
+// The ranges whose steps this family takes in one launch.
+std::vector<StepRange> side_by_side(const plan::Plan& plan, const KernelFamily& family,
+                                    const targets::TargetInfo& target);
 
 }  // namespace epifuse::codegen

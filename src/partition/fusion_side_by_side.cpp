@@ -3,19 +3,10 @@
 
 #include <algorithm>
 
-#include "codegen/family.h"
 #include "codegen/side_by_side.h"
 
 namespace epifuse {
 namespace {
-
-const codegen::KernelFamily* family_of(const targets::TargetInfo& target, const std::string& name) {
-  if (target.kind == DeviceKind::cpu) return nullptr;
-  for (const codegen::KernelFamily* family : codegen::families_for(target, name)) {
-    if (family->side_by_side != nullptr) return family;
-  }
-  return nullptr;
-}
 
 bool go_together(const LoneProduct& x, const LoneProduct& y) {
   const plan::GemmDesc &a = x.step->gemm, &b = y.step->gemm;
@@ -26,7 +17,7 @@ bool go_together(const LoneProduct& x, const LoneProduct& y) {
 }  // namespace
 
 FewRows few_rows_side_by_side(const targets::TargetInfo& target, const std::string& family) {
-  const codegen::KernelFamily* const found = family_of(target, family);
+  const codegen::KernelFamily* const found = codegen::family_side_by_side(target, family);
   if (found == nullptr) return {};
   return {found->side_by_side->most, found->side_by_side->most_rows};
 }
@@ -50,14 +41,10 @@ std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct
 
 bool is_one_launch(const plan::Plan& plan, std::size_t num_products,
                    const targets::TargetInfo& target, const std::string& family) {
-  const codegen::KernelFamily* const kernels = family_of(target, family);
+  const codegen::KernelFamily* const kernels = codegen::family_side_by_side(target, family);
   if (kernels == nullptr || plan.steps.size() != num_products) return false;
-  const auto ranges = codegen::side_by_side(plan, kernels->side_by_side->most);
-  if (ranges.size() != 1 || ranges.front().count != num_products) return false;
-  return std::ranges::all_of(plan.steps, [&](const plan::Step& step) {
-    const auto& gemm = std::get<plan::FusedGemm>(step);
-    return !kernels->why_not(plan, gemm, target) && !kernels->side_by_side->configs(gemm).empty();
-  });
+  const auto ranges = codegen::side_by_side(plan, *kernels, target);
+  return ranges.size() == 1 && ranges.front().count == num_products;
 }
 
 void move_behind_its_inputs(std::vector<FusedKernel>& kernels, std::size_t first) {

@@ -144,32 +144,15 @@ const Kernel* LateKernels::candidate(const Prepared& prepared, std::size_t step,
   return known->second.empty() ? nullptr : &known->second.front();
 }
 
-namespace {
-
-// The first family with kernels for several steps like this one; null without any.
-const codegen::KernelFamily* family_side_by_side(const Prepared& prepared, std::size_t step,
-                                                 const targets::TargetInfo& target,
-                                                 std::string_view name) {
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  for (const codegen::KernelFamily* family : codegen::families_for(target, name)) {
-    if (family->side_by_side == nullptr || family->why_not(prepared.plan, gemm, target)) continue;
-    if (!family->side_by_side->configs(gemm).empty()) return family;
-  }
-  return nullptr;
+const codegen::KernelFamily* LateKernels::family_side_by_side() const {
+  return codegen::family_side_by_side(target_, family_);
 }
 
-}  // namespace
-
-const codegen::KernelFamily* LateKernels::family_of(const Prepared& prepared,
-                                                    codegen::StepRange range) const {
-  return family_side_by_side(prepared, range.first, target_, family_);
-}
-
-double LateKernels::alone_us(const Prepared& prepared, codegen::StepRange range, std::size_t step,
+double LateKernels::alone_us(const Prepared& prepared, std::size_t step,
                              const codegen::GemmSizes& sizes,
                              const targets::DeviceProfile& device) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  const codegen::KernelFamily& family = *family_of(prepared, range);
+  const codegen::KernelFamily& family = *family_side_by_side();
   const double us = times_.best(family, gemm, family.configs(gemm, target_), sizes, device).us;
   const auto vendor_us = tune::adds_one_row(gemm, sizes)
                              ? tune::vendor_gemm_us(gemm.gemm, sizes, device)
@@ -181,14 +164,9 @@ codegen::StepRange LateKernels::range_at(const Prepared& prepared, std::size_t s
   if (prepared.plan.steps.size() < 2) return {};
   const std::scoped_lock lock(mutex_);
   if (!ranges_) {
-    std::size_t most = 0;
-    for (const codegen::KernelFamily* family : codegen::families_for(target_, family_)) {
-      if (family->side_by_side != nullptr) most = std::max(most, family->side_by_side->most);
-    }
-    ranges_ = codegen::side_by_side(prepared.plan, most);
-    std::erase_if(*ranges_, [&](const codegen::StepRange& range) {
-      return family_of(prepared, range) == nullptr;
-    });
+    const codegen::KernelFamily* const family = family_side_by_side();
+    ranges_.emplace();
+    if (family != nullptr) ranges_ = codegen::side_by_side(prepared.plan, *family, target_);
   }
   const auto found = std::ranges::find(*ranges_, step, &codegen::StepRange::first);
   return found == ranges_->end() ? codegen::StepRange{} : *found;
@@ -201,7 +179,7 @@ const SideBySideKernels& LateKernels::side_by_side(const Prepared& prepared,
   SideBySideKernels& out = found->second;
   if (!is_new) return out;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[range.first]);
-  out.family = family_of(prepared, range);
+  out.family = family_side_by_side();
   out.candidates = out.family->side_by_side->configs(gemm);
   const auto all = [&] {
     std::vector<std::size_t> places(out.candidates.size());

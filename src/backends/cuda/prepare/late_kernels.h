@@ -76,10 +76,11 @@ class LateKernels {
   // The steps that may run side by side with the one of that number, which is their first; none
   // where no family has kernels for them.
   codegen::StepRange range_at(const Prepared& prepared, std::size_t step);
-  const codegen::KernelFamily* family_of(const Prepared& prepared, codegen::StepRange range) const;
+  // Whose kernels these are; null where range_at() is never any.
+  const codegen::KernelFamily* family_side_by_side() const;
   // What one of them is expected to take alone: by its best config, or the vendor's product.
-  double alone_us(const Prepared& prepared, codegen::StepRange range, std::size_t step,
-                  const codegen::GemmSizes& sizes, const targets::DeviceProfile& device);
+  double alone_us(const Prepared& prepared, std::size_t step, const codegen::GemmSizes& sizes,
+                  const targets::DeviceProfile& device);
   // Kernels for such steps, compiled when they are asked for first.
   const SideBySideKernels& side_by_side(const Prepared& prepared, codegen::StepRange range);
   // Whether candidate() and split() compile nothing: their kernels are here, or in the cache.

@@ -40,7 +40,7 @@ Together find(const Prepared& prepared, std::size_t step, LateKernels& late,
   if (rules.forced != nullptr || !late.compiles_for_sizes()) return {};
   Together out{.range = late.range_at(prepared, step)};
   if (out.range.count == 0) return {};
-  out.family = late.family_of(prepared, out.range);
+  out.family = late.family_side_by_side();
   if (!suit(prepared, out.range, *out.family, bound)) return {};
   const plan::FusedGemm& leader = gemm_at(prepared, step);
   codegen::GemmSizes all = tune::gemm_sizes(leader.gemm, bound.sizes);
@@ -48,7 +48,7 @@ Together find(const Prepared& prepared, std::size_t step, LateKernels& late,
   for (std::size_t i = step; i < step + out.range.count; ++i) {
     const codegen::GemmSizes sizes = tune::gemm_sizes(gemm_at(prepared, i).gemm, bound.sizes);
     all.n += sizes.n;
-    out.alone_us += late.alone_us(prepared, out.range, i, sizes, rules.device);
+    out.alone_us += late.alone_us(prepared, i, sizes, rules.device);
   }
   for (const Kernel& kernel : late.side_by_side(prepared, out.range).kernels) {
     const double us = out.family->expected_us(leader, kernel.config, all, rules.device);
