@@ -1,5 +1,5 @@
 // What was measured on an NVIDIA H100 80GB HBM3 (SXM), with cuBLASLt 13.
-#include "targets/device_profile.h"
+#include "targets/devices/hopper.h"
 
 namespace epifuse::targets::devices {
 namespace {
@@ -71,30 +71,24 @@ constexpr MeasuredProduct kBareRatios[] = {
 // An H200's (2026-11-21), but for the other family's, which took 0.58 to 0.94 of ours where columns
 // of B start at multiples of 4 or 8 bytes, and more than ours in most other cases (2026-11-25,
 // `epifuse tune` of 12 random products; docs/gotchas.md).
-constexpr MisalignedProducts kMisaligned[] = {
-    // a, b, ours, the vendor's even and odd, the other family's at 8 and 4 bytes
-    {Rows::k_major, Rows::k_major, 3.3, 2.75, 5.2},
-    {Rows::k_major, Rows::aligned, 2.2, 2.7, 4.9},
-    {Rows::mn_major, Rows::aligned, 2.25, 2.6, 5.3},
-    {Rows::aligned, Rows::mn_major, 3.9, 2.8, 5.2, 3.6, 3.6},
-};
+constexpr auto kMisaligned = [] {
+  auto rows = kMisalignedOfH200;
+  rows.back().another_8 = rows.back().another_4 = 3.6;
+  return rows;
+}();
 
 }  // namespace
 
 extern const Measurements h100;  // for devices.def
 constexpr Measurements h100{
     .device = "NVIDIA H100 80GB HBM3",
-    .limits = {.num_sms = 132,
-               .clusters_of_2 = 66,
-               .clusters_of_3 = 39,
-               .clusters_of_4 = 30,
-               .clusters_of_8 = 15},
+    .limits = kLimitsOfHopper,
     // Of large products and of the tails behind them in the same runs.
     .rates = {.flops_per_us = 800e6, .bytes_per_us = 2.95e6, .start_us = 6.0, .launch_us = 2.9},
     .vendor_us = kVendorUs,
     .bare_ratios = kBareRatios,
     .misaligned = kMisaligned,
-    .rows_first = RowsFirst{.gather_slows = 0.15, .fewest_rows = 128},  // an H200's
+    .rows_first = kRowsFirstOfH200,
 };
 
 }  // namespace epifuse::targets::devices

@@ -1,5 +1,5 @@
 // What was measured on an NVIDIA H200, with cuBLASLt 13.
-#include "targets/device_profile.h"
+#include "targets/devices/hopper.h"
 
 namespace epifuse::targets::devices {
 namespace {
@@ -53,33 +53,18 @@ constexpr MeasuredProduct kBareRatios[] = {
     {16384, 4096, 1024, 0.914}, {16384, 4096, 4096, 0.985}, {16384, 4096, 14336, 0.954},
 };
 
-// 4096 x 4096 x 4095, 4096, 4098 and 4100 bf16 (2026-11-21, `epifuse run` of bias and silu; the
-// tail's 22 us taken off). Pairs that are not here were not measured.
-constexpr MisalignedProducts kMisaligned[] = {
-    // a, b, ours, even, odd
-    {Rows::k_major, Rows::k_major, 3.3, 2.75, 5.2},
-    {Rows::k_major, Rows::aligned, 2.2, 2.7, 4.9},
-    {Rows::mn_major, Rows::aligned, 2.25, 2.6, 5.3},
-    {Rows::aligned, Rows::mn_major, 3.9, 2.8, 5.2},
-};
-
 }  // namespace
 
 extern const Measurements h200;  // for devices.def
 constexpr Measurements h200{
     .device = "NVIDIA H200",
-    .limits = {.num_sms = 132,
-               .clusters_of_2 = 66,
-               .clusters_of_3 = 39,
-               .clusters_of_4 = 30,
-               .clusters_of_8 = 15},
+    .limits = kLimitsOfHopper,
     // Reached by large products and by elementwise kernels (2026-11-21).
     .rates = {.flops_per_us = 700e6, .bytes_per_us = 4.0e6, .start_us = 4.2, .launch_us = 2.0},
     .vendor_us = kVendorUs,
     .bare_ratios = kBareRatios,
-    .misaligned = kMisaligned,
-    // Of 8 groups of 1024 rows, 4096x2048 (docs/gotchas-groups.md).
-    .rows_first = RowsFirst{.gather_slows = 0.15, .fewest_rows = 128},
+    .misaligned = kMisalignedOfH200,
+    .rows_first = kRowsFirstOfH200,
 };
 
 }  // namespace epifuse::targets::devices
