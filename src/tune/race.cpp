@@ -2,6 +2,7 @@
 #include "tune/race.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/measure.h"
@@ -19,6 +20,7 @@ class Race {
       : rules_(rules),
         timer_(timer),
         samples_(num_ways),
+        first_us_(num_ways),
         cost_us_(num_ways),
         start_us_(timer.now_us()) {}
 
@@ -27,6 +29,7 @@ class Race {
     settle();
     if (rules_.is_strict) leave_out_what_does_not_fit();
     while (running_.size() > 1 && rounds_ < rules_.most_rounds && has_time()) run_round();
+    if (rounds_ == 0) take_first_runs();
     return result();
   }
 
@@ -37,7 +40,7 @@ class Race {
     for (std::size_t way = 0; way < samples_.size(); ++way) {
       const double before = spent_us();
       if (way > (rules_.is_strict ? 0 : 1) && before > rules_.budget_us / 2) break;
-      timer_.run(std::span(&way, 1));
+      first_us_[way] = timer_.run(std::span(&way, 1)).front();
       cost_us_[way] = spent_us() - before;
       running_.push_back(way);
     }
@@ -67,6 +70,18 @@ class Race {
       if (round_us > left) break;
     }
     running_.resize(fit < 2 ? 0 : fit);
+  }
+
+  // Of ways that take so long that no round of two fits, the runs of the warm-up say enough.
+  void take_first_runs() {
+    std::vector<std::size_t> ran;
+    for (std::size_t way = 0; way < first_us_.size(); ++way) {
+      if (first_us_[way] > 0) ran.push_back(way);
+    }
+    const auto is_long = [&](std::size_t way) { return first_us_[way] >= rules_.long_us; };
+    if (ran.size() < 2 || !std::ranges::all_of(ran, is_long)) return;
+    for (const std::size_t way : ran) samples_[way].push_back(first_us_[way]);
+    running_ = std::move(ran);
   }
 
   // Whether a round like the last one fits; the first always runs.
@@ -118,7 +133,7 @@ class Race {
   const RaceRules& rules_;
   const RaceTimer& timer_;
   std::vector<std::vector<double>> samples_;  // by way
-  std::vector<double> cost_us_;               // of the clock, by the warm-up
+  std::vector<double> first_us_, cost_us_;    // by the warm-up: of the way, of the clock
   const double start_us_;
   std::vector<std::size_t> running_;  // the ways that were not dropped, in order
   double round_us_ = 0;               // of the last one

@@ -80,8 +80,12 @@ std::optional<Tuned> decode(std::string_view text) {
 bool is_left_to_framework(const Tuned& tuned, bool gains_nothing, bool pads) {
   constexpr double kRatio = 1.03, kUs = 2, kAhead = 0.9, kCallUs = 20;
   const double framework_us = pads ? tuned.padded_us : tuned.framework_us;
-  if (gains_nothing && framework_us > kCallUs) return tuned.us > kAhead * framework_us;
-  return framework_us > 0 && tuned.us > kRatio * framework_us && tuned.us > framework_us + kUs;
+  if (framework_us == 0) return false;
+  const bool is_split = tuned.choice == kProductAndTail;
+  if (gains_nothing && (is_split || framework_us > kCallUs)) {
+    return tuned.us > kAhead * framework_us;
+  }
+  return tuned.us > kRatio * framework_us && tuned.us > framework_us + kUs;
 }
 
 std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step, const StepForm& form,

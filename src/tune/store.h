@@ -25,7 +25,7 @@ struct Tuned {
   bool operator==(const Tuned&) const = default;
 };
 // Whether a framework is better off without the kernel, by more than measurements scatter. Where
-// `gains_nothing`, as the framework has the same calls, a kernel must be ahead: but for one so
+// `gains_nothing`, as the framework has the same calls, ours must be ahead: but for one kernel so
 // short that a framework's own call takes longer. `pads`: the framework pads the operands.
 bool is_left_to_framework(const Tuned& tuned, bool gains_nothing = false, bool pads = false);
 inline constexpr std::string_view kProductAndTail = "product and tail";

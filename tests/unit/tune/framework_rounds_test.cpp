@@ -27,6 +27,12 @@ TEST(FrameworkRounds, WithoutPaddingHaveOneProductOnly) {
   EXPECT_EQ(what_fits(way, 3 * 1200 - 1), std::nullopt);
 }
 
+TEST(FrameworkRounds, NeedOneRunOfWhatTakesLong) {
+  const FrameworkWay way{1600, 6000, true, true};
+  EXPECT_EQ(what_fits(way, 2 * 3200), (FrameworkRounds{false, false, 1}));
+  EXPECT_EQ(what_fits(way, 2 * 3200 - 1), std::nullopt);
+}
+
 TEST(FrameworkRounds, NeedTheTailWhereNoRateIsKnown) {
   const FrameworkWay way{300, 900, true, false};
   EXPECT_EQ(what_fits(way, 3 * 3900), (FrameworkRounds{true, true, 2}));

@@ -122,6 +122,19 @@ TEST(Race, AStrictBudgetHoldsForWaysOfAnyTimes) {
   EXPECT_GT(num_measured, 300);
 }
 
+TEST(Race, OneRunSaysEnoughOfLongWaysForWhichNoRoundFits) {
+  World world{{1500, 6000}};
+  const RaceRules rules{.budget_us = 12e3, .settling_us = 1.5e3, .is_strict = true};
+  const RaceResult result = run(world, rules);
+  EXPECT_EQ(result.us, (std::vector<double>{1500, 6000}));
+  EXPECT_EQ(result.rounds, 1);
+  EXPECT_EQ(world.num_runs, 3) << "the warm-up, and one of the usual way for the clock";
+  World swapped{{6000, 1500}};
+  EXPECT_EQ(run(swapped, rules).winner, 1u);
+  World shorter{{490, 6000}};
+  EXPECT_EQ(run(shorter, {.budget_us = 7e3, .is_strict = true}).num_measured, 0u);
+}
+
 TEST(Race, CodeThatTheWarmUpLoadsDoesNotUseUpAStrictBudget) {
   World world{{20, 18, 30}};
   RaceTimer timer = world.timer();

@@ -91,6 +91,13 @@ FrameworkProducts::FrameworkProducts(const Prepared& prepared, std::size_t step,
       other.batch[i].b_stride = product->batch[i].b_stride;
     }
   }
+  if (const targets::KnownDevice* known = context.profile().known) {
+    const targets::DeviceRates& rates = known->measured->rates;
+    for (const Copy& copy : copies) {
+      copies_us_ += 2 * static_cast<double>(copy.bytes) / rates.bytes_per_us + rates.launch_us;
+    }
+    copies.clear();
+  }
   add(other, std::move(copies));
 }
 

@@ -31,6 +31,9 @@ class FrameworkProducts {
   // One product as it is, and one of padded operands behind copies of them, where rows begin off
   // 16-byte boundaries. None where the vendor cannot address the operands as they are.
   const std::vector<std::function<void()>>& runs() const { return runs_; }
+  // What is to be added to the padded one: copies by their bytes, where the device's rate is known.
+  // They are no part of the run then, as the driver's take longer than a framework's kernels.
+  double copies_us() const { return copies_us_; }
 
  private:
   struct Copy {
@@ -45,6 +48,7 @@ class FrameworkProducts {
   jit::CuStream stream_;
   std::vector<DeviceBuffer> buffers_;
   std::vector<std::function<void()>> runs_;
+  double copies_us_ = 0;
 };
 
 }  // namespace epifuse::cuda

@@ -277,7 +277,7 @@ class QuickTuner {
         ways, what->tail ? std::optional(std::max(us[1] - us[2], 0.0)) : std::nullopt);
     tuned.us = us.front();
     if (what->product_as_asked) tuned.framework_us = us[asked] + tail_us;
-    if (pads) tuned.padded_us = us[padded] + tail_us;
+    if (pads) tuned.padded_us = us[padded] + products.copies_us() + tail_us;
   }
 
   // By the tail of ours where it was measured, and by what a pass at the device's rate takes: on
