@@ -44,7 +44,8 @@ std::optional<BehindCopies> behind_copies(const Prepared& prepared, std::size_t 
   StepChoice aligned{roles.are_exchanged ? codegen::exchanged(sizes) : sizes};
   const double copies = copies_us(to_copy, device);
   const auto least_us =
-      expected_of_variant(usual, gemm, variant, aligned.sizes, late, device).value_or(most_us);
+      expected_of_variant(usual, gemm, variant, Operands::of_variant, aligned.sizes, late, device)
+          .value_or(most_us);
   if (least_us + copies > most_us) return {};
   try {
     aligned.kernels =

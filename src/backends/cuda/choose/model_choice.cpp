@@ -33,13 +33,13 @@ void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
 }  // namespace
 
 std::optional<double> expected_of_variant(const StepKernels& usual, const plan::FusedGemm& gemm,
-                                          const codegen::GemmVariant& variant,
+                                          const codegen::GemmVariant& variant, Operands operands,
                                           const codegen::GemmSizes& sizes, LateKernels& late,
                                           const targets::DeviceProfile& device) {
   std::vector<codegen::GemmConfig> configs;
   for (const codegen::GemmConfig& config : usual.candidates) {
     const auto fitted = usual.family->fitted(gemm, config, variant, late.target());
-    if (fitted) configs.push_back(*fitted);
+    if (fitted) configs.push_back(operands == Operands::aligned ? config : *fitted);
   }
   if (configs.empty()) return std::nullopt;
   return late.times().best(*usual.family, gemm, configs, sizes, device).us;

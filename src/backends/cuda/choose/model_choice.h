@@ -8,10 +8,13 @@
 
 namespace epifuse::cuda {
 
-// What the model expects of the step's best candidate in a variant, compiled or not. Empty without
-// one.
+// What a time is asked of: operands that lie as those of the variant do, or aligned ones, whose
+// times measured slowdowns are multiples of.
+enum class Operands { of_variant, aligned };
+// What the model expects of the step's best candidate that may be of a variant, compiled or not.
+// Empty without one.
 std::optional<double> expected_of_variant(const StepKernels& usual, const plan::FusedGemm& gemm,
-                                          const codegen::GemmVariant& variant,
+                                          const codegen::GemmVariant& variant, Operands operands,
                                           const codegen::GemmSizes& sizes, LateKernels& late,
                                           const targets::DeviceProfile& device);
 

@@ -77,7 +77,8 @@ bool copies_win(const Prepared& prepared, std::size_t step, LateKernels& late,
   const StepKernels& usual = prepared.steps[step];
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   if (!late.compiles_for_sizes() || device.known == nullptr || plan::is_bare(gemm)) return false;
-  const auto own_us = expected_of_variant(usual, gemm, choice.variant, choice.sizes, late, device);
+  const auto own_us = expected_of_variant(usual, gemm, choice.variant, Operands::of_variant,
+                                          choice.sizes, late, device);
   if (!own_us) return false;
   choice.behind_copies =
       behind_copies(prepared, step, late, bound, device, sizes, kClearly * *own_us);
@@ -213,16 +214,6 @@ const StepKernels* others_kernels(const Prepared& prepared, std::size_t step, La
 
 namespace {
 
-// What the family takes on aligned operands by those of its configs that may be of the variant.
-double on_aligned_us(const StepKernels& usual, const plan::FusedGemm& gemm, LateKernels& late,
-                     const targets::DeviceProfile& device, const StepChoice& choice) {
-  std::vector<codegen::GemmConfig> configs;
-  std::ranges::copy_if(usual.candidates, std::back_inserter(configs), [&](const auto& config) {
-    return usual.family->fitted(gemm, config, choice.variant, late.target()).has_value();
-  });
-  return late.times().best(*usual.family, gemm, configs, choice.sizes, device).us;
-}
-
 // All ways take longer on rows off 16-byte boundaries, each in other cases: ours, that of another
 // family, the vendor's.
 void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& late,
@@ -235,8 +226,10 @@ void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& la
   const targets::DeviceRates& rates = device.known->measured->rates;
   choice.unfused_us = tune::unfused_us(gemm, vendor_sizes, device, slower->vendor);
   if (slower->another == 0) return;
-  const double aligned_us = on_aligned_us(prepared.steps[step], gemm, late, device, choice);
-  const double another_us = targets::slowed_down(aligned_us, slower->another, rates);
+  const auto aligned_us = expected_of_variant(prepared.steps[step], gemm, choice.variant,
+                                              Operands::aligned, choice.sizes, late, device);
+  if (!aligned_us) return;
+  const double another_us = targets::slowed_down(*aligned_us, slower->another, rates);
   if (another_us >= choice.expected_us) return;
   const StepKernels* const others = others_kernels(prepared, step, late, bound, choice);
   if (others == nullptr) return;
