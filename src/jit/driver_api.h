@@ -59,7 +59,7 @@ static_assert(sizeof(CuMemoryPoolProperties) == 88);
 enum class CuStreamCaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 enum class CuStreamCaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 inline constexpr unsigned kStreamNonBlocking = 1;
-inline constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
+inline constexpr unsigned kEventDefault = 0;
 
 enum class CuTensorMapDataType : int {
   uint8 = 0,

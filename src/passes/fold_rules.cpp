@@ -27,7 +27,6 @@ constexpr FoldRule kRules[] = {
 }  // namespace
 
 std::span<const FoldRule> fold_rules() { return kRules; }
-std::span<const FoldForm> fold_forms() { return kForms; }
 
 std::vector<SpelledRule> spelled_rules() {
   std::vector<SpelledRule> spelled;

@@ -20,7 +20,6 @@ struct FoldRule {
 };
 
 std::span<const FoldRule> fold_rules();
-std::span<const FoldForm> fold_forms();
 
 // A rule in one of its spellings.
 struct SpelledRule {

@@ -50,7 +50,6 @@ class Matmul {
   static std::shared_ptr<const Matmul> make(const MatmulType& type, const dnnl::engine& engine);
 
   std::size_t scratch_bytes() const { return scratch_.get_size(); }
-  std::size_t b_bytes() const { return b_.get_size(); }
   const dnnl::engine& engine() const { return engine_; }
 
  private:

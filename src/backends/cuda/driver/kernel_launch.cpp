@@ -108,8 +108,8 @@ KernelCall prepare_call(const Device& device, jit::CuFunction function, codegen:
   call.block = launch.block;
   call.cluster = launch.cluster;
   call.smem_bytes = launch.smem_bytes;
-  constexpr int kHopper = 9;  // the first with programmatic launches
-  call.overlaps_previous = launch.overlaps_previous && device.info().major >= kHopper;
+  constexpr int kFirstMajor = 9;  // with programmatic launches
+  call.overlaps_previous = launch.overlaps_previous && device.info().major >= kFirstMajor;
   call.params = std::move(launch.params);
   for (const codegen::TensorMapRequest& request : launch.maps) {
     const jit::CuTensorMap map = encode(device, request);
