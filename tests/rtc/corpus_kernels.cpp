@@ -139,15 +139,12 @@ class Collector {
 
   // Of steps of one A: kernels for all of them, of every config.
   void add_side_by_side(const Plan& plan, const TargetInfo& target) {
-    for (const auto* family : codegen::families_for(target, family_)) {
-      if (family->side_by_side == nullptr || plan.numerics != Numerics::fast) continue;
-      for (const codegen::StepRange range :
-           codegen::side_by_side(plan, family->side_by_side->most)) {
-        const auto& step = std::get<plan::FusedGemm>(plan.steps[range.first]);
-        if (family->why_not(plan, step, target)) continue;
-        for (const codegen::GemmConfig& config : family->side_by_side->configs(step)) {
-          add("side by side", family->side_by_side->source(plan, step, config, target));
-        }
+    const auto* const family = codegen::family_side_by_side(target, family_);
+    if (family == nullptr || plan.numerics != Numerics::fast) return;
+    for (const codegen::StepRange range : codegen::side_by_side(plan, *family, target)) {
+      const auto& step = std::get<plan::FusedGemm>(plan.steps[range.first]);
+      for (const codegen::GemmConfig& config : family->side_by_side->configs(step)) {
+        add("side by side", family->side_by_side->source(plan, step, config, target));
       }
     }
   }
