@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <system_error>
 
@@ -43,8 +44,8 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 // Writes all of it under a temporary name; `name` then gives it its own, or an error's number.
-template <typename Name>
-void write_by(const std::filesystem::path& path, std::string_view bytes, const Name& name) {
+void write_by(const std::filesystem::path& path, std::string_view bytes,
+              const std::function<int(const char*)>& name) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::string temporary =
       (folder / fmt::format(".{}.XXXXXX{}", path.filename().string(), kTemporarySuffix)).string();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -76,9 +77,9 @@ class SealedFolder {
     std::filesystem::path path;
     std::string key;
   };
-  template <typename Write>
-  void write(const std::string& key, std::string_view description, std::string_view fields,
-             const Write& write_file) const;
+  void write(
+      const std::string& key, std::string_view description, std::string_view fields,
+      const std::function<void(const std::filesystem::path&, std::string_view)>& write_file) const;
   std::vector<Named> entries() const;      // what has an entry's name
   std::vector<Named> temporaries() const;  // what has the name of a file that becomes an entry
   bool holds_entry(const Named& file) const;

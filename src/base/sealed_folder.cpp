@@ -102,9 +102,9 @@ bool SealedFolder::store_new(const std::string& key, std::string_view descriptio
   return is_new;
 }
 
-template <typename Write>
-void SealedFolder::write(const std::string& key, std::string_view description,
-                         std::string_view fields, const Write& write_file) const {
+void SealedFolder::write(
+    const std::string& key, std::string_view description, std::string_view fields,
+    const std::function<void(const fs::path&, std::string_view)>& write_file) const {
   if (folder_.empty()) return;
   std::string all;
   append_field(all, key);

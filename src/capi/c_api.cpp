@@ -190,8 +190,7 @@ KernelTable& kernel_table() {
 }
 
 // -1 for a null kernel.
-template <typename Ask>
-int number_of(const EpifuseKernel* kernel, const Ask& ask) noexcept {
+int number_of(const EpifuseKernel* kernel, std::size_t (*ask)(const LayoutPrograms&)) noexcept {
   int number = -1;
   guarded([&] {
     require(kernel, "a kernel");
@@ -271,7 +270,7 @@ int epifuse_num_outputs(const EpifuseKernel* kernel) {
 
 int epifuse_is_cuda(const EpifuseKernel* kernel) {
   return number_of(kernel, [](const LayoutPrograms& programs) {
-    return programs.target().kind == DeviceKind::cuda;
+    return std::size_t{programs.target().kind == DeviceKind::cuda};
   });
 }
 

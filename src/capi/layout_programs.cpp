@@ -274,8 +274,8 @@ void LayoutPrograms::run(std::span<const EpifuseTensor> inputs,
 
 // A program that takes an input to be row-major may see a reshape of it as a view, which padded
 // rows cannot be. One that takes its strides to be any numbers copies.
-template <typename Action>
-void LayoutPrograms::with_copies(Call& call, const Action& action) const {
+void LayoutPrograms::with_copies(Call& call,
+                                 const std::function<void(const Program&)>& action) const {
   for (;;) {
     try {
       return action(find_or_compile(call.layouts));

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -113,8 +114,7 @@ class LayoutPrograms {
                    std::span<const EpifuseTensor> inputs) const;
   // Does `action` with the program for the call, whose layouts become those of a program that
   // copies where another would fail.
-  template <typename Action>
-  void with_copies(Call& call, const Action& action) const;
+  void with_copies(Call& call, const std::function<void(const Program&)>& action) const;
   // What calls of one form share.
   struct Form {
     std::vector<std::int64_t> numbers;        // of one of them

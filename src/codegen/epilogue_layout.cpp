@@ -22,28 +22,23 @@ struct Array {
   std::size_t offset, entry_bytes, integers_offset;
 };
 
-template <class Entries>
-constexpr bool has_room(int most) {
-  return std::extent_v<Entries> == static_cast<std::size_t>(most);
-}
-
 using Block = abi::GemmParams;
 constexpr targets::OperandLimits kOfGemm = targets::kBlockLimits.gemm,
                                  kOfTail = targets::kBlockLimits.tail;
-static_assert(has_room<decltype(Block::parameters)>(kOfGemm.parameters));
-static_assert(has_room<decltype(Block::scalars)>(kOfGemm.scalars));
-static_assert(has_room<decltype(Block::rows)>(kOfGemm.rows));
-static_assert(has_room<decltype(Block::cols)>(kOfGemm.cols));
-static_assert(has_room<decltype(Block::plain_tiles)>(kOfGemm.tiles));
-static_assert(has_room<decltype(Block::non_tma_stores)>(kOfGemm.stores));
-static_assert(has_room<decltype(Block::partials)>(kOfGemm.stores));
-static_assert(has_room<decltype(Block::full)>(std::max(kOfGemm.tiles, kOfGemm.stores)));
-static_assert(has_room<decltype(Block::rows_of_cols)>(kOfGemm.cols));
-static_assert(has_room<decltype(Block::rows_of_tiles)>(kOfGemm.tiles));
-static_assert(has_room<decltype(Block::rows_of_stores)>(kOfGemm.stores));
-static_assert(has_room<decltype(abi::TailParams::parameters)>(kOfTail.parameters));
-static_assert(has_room<decltype(abi::TailParams::loads)>(kOfTail.loads));
-static_assert(has_room<decltype(abi::TailParams::stores)>(kOfTail.stores));
+static_assert(std::extent_v<decltype(Block::parameters)> == kOfGemm.parameters);
+static_assert(std::extent_v<decltype(Block::scalars)> == kOfGemm.scalars);
+static_assert(std::extent_v<decltype(Block::rows)> == kOfGemm.rows);
+static_assert(std::extent_v<decltype(Block::cols)> == kOfGemm.cols);
+static_assert(std::extent_v<decltype(Block::plain_tiles)> == kOfGemm.tiles);
+static_assert(std::extent_v<decltype(Block::non_tma_stores)> == kOfGemm.stores);
+static_assert(std::extent_v<decltype(Block::partials)> == kOfGemm.stores);
+static_assert(std::extent_v<decltype(Block::full)> == std::max(kOfGemm.tiles, kOfGemm.stores));
+static_assert(std::extent_v<decltype(Block::rows_of_cols)> == kOfGemm.cols);
+static_assert(std::extent_v<decltype(Block::rows_of_tiles)> == kOfGemm.tiles);
+static_assert(std::extent_v<decltype(Block::rows_of_stores)> == kOfGemm.stores);
+static_assert(std::extent_v<decltype(abi::TailParams::parameters)> == kOfTail.parameters);
+static_assert(std::extent_v<decltype(abi::TailParams::loads)> == kOfTail.loads);
+static_assert(std::extent_v<decltype(abi::TailParams::stores)> == kOfTail.stores);
 
 Array array_of(List list) {
   switch (list) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <map>
 #include <mutex>
@@ -151,8 +152,7 @@ struct Jit::Impl {
     if (!settle_from_disk(job)) compile(job);
   }
 
-  template <class Function>
-  void for_unsettled(std::vector<Job>& jobs, Function function) {
+  void for_unsettled(std::vector<Job>& jobs, const std::function<void(Job&)>& function) {
     std::vector<Job*> left;
     for (Job& job : jobs) {
       if (!job.settled) left.push_back(&job);

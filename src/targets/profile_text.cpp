@@ -56,7 +56,8 @@ class Line {
   double number(double least = 0) {
     const std::string_view text = word();
     double value = 0;
-    if (!reads(text, value) || !std::isfinite(value) || value < least) {
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (!is_whole(text, read) || !std::isfinite(value) || value < least) {
       fail(least > 0 ? "a number above 0" : "a number of at least 0", text);
     }
     return value;
@@ -66,7 +67,8 @@ class Line {
   std::int64_t integer(std::int64_t least) {
     const std::string_view text = word();
     std::int64_t value = 0;
-    if (!reads(text, value) || value < least || value > kMostSize) {
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (!is_whole(text, read) || value < least || value > kMostSize) {
       fail(fmt::format("an integer from {} to 2^40", least), text);
     }
     return value;
@@ -86,10 +88,8 @@ class Line {
   }
 
  private:
-  template <class Number>
-  static bool reads(std::string_view text, Number& value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
+  static bool is_whole(std::string_view text, const std::from_chars_result& read) {
+    return read.ec == std::errc() && read.ptr == text.data() + text.size();
   }
 
   std::string_view rest_;

@@ -11,13 +11,14 @@
 namespace epifuse::cpu {
 namespace {
 
+constexpr std::int64_t kLine = 64;  // bytes
+
 // Rows of a tile lie far apart, which hides them from the processor's own prefetching.
-template <bool kForWriting>
 void prefetch(const char* data, std::int64_t num_bytes) {
-  constexpr std::int64_t kLine = 64;
-  for (std::int64_t at = 0; at < num_bytes; at += kLine) {
-    __builtin_prefetch(data + at, kForWriting ? 1 : 0, 3);
-  }
+  for (std::int64_t at = 0; at < num_bytes; at += kLine) __builtin_prefetch(data + at, 0, 3);
+}
+void prefetch_to_write(const char* data, std::int64_t num_bytes) {
+  for (std::int64_t at = 0; at < num_bytes; at += kLine) __builtin_prefetch(data + at, 1, 3);
 }
 
 // Whether the row `ahead` of a strip's is worth fetching: it is in the tile, and contiguous.
@@ -245,7 +246,7 @@ void EpilogueRun::load_strip(const Instruction& instruction, const Worker& worke
     out += chunk.num_columns;
     const std::int64_t ahead = row + chunk.rows_per_strip;
     if (has_row_ahead(operand, chunk.row + ahead, chunk.tile)) {
-      prefetch<false>(operand.at(offsets[ahead] + chunk.first_column), num_bytes);
+      prefetch(operand.at(offsets[ahead] + chunk.first_column), num_bytes);
     }
   }
 }
@@ -280,7 +281,7 @@ void EpilogueRun::store_strip(const Instruction& instruction, const Worker& work
   for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
     const std::int64_t ahead = row + chunk.rows_per_strip;
     if (has_row_ahead(operand, chunk.row + ahead, chunk.tile)) {
-      prefetch<true>(operand.at(offsets[ahead] + chunk.first_column), num_bytes);
+      prefetch_to_write(operand.at(offsets[ahead] + chunk.first_column), num_bytes);
     }
     store(operand.at(offsets[row] + chunk.first_column * stride), stride, in, chunk.num_columns);
     in += chunk.num_columns;

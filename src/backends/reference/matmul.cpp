@@ -48,8 +48,7 @@ class Scales {
   }
 
  private:
-  template <class Test>
-  bool all(const Test& test) const {
+  bool all(const std::function<bool(const Interval&)>& test) const {
     for (std::int64_t row = 0; exist() && row < num_rows_; ++row) {
       const Row scales = table_->row(first_row_ + row);
       for (std::int64_t i = 0; i < table_->num_cols(); ++i) {

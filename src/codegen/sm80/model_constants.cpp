@@ -2,6 +2,7 @@
 #include "codegen/sm80/model_constants.h"
 
 #include <algorithm>
+#include <array>
 
 #include "codegen/model_fields.h"
 
@@ -56,28 +57,31 @@ ModelConstants generic(const targets::DeviceProfile& device) {
 
 constexpr std::string_view kFamily = "sm80";  // of the row in families.def
 
-using Field = ModelField<ModelConstants>;
-constexpr Field kFields[] = {
-    {"clocks_per_us", &ModelConstants::clocks_per_us, true},
-    {"multiplies_per_clock", &ModelConstants::multiplies_per_clock},
-    {"shared_bytes_per_clock", &ModelConstants::shared_bytes_per_clock},
-    {"l2_bytes_per_clock", &ModelConstants::l2_bytes_per_clock},
-    {"first_clocks", &ModelConstants::first_clocks},
-    {"latency_clocks", &ModelConstants::latency_clocks},
-    {"step_clocks", &ModelConstants::step_clocks, true},
-    {"alone_clocks", &ModelConstants::alone_clocks, true},
-    {"deep_slows", &ModelConstants::deep_slows},
-    {"tile_clocks", &ModelConstants::tile_clocks, true},
-    {"element_clocks", &ModelConstants::element_clocks, true},
-    {"operation_clocks", &ModelConstants::operation_clocks},
-    {"launch_us", &ModelConstants::launch_us, true},
-    {"bytes_per_us", &ModelConstants::bytes_per_us, true},
-    {"l2_bytes", &ModelConstants::l2_bytes},
-    {"join_clocks", &ModelConstants::join_clocks},
-    {"clear_us", &ModelConstants::clear_us},
-    {"persistent_slows", &ModelConstants::persistent_slows},
-};
-static_assert(std::size(kFields) * sizeof(double) == sizeof(ModelConstants));
+// All of them, as those of `c`.
+auto fields_of(ModelConstants& c) {
+  const std::array fields{
+      ModelField{"clocks_per_us", &c.clocks_per_us, true},
+      ModelField{"multiplies_per_clock", &c.multiplies_per_clock},
+      ModelField{"shared_bytes_per_clock", &c.shared_bytes_per_clock},
+      ModelField{"l2_bytes_per_clock", &c.l2_bytes_per_clock},
+      ModelField{"first_clocks", &c.first_clocks},
+      ModelField{"latency_clocks", &c.latency_clocks},
+      ModelField{"step_clocks", &c.step_clocks, true},
+      ModelField{"alone_clocks", &c.alone_clocks, true},
+      ModelField{"deep_slows", &c.deep_slows},
+      ModelField{"tile_clocks", &c.tile_clocks, true},
+      ModelField{"element_clocks", &c.element_clocks, true},
+      ModelField{"operation_clocks", &c.operation_clocks},
+      ModelField{"launch_us", &c.launch_us, true},
+      ModelField{"bytes_per_us", &c.bytes_per_us, true},
+      ModelField{"l2_bytes", &c.l2_bytes},
+      ModelField{"join_clocks", &c.join_clocks},
+      ModelField{"clear_us", &c.clear_us},
+      ModelField{"persistent_slows", &c.persistent_slows},
+  };
+  static_assert(fields.size() * sizeof(double) == sizeof(ModelConstants));
+  return fields;
+}
 
 ModelConstants usual_constants(const targets::DeviceProfile& device) {
   if (device.known != nullptr) {
@@ -92,13 +96,14 @@ ModelConstants usual_constants(const targets::DeviceProfile& device) {
 ModelConstants constants_of(const targets::DeviceProfile& device) {
   ModelConstants constants = usual_constants(device);
   if (device.known != nullptr) {
-    replace<ModelConstants>(constants, kFields, kFamily, device.known->measured->constants);
+    replace(fields_of(constants), kFamily, device.known->measured->constants);
   }
   return constants;
 }
 
 std::vector<NamedConstant> named_constants(const targets::DeviceProfile& device) {
-  return named<ModelConstants>(constants_of(device), kFields);
+  ModelConstants constants = constants_of(device);
+  return named(fields_of(constants));
 }
 
 }  // namespace epifuse::codegen::sm80

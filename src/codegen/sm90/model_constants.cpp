@@ -2,6 +2,7 @@
 #include "codegen/sm90/model_constants.h"
 
 #include <algorithm>
+#include <array>
 
 #include "codegen/model_fields.h"
 
@@ -109,56 +110,59 @@ ModelConstants generic(const targets::DriverRates& driver) {
 
 constexpr std::string_view kFamily = "sm90_dense";  // of the row in families.def
 
-using Field = ModelField<ModelConstants>;
-constexpr Field kFields[] = {
-    {"clocks_per_us", &ModelConstants::clocks_per_us, true},
-    {"multiplies_per_clock", &ModelConstants::multiplies_per_clock},
-    {"eight_bit_slows", &ModelConstants::eight_bit_slows, true},
-    {"feed_clocks", &ModelConstants::feed_clocks},
-    {"feed_overlap", &ModelConstants::feed_overlap},
-    {"step_clocks", &ModelConstants::step_clocks, true},
-    {"cooperative_step_clocks", &ModelConstants::cooperative_step_clocks, true},
-    {"row_clocks", &ModelConstants::row_clocks, true},
-    {"l2_row_clocks", &ModelConstants::l2_row_clocks, true},
-    {"l2_column_clocks", &ModelConstants::l2_column_clocks, true},
-    {"l2_overlap", &ModelConstants::l2_overlap, true},
-    {"latency_clocks", &ModelConstants::latency_clocks, true},
-    {"gather_clocks", &ModelConstants::gather_clocks},
-    {"gather_floor", &ModelConstants::gather_floor},
-    {"chunk_clocks", &ModelConstants::chunk_clocks, true},
-    {"operation_clocks", &ModelConstants::operation_clocks, true},
-    {"load_clocks", &ModelConstants::load_clocks, true},
-    {"store_clocks", &ModelConstants::store_clocks},
-    {"ring_load_clocks", &ModelConstants::ring_load_clocks, true},
-    {"narrow_clocks", &ModelConstants::narrow_clocks},
-    {"narrow_load_clocks", &ModelConstants::narrow_load_clocks},
-    {"cluster_clocks", &ModelConstants::cluster_clocks, true},
-    {"cluster_fill_clocks", &ModelConstants::cluster_fill_clocks},
-    {"exchange_clocks", &ModelConstants::exchange_clocks, true},
-    {"split_slows", &ModelConstants::split_slows, true},
-    {"single_clocks", &ModelConstants::single_clocks, true},
-    {"single_share_clocks", &ModelConstants::single_share_clocks, true},
-    {"single_restart_clocks", &ModelConstants::single_restart_clocks},
-    {"tall_gate_slows", &ModelConstants::tall_gate_slows},
-    {"cooperative_gate_slows", &ModelConstants::cooperative_gate_slows},
-    {"wide_by_turns_slows", &ModelConstants::wide_by_turns_slows},
-    {"short_of_stages_slows", &ModelConstants::short_of_stages_slows},
-    {"fill_clocks", &ModelConstants::fill_clocks, true},
-    {"launch_us", &ModelConstants::launch_us, true},
-    {"bytes_per_us", &ModelConstants::bytes_per_us, true},
-    {"overlap", &ModelConstants::overlap},
-    {"dirty_bytes", &ModelConstants::dirty_bytes},
-    {"read_again", &ModelConstants::read_again},
-    {"reduction_clocks", &ModelConstants::reduction_clocks},
-    {"finish_us", &ModelConstants::finish_us},
-    {"few_rows_launch_us", &ModelConstants::few_rows_launch_us, true},
-    {"few_rows_wave_us", &ModelConstants::few_rows_wave_us},
-    {"few_rows_cluster_us", &ModelConstants::few_rows_cluster_us},
-    {"few_rows_latency_us", &ModelConstants::few_rows_latency_us, true},
-    {"few_rows_l2_bytes_per_us", &ModelConstants::few_rows_l2_bytes_per_us, true},
-    {"few_rows_slows", &ModelConstants::few_rows_slows},
-};
-static_assert(std::size(kFields) * sizeof(double) == sizeof(ModelConstants));
+// All of them, as those of `c`.
+auto fields_of(ModelConstants& c) {
+  const std::array fields{
+      ModelField{"clocks_per_us", &c.clocks_per_us, true},
+      ModelField{"multiplies_per_clock", &c.multiplies_per_clock},
+      ModelField{"eight_bit_slows", &c.eight_bit_slows, true},
+      ModelField{"feed_clocks", &c.feed_clocks},
+      ModelField{"feed_overlap", &c.feed_overlap},
+      ModelField{"step_clocks", &c.step_clocks, true},
+      ModelField{"cooperative_step_clocks", &c.cooperative_step_clocks, true},
+      ModelField{"row_clocks", &c.row_clocks, true},
+      ModelField{"l2_row_clocks", &c.l2_row_clocks, true},
+      ModelField{"l2_column_clocks", &c.l2_column_clocks, true},
+      ModelField{"l2_overlap", &c.l2_overlap, true},
+      ModelField{"latency_clocks", &c.latency_clocks, true},
+      ModelField{"gather_clocks", &c.gather_clocks},
+      ModelField{"gather_floor", &c.gather_floor},
+      ModelField{"chunk_clocks", &c.chunk_clocks, true},
+      ModelField{"operation_clocks", &c.operation_clocks, true},
+      ModelField{"load_clocks", &c.load_clocks, true},
+      ModelField{"store_clocks", &c.store_clocks},
+      ModelField{"ring_load_clocks", &c.ring_load_clocks, true},
+      ModelField{"narrow_clocks", &c.narrow_clocks},
+      ModelField{"narrow_load_clocks", &c.narrow_load_clocks},
+      ModelField{"cluster_clocks", &c.cluster_clocks, true},
+      ModelField{"cluster_fill_clocks", &c.cluster_fill_clocks},
+      ModelField{"exchange_clocks", &c.exchange_clocks, true},
+      ModelField{"split_slows", &c.split_slows, true},
+      ModelField{"single_clocks", &c.single_clocks, true},
+      ModelField{"single_share_clocks", &c.single_share_clocks, true},
+      ModelField{"single_restart_clocks", &c.single_restart_clocks},
+      ModelField{"tall_gate_slows", &c.tall_gate_slows},
+      ModelField{"cooperative_gate_slows", &c.cooperative_gate_slows},
+      ModelField{"wide_by_turns_slows", &c.wide_by_turns_slows},
+      ModelField{"short_of_stages_slows", &c.short_of_stages_slows},
+      ModelField{"fill_clocks", &c.fill_clocks, true},
+      ModelField{"launch_us", &c.launch_us, true},
+      ModelField{"bytes_per_us", &c.bytes_per_us, true},
+      ModelField{"overlap", &c.overlap},
+      ModelField{"dirty_bytes", &c.dirty_bytes},
+      ModelField{"read_again", &c.read_again},
+      ModelField{"reduction_clocks", &c.reduction_clocks},
+      ModelField{"finish_us", &c.finish_us},
+      ModelField{"few_rows_launch_us", &c.few_rows_launch_us, true},
+      ModelField{"few_rows_wave_us", &c.few_rows_wave_us},
+      ModelField{"few_rows_cluster_us", &c.few_rows_cluster_us},
+      ModelField{"few_rows_latency_us", &c.few_rows_latency_us, true},
+      ModelField{"few_rows_l2_bytes_per_us", &c.few_rows_l2_bytes_per_us, true},
+      ModelField{"few_rows_slows", &c.few_rows_slows},
+  };
+  static_assert(fields.size() * sizeof(double) == sizeof(ModelConstants));
+  return fields;
+}
 
 ModelConstants usual_constants(const targets::DeviceProfile& device) {
   if (device.known != nullptr) {
@@ -173,13 +177,14 @@ ModelConstants usual_constants(const targets::DeviceProfile& device) {
 ModelConstants constants_of(const targets::DeviceProfile& device) {
   ModelConstants constants = usual_constants(device);
   if (device.known != nullptr) {
-    replace<ModelConstants>(constants, kFields, kFamily, device.known->measured->constants);
+    replace(fields_of(constants), kFamily, device.known->measured->constants);
   }
   return constants;
 }
 
 std::vector<NamedConstant> named_constants(const targets::DeviceProfile& device) {
-  return named<ModelConstants>(constants_of(device), kFields);
+  ModelConstants constants = constants_of(device);
+  return named(fields_of(constants));
 }
 
 }  // namespace epifuse::codegen::sm90

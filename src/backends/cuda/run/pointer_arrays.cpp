@@ -47,16 +47,14 @@ std::optional<WhyNot> why_not_family(const Prepared& prepared, codegen::Bound& t
 
 }  // namespace
 
-template <class T>
-const T* HostPointerArrays::copy(const Device& device, const T* from, std::size_t count,
-                                 jit::CuStream stream) {
-  if (from == nullptr || count == 0) return nullptr;
-  memory_.push_back(std::make_unique<std::byte[]>(count * sizeof(T)));
-  device.check(device.api().memcpy_device_to_host_async(memory_.back().get(),
-                                                        reinterpret_cast<jit::CuDevicePtr>(from),
-                                                        count * sizeof(T), stream),
+const void* HostPointerArrays::copy(const Device& device, const void* from, std::size_t bytes,
+                                    jit::CuStream stream) {
+  if (from == nullptr || bytes == 0) return nullptr;
+  memory_.push_back(std::make_unique<std::byte[]>(bytes));
+  device.check(device.api().memcpy_device_to_host_async(
+                   memory_.back().get(), reinterpret_cast<jit::CuDevicePtr>(from), bytes, stream),
                "cuMemcpyDtoHAsync");
-  return reinterpret_cast<const T*>(memory_.back().get());
+  return memory_.back().get();
 }
 
 HostPointerArrays::HostPointerArrays(const Device& device,
@@ -71,10 +69,15 @@ HostPointerArrays::HostPointerArrays(const Device& device,
         "read by the host (Program::explain_pointer_arrays says why they are not one launch)");
   }
   const auto count = static_cast<std::size_t>(problems.count);
-  arrays_.sizes = copy(device, problems.sizes, count * problems.symbols.size(), stream);
+  const auto integers = [&](const std::int64_t* from, std::size_t each) {
+    return static_cast<const std::int64_t*>(
+        copy(device, from, count * each * sizeof(std::int64_t), stream));
+  };
+  arrays_.sizes = integers(problems.sizes, problems.symbols.size());
   for (codegen::BoundPointerArrays::Tensor& tensor : arrays_.tensors) {
-    tensor.data = copy(device, tensor.data, count, stream);
-    tensor.row_strides = copy(device, tensor.row_strides, count, stream);
+    tensor.data = static_cast<const void* const*>(
+        copy(device, tensor.data, count * sizeof(const void*), stream));
+    tensor.row_strides = integers(tensor.row_strides, 1);
   }
   device.check(device.api().stream_synchronize(stream), "cuStreamSynchronize");
 }

@@ -25,8 +25,7 @@ class HostPointerArrays {
   const codegen::BoundPointerArrays& arrays() const { return arrays_; }
 
  private:
-  template <class T>
-  const T* copy(const Device& device, const T* from, std::size_t count, jit::CuStream stream);
+  const void* copy(const Device& device, const void* from, std::size_t bytes, jit::CuStream stream);
   codegen::BoundPointerArrays arrays_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
