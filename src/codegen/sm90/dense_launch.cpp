@@ -30,6 +30,17 @@ unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   return bits;
 }
 
+// Of results, also those whose rows end within 16 bytes: what lies behind is another's.
+unsigned non_tma_bits_of_stores(const std::vector<FullSize>& stores) {
+  constexpr std::int64_t kUnitBytes = 16;  // that TMA writes
+  unsigned bits = non_tma_bits(stores);
+  for (const auto& [place, view, dtype] : stores) {
+    const std::int64_t row_bytes = view.cols * static_cast<std::int64_t>(size_bytes(dtype));
+    if (place.staging != Staging::none && row_bytes % kUnitBytes != 0) bits |= 1u << place.index;
+  }
+  return bits;
+}
+
 // Neighbouring elements of a row, up to 8 bytes of them, that may be moved at once: every row
 // begins at a multiple of as many, and ends at one. None where neighbours of a row are apart.
 int moved_at_once(const FullSize& full) {
@@ -367,7 +378,7 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   const std::vector<FullSize> loads = full_loads(step, layout, views);
   const std::vector<FullSize> stores = full_stores(step, layout, views);
   out.non_tma_loads = non_tma_bits(loads) | layout.indexed(List::tiles);
-  out.non_tma_stores = non_tma_bits(stores);
+  out.non_tma_stores = non_tma_bits_of_stores(stores);
   set_moved_at_once(loads, stores, out);
   return out;
 }
