@@ -77,7 +77,7 @@ void test(const Where& where) {
   const int stride = where.n + kGap, table = 200;
   // As far off 16 bytes as the unit is.
   const int first = 16 + Config::kCopiedAtOnce;
-  std::vector<Storage> memory(static_cast<std::size_t>(first + (kProduct + 1) * table * stride));
+  std::vector<Storage> memory(static_cast<std::size_t>(first + (kProduct + 2) * table * stride));
   abi::GemmParams p{};
   p.m = where.m;
   p.n = where.n;
