@@ -1,23 +1,18 @@
 // A consumer warp's way out: accumulators, 16 rows x 64 columns at a time -> the generated epilogue
 // -> staging, whence TMA takes them (kernels/sm90/transfer.cuh), as it brings full-size loads
-// there. Results whose rows TMA cannot address the warp copies from there itself (kCopiedStores);
-// what else it cannot address is read and written element by element (kNonTmaLoads, kNonTmaStores).
+// there. What it cannot address (kNonTmaLoads, kNonTmaStores) is read and written element by
+// element, but for rows whose columns lie side by side (kRowLoads, kCopiedStores).
 #pragma once
 
 #include "kernels/common/integers.cuh"
 #include "kernels/sm90/block_maxima.cuh"
 #include "kernels/sm90/reduce.cuh"
 #include "kernels/sm90/row_copies.cuh"
+#include "kernels/sm90/row_loads.cuh"
 #include "kernels/sm90/staging.cuh"
 #include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
-
-// Neighbours in memory, read at once.
-template <class Element>
-struct alignas(2 * sizeof(typename Element::Storage)) ElementPair {
-  typename Element::Storage first, second;
-};
 
 // `Layout` is a SharedLayout. Both ring depths divide the chunks of a tile, so that a chunk's place
 // in its ring is known at compile time. Where a cluster splits K, each CTA runs some of the chunks
@@ -37,11 +32,12 @@ class WarpEpilogue {
   static constexpr int kStoreSlots = Layout::kStoreSlots;
   static constexpr int kCopySlots = Layout::kCopySlots;
   static constexpr bool kInPlace = Staging::kInPlace;
-  static constexpr unsigned kByElement = Config::kNonTmaStores & ~Config::kCopiedStores;
+  static constexpr unsigned kLoadedAlone = Config::kNonTmaLoads & ~Config::kRowLoads;
+  static constexpr unsigned kStoredAlone = Config::kNonTmaStores & ~Config::kCopiedStores;
 
   static constexpr int kMathGroups = Config::kMathColumns / kGroupColumns;
-  static constexpr int kInWords = group_words<typename Epilogue::Tiles>(Config::kNonTmaLoads);
-  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(kByElement);
+  static constexpr int kInWords = group_words<typename Epilogue::Tiles>(kLoadedAlone);
+  static constexpr int kOutWords = group_words<typename Epilogue::Stores>(kStoredAlone);
   static constexpr int kChunks = kChunksOfConsumer<Config>;
   // Row vectors are read before the stores that precede their use; that takes registers.
   static constexpr bool kReadsAhead = kChunks <= 4 || !Config::Scheduler::kTwoWidths;
@@ -94,6 +90,7 @@ class WarpEpilogue {
     }
     loads += warp_ * (kWarpRows * 128);
     ChunkReduction<Config> reduction(p_, chunk, lane_);
+    row_loads_.begin(p_, chunk, lane_);
     const int lane = kForgetsPlaces ? anew(lane_) : lane_;
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
@@ -179,11 +176,11 @@ class WarpEpilogue {
   __device__ __forceinline__ void end_tile() { end_chunks(kChunks); }
 
  private:
-  static __device__ __forceinline__ constexpr bool is_non_tma_load(int i) {
-    return Config::kNonTmaLoads >> i & 1;
+  static __device__ __forceinline__ constexpr bool is_loaded_alone(int i) {
+    return kLoadedAlone >> i & 1;
   }
-  static __device__ __forceinline__ constexpr bool is_by_element(int i) {
-    return kByElement >> i & 1;
+  static __device__ __forceinline__ constexpr bool is_stored_alone(int i) {
+    return kStoredAlone >> i & 1;
   }
 
   // Of 16 columns, in a tile's i-th chunk.
@@ -219,10 +216,14 @@ class WarpEpilogue {
   __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in,
                                              int lane) {
     Epilogue::Tiles::for_each([&](auto type, int i) {
-      if (is_non_tma_load(i)) return;
+      if (is_loaded_alone(i)) return;
       using List = Types<decltype(type)>;
-      load_group<decltype(type)>(slot, g, in, lane);
-      slot += slots<List>() * kSlotBytes;
+      if (Config::kRowLoads >> i & 1) {
+        row_loads_.template load<decltype(type)>(i, g, in);
+      } else {
+        load_group<decltype(type)>(slot, g, in, lane);
+        slot += slots<List>() * kSlotBytes;
+      }
       in += group_words<List>();
     });
   }
@@ -249,12 +250,6 @@ class WarpEpilogue {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float results[2][Epilogue::Stores::kCount + ChunkReduction<Config>::kCount];
-      float2 plain[at_least_one(Epilogue::Tiles::kCount)];  // of both columns
-      Epilogue::Tiles::for_each([&](auto type, int i) {
-        if (is_non_tma_load(i)) {
-          plain[i] = load_plain_pair<decltype(type)>(i, half * 8, column, chunk);
-        }
-      });
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
 #pragma unroll
@@ -271,8 +266,8 @@ class WarpEpilogue {
         const uint32_t* loaded = in;
         Epilogue::Tiles::for_each([&](auto type, int i) {
           using T = decltype(type);
-          if (is_non_tma_load(i)) {
-            x_.tile[i] = e == 0 ? plain[i].x : plain[i].y;
+          if (is_loaded_alone(i)) {
+            x_.tile[i] = load_plain<T>(i, half * 8, column + e, chunk);
           } else {
             x_.tile[i] = read_word<T>(loaded, q & 1, half, e);
             loaded += group_words<Types<T>>();
@@ -289,7 +284,7 @@ class WarpEpilogue {
         using T = decltype(type);
         if (Blocks::kStores >> i & 1) {
           if (q == 0) store_first<T>(i, half * 8, chunk, results[0][i]);
-        } else if (is_by_element(i)) {
+        } else if (is_stored_alone(i)) {
           store_plain<T>(i, half * 8, column, chunk, results[0][i]);
           store_plain<T>(i, half * 8, column + 1, chunk, results[1][i]);
         } else {
@@ -322,22 +317,12 @@ class WarpEpilogue {
     return static_cast<typename Element::Storage*>(matrix.data) + at;
   }
   template <class Element>
-  __device__ __forceinline__ float2 load_plain_pair(int i, int row, int column,
-                                                    const Chunk& chunk) const {
-    float2 pair = make_float2(0.0f, 0.0f);
-    if (!exists(row, column, chunk)) return pair;
+  __device__ __forceinline__ float load_plain(int i, int row, int column,
+                                              const Chunk& chunk) const {
+    if (!exists(row, column, chunk)) return 0.0f;
     long long from = row_of(row, chunk);
     if (Config::kIndexedTiles >> i & 1) from = row_to_read(p_.rows_of_tiles[i], from);
-    const auto* first = element<Element>(p_.plain_tiles[i], from, column, chunk);
-    if (Config::kPairedLoads >> i & 1) {
-      const auto both = *reinterpret_cast<const ElementPair<Element>*>(first);
-      return make_float2(Element::load(both.first), Element::load(both.second));
-    }
-    pair.x = Element::load(*first);
-    if (exists(row, column + 1, chunk)) {
-      pair.y = Element::load(first[p_.plain_tiles[i].col_stride]);
-    }
-    return pair;
+    return Element::load(*element<Element>(p_.plain_tiles[i], from, column, chunk));
   }
   template <class Element>
   __device__ __forceinline__ void store_plain(int i, int row, int column, const Chunk& chunk,
@@ -365,7 +350,7 @@ class WarpEpilogue {
                                               int lane) {
     unsigned char* copied = kCopySlots > 0 ? copy_slots() : nullptr;
     Epilogue::Stores::for_each([&](auto type, int i) {
-      if (is_by_element(i)) return;
+      if (is_stored_alone(i)) return;
       using List = Types<decltype(type)>;
       unsigned char*& slot = Config::kCopiedStores >> i & 1 ? copied : sent;
       store_group<decltype(type)>(slot, g, out, lane);
@@ -378,7 +363,8 @@ class WarpEpilogue {
   int group_, warp_, lane_;
   uint32_t loads_phase_ = 0, stores_phase_ = 0;  // of a ring's barriers at its next chunk
   float low_cols_[kCols], high_cols_[kCols];
-  BlockMaxima<Config, Epilogue> maxima_;      // of the block at hand
+  BlockMaxima<Config, Epilogue> maxima_;  // of the block at hand
+  RowLoads<Config, Epilogue> row_loads_;
   float2 row_pairs_[kRows][2 * kMathGroups];  // read ahead
   Operands<Epilogue> x_;
 };

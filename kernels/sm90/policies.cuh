@@ -110,8 +110,9 @@ struct UsualConfig {
   static constexpr Scaling kScaling = Scaling::none;              // of each step's sums
   static constexpr int kTileK = 64;                               // 128 bytes: one swizzled row
   static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: no TMA
-  static constexpr unsigned kPairedLoads = 0;  // of these, bit i: two columns are read at once
-  // Of these, bit i: warps copy its rows from staging, so many elements at once.
+  // Of these, bit i: its columns lie side by side, and two of them are read at once.
+  static constexpr unsigned kRowLoads = 0, kPairedLoads = 0;
+  // And warps copy its rows from staging, so many elements at once.
   static constexpr unsigned kCopiedStores = 0;
   static constexpr int kCopiedAtOnce = 1;
   // Bit i: its rows are looked up, or put where an index says.

@@ -161,8 +161,28 @@ __device__ __forceinline__ void store_pair(uint32_t at, const uint32_t* x) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" : : "r"(at), "r"(x[0]), "r"(x[1]) : "memory");
 }
 
-// 1, 2, 4 or 8 bytes from shared to global memory. `store` does so if low < high, without a branch:
-// behind one the compiler computes each address anew.
+// A word of global memory, or half of one, or two side by side, if low < high; else zeros. Without
+// a branch, as the compiler computes each address anew behind one.
+__device__ __forceinline__ void load_if(const char* at, int low, int high, uint16_t& x) {
+  asm volatile("{.reg .pred p; setp.lt.s32 p, %2, %3; mov.b16 %0, 0; @p ld.global.b16 %0, [%1];}"
+               : "=h"(x)
+               : "l"(at), "r"(low), "r"(high));
+}
+__device__ __forceinline__ void load_if(const char* at, int low, int high, uint32_t& x) {
+  asm volatile("{.reg .pred p; setp.lt.s32 p, %2, %3; mov.b32 %0, 0; @p ld.global.b32 %0, [%1];}"
+               : "=r"(x)
+               : "l"(at), "r"(low), "r"(high));
+}
+__device__ __forceinline__ void load_if(const char* at, int low, int high, uint32_t& x,
+                                        uint32_t& y) {
+  asm volatile(
+      "{.reg .pred p; setp.lt.s32 p, %3, %4; mov.b32 %0, 0; mov.b32 %1, 0; "
+      "@p ld.global.v2.b32 {%0, %1}, [%2];}"
+      : "=r"(x), "=r"(y)
+      : "l"(at), "r"(low), "r"(high));
+}
+
+// 1, 2, 4 or 8 bytes from shared to global memory; `store` does so if low < high, without a branch.
 template <int kBytes>
 struct CopyUnit {
   static_assert(kBytes == 1 || kBytes == 2);

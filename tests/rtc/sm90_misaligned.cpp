@@ -27,7 +27,8 @@ codegen::GemmVariant full_off_boundaries(const codegen::KernelFamily& family,
   for (const Place& place : layout.loads()) {
     if (place.staging == Staging::chunks) variant.non_tma_loads |= 1u << place.index;
   }
-  if (at_once > 1) variant.paired_loads = variant.non_tma_loads;
+  variant.row_loads = variant.non_tma_loads;
+  if (at_once > 1) variant.paired_loads = variant.row_loads;
   for (const Place& place : layout.stores()) {
     if (place.staging != Staging::chunks) continue;
     variant.non_tma_stores |= 1u << place.index;

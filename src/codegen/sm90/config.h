@@ -53,8 +53,9 @@ struct Variant {
   bool swapped = false;  // computes D^T = B^T * A^T, as results and full operands are column-major
   bool misaligned_a = false;  // rows of a (of b, if swapped) start off 16-byte boundaries
   bool misaligned_b = false;
-  unsigned non_tma_loads = 0;   // bit i: the i-th full-size load is read element by element, ..
-  unsigned paired_loads = 0;    // .. or of these, bit i: two neighbours of a row at a time
+  unsigned non_tma_loads = 0;   // bit i: the i-th full-size load is not read by TMA
+  unsigned row_loads = 0;       // of these, bit i: its columns lie side by side, ..
+  unsigned paired_loads = 0;    // .. and two of them are read at once
   unsigned non_tma_stores = 0;  // bit i: the i-th full-size store is not written by TMA
   unsigned copied_stores = 0;   // of these, bit i: its rows are copied from staging, ..
   int copied_at_once = 1;       // .. so many elements at a time; the rest is written one by one

@@ -127,6 +127,8 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   const unsigned non_tma_loads = variant.non_tma_loads | layout.unstaged(List::tiles);
   const unsigned non_tma_stores = variant.non_tma_stores | layout.unstaged(List::results);
   add(non_tma_loads != 0, "unsigned kNonTmaLoads", non_tma_loads, "bits: not read by TMA");
+  add(variant.row_loads != 0, "unsigned kRowLoads", variant.row_loads,
+      "bits: columns side by side");
   add(variant.paired_loads != 0, "unsigned kPairedLoads", variant.paired_loads,
       "bits: two elements at a time, others one by one");
   add(non_tma_stores != 0, "unsigned kNonTmaStores", non_tma_stores, "bits: not written by TMA");

@@ -59,13 +59,15 @@ int moved_at_once(const FullSize& full) {
   return static_cast<int>(std::max<std::int64_t>(step / bytes, 1));
 }
 
-// What TMA cannot move: operands that are read in pairs, results whose rows warps copy from
-// staging.
+// What TMA cannot move: operands that are read by rows, results whose rows warps copy from staging.
 void set_moved_at_once(const std::vector<FullSize>& loads, const std::vector<FullSize>& stores,
                        Variant& out) {
   for (const FullSize& full : loads) {
     const bool is_by_hand = (out.non_tma_loads >> full.place.index & 1) != 0;
-    if (is_by_hand && moved_at_once(full) > 1) out.paired_loads |= 1u << full.place.index;
+    if (!is_by_hand || full.place.staging != Staging::chunks) continue;  // bytes are read alone
+    const int elements = moved_at_once(full);
+    if (elements > 0) out.row_loads |= 1u << full.place.index;
+    if (elements > 1) out.paired_loads |= 1u << full.place.index;
   }
   for (const FullSize& full : stores) {
     const bool is_by_hand = (out.non_tma_stores >> full.place.index & 1) != 0;

@@ -62,6 +62,7 @@ void expect_residual(const Memory& memory, int at_once) {
   const Variant got = variant_of(kResidual, memory);
   EXPECT_EQ(got.non_tma_loads, 1U);
   EXPECT_EQ(got.non_tma_stores, 1U);
+  EXPECT_EQ(got.row_loads, at_once > 0 ? 1U : 0U);
   EXPECT_EQ(got.paired_loads, at_once > 1 ? 1U : 0U);
   EXPECT_EQ(got.copied_stores, at_once > 0 ? 1U : 0U);
   EXPECT_EQ(got.copied_at_once, std::max(at_once, 1));

@@ -1,4 +1,5 @@
-// Stands in for kernels/sm90/primitives.cuh: what walking tiles and copying rows need of it.
+// Stands in for kernels/sm90/primitives.cuh: what walking tiles, copying rows and reading pairs
+// need.
 #pragma once
 
 #include <algorithm>
@@ -34,6 +35,29 @@ inline int fast_divide(int x, float y) {
 }
 
 inline unsigned char* shared_memory() { return device_on_host::shared_memory; }
+
+// What moves words of staging is of a whole warp: not used on the host.
+void load_matrices(std::uint32_t row, std::uint32_t* x);
+void store_matrices(std::uint32_t row, const std::uint32_t* x);
+void load_pair(std::uint32_t at, std::uint32_t* x);
+void store_pair(std::uint32_t at, const std::uint32_t* x);
+inline void store_word(std::uint32_t at, std::uint32_t x) {
+  std::memcpy(device_on_host::shared_memory + at, &x, sizeof x);
+}
+
+// Words of global memory if low < high; else zeros.
+template <class Word>
+void load_if(const char* at, int low, int high, Word& x) {
+  x = 0;
+  if (low >= high) return;
+  if (reinterpret_cast<std::uintptr_t>(at) % sizeof x != 0) std::abort();
+  std::memcpy(&x, at, sizeof x);
+}
+inline void load_if(const char* at, int low, int high, std::uint32_t& x, std::uint32_t& y) {
+  if (low < high && reinterpret_cast<std::uintptr_t>(at) % (2 * sizeof x) != 0) std::abort();
+  load_if(at, low, high, x);
+  load_if(at + sizeof x, low, high, y);
+}
 
 // From shared to global memory, by addresses that are multiples of its bytes.
 template <int kBytes>
