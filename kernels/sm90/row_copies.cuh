@@ -22,7 +22,13 @@ class RowCopy {
   static constexpr int kUnits = kChunkColumns / kAtOnce;  // of a row
   static constexpr int kLanes = kUnits < 32 ? kUnits : 32, kRowsAtOnce = 32 / kLanes;
   static constexpr int kTurns = kWarpRows / kRowsAtOnce;
-  static constexpr int kMostRead = sizeof(Unit) > 4 ? 4 : 8;
+  // Units of a row that a lane takes, and from one to the next of them: columns, bytes within a
+  // slot and slots.
+  static constexpr int kAcross = kUnits / kLanes, kColumnStep = kLanes * kAtOnce;
+  static constexpr int kColumns = columns_of_slot(kBytes);
+  static constexpr int kByteStep = kColumnStep % kColumns * kBytes;
+  static constexpr int kSlotStep = kColumnStep / kColumns * kSlotBytes;
+  static constexpr int kMostRead = (sizeof(Unit) > 4 ? 4 : 8) / kAcross;
   static constexpr int kRead = kTurns < kMostRead ? kTurns : kMostRead;
   static_assert(kTurns % kRead == 0);
 
@@ -39,34 +45,39 @@ class RowCopy {
   // `targets`: where indexed, lane l has the row that row l goes to, -1 for none.
   template <bool kIndexed>
   __device__ __forceinline__ void run(int targets) const {
-    const int first_row = lane_ / kLanes;
+    const int first_row = lane_ / kLanes, column = lane_ % kLanes * kAtOnce;
     const long long row_bytes = to_.row_stride * kBytes;
+    const int left = columns_ - column;  // columns from the lane's first one on
+    const int rows = rows_ - first_row;
+    const uint32_t from = place(first_row, column);
+    char* to = address(kIndexed ? 0 : chunk_.row + first_row, column);
 #pragma unroll
-    for (int unit = 0; unit < kUnits; unit += kLanes) {
-      const int column = (unit + lane_ % kLanes) * kAtOnce;
-      const bool has_column = column < columns_;
-      const int rows = has_column ? rows_ - first_row : 0;
-      const uint32_t from = place(first_row, column);
-      char* to = address(kIndexed ? 0 : chunk_.row + first_row, column);
+    for (int turn = 0; turn < kTurns; turn += kRead) {
+      Unit units[kRead][kAcross];
 #pragma unroll
-      for (int turn = 0; turn < kTurns; turn += kRead) {
-        Unit units[kRead];
+      for (int i = 0; i < kRead; ++i) {
+        const int row = (turn + i) * kRowsAtOnce;
 #pragma unroll
-        for (int i = 0; i < kRead; ++i) {
-          const int row = (turn + i) * kRowsAtOnce;
-          units[i].load((from ^ (row & 7) << 4) + row * 128);
+        for (int u = 0; u < kAcross; ++u) {
+          units[i][u].load((from ^ (row & 7) << 4 ^ u * kByteStep) + row * 128 + u * kSlotStep);
         }
+      }
 #pragma unroll
-        for (int i = 0; i < kRead; ++i) {
-          const int row = (turn + i) * kRowsAtOnce;
+      for (int i = 0; i < kRead; ++i) {
+        const int row = (turn + i) * kRowsAtOnce;
+        [[maybe_unused]] int target = 0;
+        if constexpr (kIndexed) target = __shfl_sync(0xffffffffu, targets, row + first_row);
+#pragma unroll
+        for (int u = 0; u < kAcross; ++u) {
+          const bool has_column = u * kColumnStep < left;
+          char* first = to + u * kColumnStep * kBytes;
           if constexpr (kIndexed) {
-            const int target = __shfl_sync(0xffffffffu, targets, row + first_row);
-            units[i].store(to + target * row_bytes, -1, has_column ? target : -1);
+            units[i][u].store(first + target * row_bytes, -1, has_column ? target : -1);
           } else {
-            units[i].store(to, row, rows);
-            to += kRowsAtOnce * row_bytes;
+            units[i][u].store(first, row, has_column ? rows : 0);
           }
         }
+        if constexpr (!kIndexed) to += kRowsAtOnce * row_bytes;
       }
     }
   }
@@ -74,7 +85,6 @@ class RowCopy {
  private:
   // Staging has unit u of 16 bytes of row r at place u ^ r % 8.
   __device__ __forceinline__ uint32_t place(int row, int column) const {
-    constexpr int kColumns = columns_of_slot(kBytes);
     const int byte = column % kColumns * kBytes;
     return slot_ + column / kColumns * kSlotBytes + row * 128 + ((byte >> 4 ^ row) << 4) +
            (byte & 15);
