@@ -197,8 +197,10 @@ class Collector {
     std::vector<codegen::GemmConfig> large;
     std::ranges::copy_if(configs, std::back_inserter(large),
                          [&](const auto& config) { return !is_for_few_rows(family, config); });
-    add_fitted(plan, step, family, large, full_off_boundaries(family, step, 1 << turn % 3),
-               turn / 3, target);
+    const bool may_be_all = !step.gemm.is_grouped() && step.gemm.gating == plan::Gating::none;
+    const bool with_operands = may_be_all && turn / 3 % 2 == 0;
+    add_fitted(plan, step, family, large,
+               full_off_boundaries(family, step, 1 << turn % 3, with_operands), turn / 6, target);
   }
 
   // One of the configs that take a variant, by turns.

@@ -21,9 +21,11 @@ struct CorpusKernel {
 codegen::GemmVariant misaligned(const codegen::KernelFamily& family, bool a, bool b);
 
 // The variant for full operands and results whose rows start off a family's boundaries, by which so
-// many elements may be moved at once; empty where it has none of its own.
+// many elements may be moved at once, and if told for such operands; empty where it has none of its
+// own.
 codegen::GemmVariant full_off_boundaries(const codegen::KernelFamily& family,
-                                         const plan::FusedGemm& step, int at_once);
+                                         const plan::FusedGemm& step, int at_once,
+                                         bool with_operands);
 
 // Whether a config of a family is made for few rows alone.
 bool is_for_few_rows(const codegen::KernelFamily& family, const codegen::GemmConfig& config);

@@ -18,11 +18,12 @@ codegen::GemmVariant misaligned(const codegen::KernelFamily& family, bool a, boo
 }
 
 codegen::GemmVariant full_off_boundaries(const codegen::KernelFamily& family,
-                                         const plan::FusedGemm& step, int at_once) {
+                                         const plan::FusedGemm& step, int at_once,
+                                         bool with_operands) {
   using codegen::Place, codegen::Staging, codegen::List;
   constexpr int kMostBytes = 8;
   if (family.name != "sm90_dense") return {};
-  codegen::sm90::Variant variant;
+  codegen::sm90::Variant variant{.misaligned_a = with_operands, .misaligned_b = with_operands};
   const codegen::EpilogueLayout layout(codegen::sm90::as_compiled(step, variant).epilogue);
   for (const Place& place : layout.loads()) {
     if (place.staging == Staging::chunks) variant.non_tma_loads |= 1u << place.index;
