@@ -1,9 +1,9 @@
 // Hopper GEMM with a generated epilogue: D[m, n] = epilogue(sum over k of A[m, k] * B[n, k]), f32
 // accumulation.
 //
-// Persistent and warp-specialised: warpgroup 0 fills a ring of shared-memory stages by TMA and
-// moves what the epilogue reads and writes, warpgroups 1 and 2 multiply. Ping-pong: each consumer
-// owns whole tiles and they take turns on the tensor cores, so that the epilogue of one runs under
+// Persistent and warp-specialised: warpgroup 0 fills a ring of shared-memory stages by TMA, moves
+// what the epilogue reads and writes, and copies block scales; warpgroups 1 and 2 multiply.
+// Ping-pong: each consumer owns whole tiles and they take turns on the tensor cores, so that the epilogue of one runs under
 // the mainloop of the other. Cooperative: the consumers share a tile. Where a cluster splits K it
 // has one tile, of all consumers or of the first alone, and its CTAs add up their parts through
 // each other's shared memory, in a fixed order.
