@@ -97,7 +97,7 @@ class ScaleLoader {
   int lane_;
   Batch batch_;
   int rows_at_[kRowLoads], columns_at_[kColumnLoads];
-  int number_ = 0;  // of the step, among those of the CTA
+  uint32_t number_ = 0;  // of the step, among those of the CTA
 };
 
 template <class Config, class Layout>
@@ -150,7 +150,7 @@ class ScalesOfThread {
 
  private:
   int first_row_;
-  int number_ = 0;  // of the step, among those of the CTA
+  uint32_t number_ = 0;  // of the step, among those of the CTA
 };
 
 // One of B for all columns: both factors are multiplied while the tensor cores work.

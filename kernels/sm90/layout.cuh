@@ -142,15 +142,15 @@ struct SharedLayout : Config_ {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];
   }
   // Of a CTA's step of that number.
-  static __device__ __forceinline__ float* scales(int number) {
+  static __device__ __forceinline__ float* scales(uint32_t number) {
     return reinterpret_cast<float*>(shared_memory() + kScalesAt +
                                     number % Scales::kSlots * Scales::kSlotBytes);
   }
-  static __device__ __forceinline__ FullBarrier& scales_there(int number) {
+  static __device__ __forceinline__ FullBarrier& scales_there(uint32_t number) {
     return reinterpret_cast<FullBarrier*>(shared_memory() +
                                           kScalesThereAt)[number % Scales::kSlots];
   }
-  static __device__ __forceinline__ EmptyBarrier& scales_read(int number) {
+  static __device__ __forceinline__ EmptyBarrier& scales_read(uint32_t number) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() +
                                            kScalesReadAt)[number % Scales::kSlots];
   }

@@ -33,7 +33,11 @@ class PromotedSums {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) acc[block][i] = 0.0f;
     }
-    if constexpr (kMultipliesAhead<Config>) return multiply_ahead(acc[0], steps);
+    if constexpr (kMultipliesAhead<Config>) {
+      return multiply_ahead(acc[0], steps);
+    } else if constexpr (Config::kScaling != Scaling::none) {
+      return multiply_scaled(acc, steps);
+    }
     int stage = 0;
 #pragma unroll 1
     for (int k = 0; k < steps; ++k) {
@@ -42,8 +46,7 @@ class PromotedSums {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         Part part;
-        start(part, stage, block);
-        scaler_.take(block);
+        start(part, a_of(stage), b_of(stage), block);
         cute::warpgroup_wait<0>();
         fence(part);
         if (block == kBlocks - 1 && k + 1 < steps) release_(stage);
@@ -55,6 +58,36 @@ class PromotedSums {
   }
 
  private:
+  // Between the end of a block's products and the start of the next ones there are additions alone:
+  // what else a step needs is done while tensor cores work.
+  __device__ __forceinline__ int multiply_scaled(Accumulators& acc, int steps) {
+    int stage = ring_.stage, previous = -1;
+    Layout::full(stage).wait(ring_.phase);
+    uint64_t a = a_of(stage), b = b_of(stage);
+#pragma unroll 1
+    for (int left = steps; left > 0; --left) {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        Part part;
+        start(part, a, b, block);
+        if (block == 0 && previous >= 0) release_(previous);
+        scaler_.take(block);
+        if (block == kBlocks - 1) {
+          previous = stage;
+          ring_.next();
+          stage = ring_.stage;
+          a = now(a_of(stage));
+          b = now(b_of(stage));
+          if (left > 1) Layout::full(stage).wait(ring_.phase);
+        }
+        cute::warpgroup_wait<0>();
+        fence(part);
+        scaler_.template add<kCount>(block, part, acc[block]);
+      }
+    }
+    return previous;
+  }
+
   // Of one block of rows: the next step's products are under way while those of a step are added.
   __device__ __forceinline__ int multiply_ahead(Part& sums, int steps) {
     Part even, odd;
@@ -78,7 +111,7 @@ class PromotedSums {
   }
   __device__ __forceinline__ void start_step(Part& part) {
     Layout::full(ring_.stage).wait(ring_.phase);
-    start(part, ring_.stage, 0);
+    start(part, a_of(ring_.stage), b_of(ring_.stage), 0);
     ring_.next();
   }
   // Of the oldest step under way, beside which there are kUnderway. The last stage is the caller's.
@@ -95,11 +128,21 @@ class PromotedSums {
     return stage == 0 ? Config::kStages - 1 : stage - 1;
   }
 
+  // Descriptors of a stage's operands.
+  __device__ __forceinline__ uint64_t a_of(int stage) const {
+    return descriptor<true>(Layout::a(0)) + ((stage * Layout::kABytes + group_ * kRowsAt) >> 4);
+  }
+  static __device__ __forceinline__ uint64_t b_of(int stage) {
+    return descriptor<true>(Layout::b(0)) + (stage * Layout::kBBytes >> 4);
+  }
+  // x, which is computed here rather than where it is used.
+  static __device__ __forceinline__ uint64_t now(uint64_t x) {
+    auto low = static_cast<uint32_t>(x);
+    asm volatile("" : "+r"(low));
+    return x >> 32 << 32 | low;
+  }
   // The products of a step with a block of rows.
-  __device__ __forceinline__ void start(Part& part, int stage, int block) {
-    const uint64_t a =
-        descriptor<true>(Layout::a(0)) + ((stage * Layout::kABytes + group_ * kRowsAt) >> 4);
-    const uint64_t b = descriptor<true>(Layout::b(0)) + (stage * Layout::kBBytes >> 4);
+  static __device__ __forceinline__ void start(Part& part, uint64_t a, uint64_t b, int block) {
     fence(part);
     cute::warpgroup_arrive();
 #pragma unroll

@@ -18,7 +18,7 @@ struct ScaleRing {
   static_assert((kSlots & (kSlots - 1)) == 0);
 
   // Of either barrier of a slot, when it is the turn of a CTA's step of that number.
-  static __device__ __forceinline__ uint32_t phase(int number) { return number / kSlots & 1; }
+  static __device__ __forceinline__ uint32_t phase(uint32_t number) { return number / kSlots & 1; }
 };
 
 }  // namespace epifuse::sm90
