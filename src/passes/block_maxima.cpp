@@ -3,8 +3,8 @@
 //   r = reshape x [.., B, 128], m = row_max r, d = sub r, m, y = reshape d [.., 128 B]
 //     is d = sub x, block_max x
 //
-// where more work may be between them: what has the split shape, or one value for each block, is
-// computed in the shape of x. What a kernel stores of it keeps the name.
+// where more work may be between them: what has the split shape, or one value for each block, in
+// [.., B, 1] or [.., B], is computed in the shape of x. What a kernel stores of it keeps the name.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -27,33 +27,65 @@ bool splits_columns(const Shape& from, const Shape& to) {
          from.back() == to[to.size() - 2] * to.back();
 }
 
+// What a value has of blocks: all their elements, or one value for each, with or without a dim of
+// 1 behind.
+enum class Has : std::uint8_t { elements, one, one_without_dim };
+
+// The same numbers, with a dim of 1 behind.
+bool adds_dim(const Shape& from, const Shape& to) {
+  return to.size() == from.size() + 1 && to.back().is(1) &&
+         std::equal(from.begin(), from.end(), to.begin());
+}
+
 class BlockFinder {
  public:
   explicit BlockFinder(const ir::Graph& graph)
-      : graph_(graph), whole_(graph.nodes.size(), -1), rewriter_(graph) {}
+      : graph_(graph), whole_(graph.nodes.size(), -1), has_(graph.nodes.size()), rewriter_(graph) {}
 
   ir::Graph run() {
     for (std::size_t id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_.nodes[id];
-      whole_[id] = whole(node);
+      has_[id] = has(node);
+      whole_[id] = whole(node, has_[id]);
       const Node moved = rewriter_.moved(node);
       const bool stays = whole_[id] < 0 || node.op == Op::reshape;
-      rewriter_.keep(stays ? moved : split(node, whole_[id]));
+      rewriter_.keep(stays ? moved : split(node, whole_[id], has_[id]));
     }
     return rewriter_.finish();
   }
 
  private:
+  // Of a node that has a whole.
+  Has has(const Node& node) const {
+    if (node.op == Op::row_max) return Has::one;
+    if (node.op == Op::reshape) {
+      const Shape& from = graph_[node.args[0]].type.shape;
+      if (adds_dim(from, node.type.shape)) return Has::one;
+      return adds_dim(node.type.shape, from) ? Has::one_without_dim : Has::elements;
+    }
+    if (!ir::is_elementwise(node.op)) return Has::elements;
+    const auto is_other = [&](ValueId arg) {
+      return whole_of(arg) >= 0 && has_of(arg) != Has::one;
+    };
+    const auto other = std::ranges::find_if(node.args, is_other);
+    return other == node.args.end() ? Has::one : has_of(*other);
+  }
+
   // The value in the shape that its columns had before; -1: it is not of split columns.
-  ValueId whole(const Node& node) {
+  ValueId whole(const Node& node, Has has) {
     if (node.op == Op::reshape) {
       const ValueId operand = node.args[0];
+      const Has had = has_of(operand);
+      const bool keeps =
+          whole_of(operand) >= 0 && has != Has::elements && has != had && had != Has::elements;
+      if (keeps) return whole_of(operand);
       if (!splits_columns(graph_[operand].type.shape, node.type.shape)) return -1;
       return rewriter_.moved(node).args[0];
     }
     if (node.op == Op::broadcast) {
       const ValueId operand = whole_of(node.args[0]);
       const bool fits = operand >= 0 && is_split(node.type.shape) &&
+                        has_of(node.args[0]) != Has::one_without_dim &&
                         same_rows(graph_[node.args[0]].type.shape, node.type.shape);
       return fits ? operand : -1;
     }
@@ -61,7 +93,7 @@ class BlockFinder {
     const std::optional<std::vector<ValueId>> args = whole_operands(node);
     if (!args) return -1;
     Node on_whole = with_op(node, node.op == Op::row_max ? Op::block_max : node.op, *args);
-    if (!is_split(node.type.shape)) on_whole.name = rewriter_.fresh_name(node.name, "whole");
+    if (has != Has::elements) on_whole.name = rewriter_.fresh_name(node.name, "whole");
     on_whole.type.shape.clear();
     return rewriter_.add(std::move(on_whole));
   }
@@ -81,7 +113,7 @@ class BlockFinder {
       if (!fits) return std::nullopt;
     }
     if (first < 0) return std::nullopt;
-    if (node.op == Op::row_max && !is_split(graph_[first].type.shape)) return std::nullopt;
+    if (node.op == Op::row_max && has_of(first) != Has::elements) return std::nullopt;
     return args;
   }
 
@@ -89,12 +121,13 @@ class BlockFinder {
     return a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin());
   }
   ValueId whole_of(ValueId id) const { return whole_[static_cast<std::size_t>(id)]; }
+  Has has_of(ValueId id) const { return has_[static_cast<std::size_t>(id)]; }
 
   static bool is_split(const Shape& shape) { return shape.back().is(ir::kBlockColumns); }
 
   // The value itself, of what it is in the shape of the whole.
-  Node split(const Node& node, ValueId whole) {
-    if (!is_split(node.type.shape)) {
+  Node split(const Node& node, ValueId whole, Has has) {
+    if (has != Has::elements) {
       whole = rewriter_.add({.op = Op::block_first, .name = node.name, .args = {whole}});
     }
     Node view = with_op(node, Op::reshape, {whole});
@@ -104,6 +137,7 @@ class BlockFinder {
 
   const ir::Graph& graph_;
   std::vector<ValueId> whole_;  // by id in the source: a value of the result
+  std::vector<Has> has_;        // by id in the source, where there is a whole
   Rewriter rewriter_;
 };
 

@@ -102,6 +102,45 @@ def test_blocks_of_a_gate_are_one_kernel():
     assert_scaled(compiled(whole, *given), whole(*given), 128)
 
 
+def by_block_dropped(x):
+    """As DeepGEMM's `per_token_cast_to_fp8` has it, but for a clamp and the rounding of scales."""
+    blocks = x.view(x.shape[0], -1, 128)
+    magnitude = blocks.abs().float().amax(dim=2).view(x.shape[0], -1).clamp(1e-4)
+    scale = magnitude / 448.0
+    q = (blocks * (1.0 / scale.unsqueeze(2))).clamp(-448, 448).to(E4M3)
+    return q.view_as(x).contiguous(), scale
+
+
+@pytest.mark.parametrize("columns", [384, 128 * 128])
+def test_maxima_of_blocks_may_drop_their_dim(columns):
+    torch._dynamo.reset()  # else sizes are symbols
+    torch.manual_seed(0)
+    x, w = torch.randn(ROWS, HIDDEN).bfloat16(), torch.randn(columns, HIDDEN).bfloat16()
+
+    def whole(x, w):
+        return by_block_dropped(F.silu(x @ w.t()))
+
+    report = epifuse.torch.explain(whole, x, w, only_faster=False)
+    assert len(report.kernels) == 1 and not report.left_out
+    assert "block_max" in report.kernels[0].epilogue
+    assert_scaled(compiled(whole, x, w), whole(x, w), 128)
+
+
+def test_maxima_of_rows_may_drop_their_dim():
+    torch.manual_seed(0)
+    given = (*by_row(torch.randn(ROWS, HIDDEN)), *weights(INNER, HIDDEN), *weights(INNER, HIDDEN))
+
+    def whole(*given):
+        y = swiglu(*given)
+        scale = scale_of(y.float().abs().amax(1)).unsqueeze(1)
+        return to_fp8(y.float(), scale), scale
+
+    report = epifuse.torch.explain(whole, *given)
+    assert len(report.kernels) == 1
+    assert report.kernels[0].epilogue.endswith("abs+row_max")
+    assert_scaled(compiled(whole, *given), whole(*given), INNER)
+
+
 def test_a_kernel_that_takes_no_blocks_has_the_rest():
     """Hopper's kernels read no full tensor beside maxima of blocks; the CPU's do."""
     layer = nn.Linear(HIDDEN, 384).bfloat16()

@@ -273,8 +273,8 @@ def addmm(emit: Emitter, args: Args) -> Operand:
 
 
 def reduction(row: str, column: str) -> Row:
-    """A reduction of the last dim or the last but one that keeps it as 1, or of all dims but the
-    last, as bias gradients are."""
+    """A reduction of the last dim or the last but one, or of all dims but the last, as bias
+    gradients are."""
 
     def build(emit: Emitter, args: Args) -> Operand:
         dims = args["dim"] if isinstance(args["dim"], (list, tuple)) else [args["dim"]]
@@ -283,10 +283,10 @@ def reduction(row: str, column: str) -> Row:
         dims = sorted(dim % rank for dim in dims) if rank else []
         keeps = bool(args.get("keepdim"))
         takes_all_rows = rank >= 2 and dims == list(range(rank - 1))
-        is_of_one_dim = keeps and rank >= 2 and len(dims) == 1
+        is_of_one_dim = rank >= 2 and len(dims) == 1
         if not (takes_all_rows or is_of_one_dim) or emit.dtype not in ARITHMETIC:
             raise Refusal("option", f"{emit.what} reduces other dims than the last, the last but "
-                                    "one or all before the last, or drops them.")  # fmt: skip
+                                    "one or all before the last.")  # fmt: skip
         operand = emit.cast(value, emit.dtype)
         if takes_all_rows and (rank > 2 or not keeps):
             return _column_reduction(emit, column, operand)
@@ -295,7 +295,8 @@ def reduction(row: str, column: str) -> Row:
             raise Refusal("option", f"{emit.what} reduces dim {dim} of {rank}.")
         op = row if dim == rank - 1 else column
         shape = [1 if place == dim else size for place, size in enumerate(value.shape)]
-        return emit.add(op, [operand], emit.dtype, shape, f"{op} {{0}}")
+        reduced = emit.add(op, [operand], emit.dtype, shape, f"{op} {{0}}")
+        return reduced if keeps else emit.view("reshape", reduced, emit.shape)
 
     return build
 
