@@ -302,7 +302,7 @@ TEST(MisalignedOperands, OnlyWhatIsOffIsMisaligned) {
   EXPECT_TRUE(both.misaligned_a && both.misaligned_b);
   const sm90::Variant one = Operands(false, {64, 63, 71, 0, 0}).variant();
   EXPECT_TRUE(!one.misaligned_a && one.misaligned_b);
-  EXPECT_EQ(print(one), "b off 16-byte boundaries");
+  EXPECT_EQ(print(one), "b off 16-byte boundaries, results off 16-byte boundaries") << "63 columns";
   EXPECT_FALSE(Operands(true, {64, 63, 72, 0, 0}).variant().is_misaligned());
 }
 
