@@ -102,6 +102,40 @@ def test_blocks_of_a_gate_are_one_kernel():
     assert_scaled(compiled(whole, *given), whole(*given), 128)
 
 
+def power_of_two(scale):
+    """The next one above, as DeepGEMM and torchao have it."""
+    return torch.exp2(torch.ceil(torch.log2(scale)))
+
+
+def by_power_of_two(x):
+    blocks = x.float().unflatten(-1, (-1, 128))
+    scale = power_of_two(scale_of(blocks.abs().amax(-1, keepdim=True)))
+    return to_fp8(blocks, scale).flatten(-2), scale.squeeze(-1)
+
+
+def test_scales_of_blocks_may_be_powers_of_two():
+    torch.manual_seed(0)
+    x, w = torch.randn(ROWS, HIDDEN).bfloat16(), torch.randn(384, HIDDEN).bfloat16()
+    w[:128] = 0
+
+    def whole(x, w):
+        return by_power_of_two(F.silu(x @ w.t()))
+
+    report = epifuse.torch.explain(whole, x, w, only_faster=False)
+    assert len(report.kernels) == 1 and not report.left_out
+    assert report.on_hopper.kernels == 1
+    (q, scale), (expected, expected_scale) = compiled(whole, x, w), whole(x, w)
+    assert torch.equal(scale, torch.exp2(torch.log2(scale).round()))
+    # A magnitude that eager rounds to the other side of a power has another scale.
+    same = scale == expected_scale
+    assert same.float().mean() > 0.98 and same[:, 0].all()
+    assert torch.isfinite(scale).all() and not q[:, :128].float().any()
+    pairs = [(a.float().view(ROWS, 3, 128)[same], b[same].unsqueeze(-1))
+             for a, b in ((q, scale), (expected, expected_scale))]  # fmt: skip
+    got, wanted = (a * b for a, b in pairs)
+    assert ((got - wanted).abs() <= wanted.abs() / 8 + pairs[1][1] * 2**-9).all()
+
+
 def by_block_dropped(x):
     """As DeepGEMM's `per_token_cast_to_fp8` has it, but for a clamp and the rounding of scales."""
     blocks = x.view(x.shape[0], -1, 128)

@@ -238,11 +238,6 @@ def reciprocal(emit: Emitter, args: Args) -> Operand:
     return emit.op("div", ONE, emit.to(emit.operand(args["self"]), computed_dtype(emit)))
 
 
-def exp2(emit: Emitter, args: Args) -> Operand:
-    """`2 ** x`."""
-    return emit.op("pow", Literal(2.0), emit.to(emit.operand(args["self"]), computed_dtype(emit)))
-
-
 def isnan(emit: Emitter, args: Args) -> Operand:
     """`x != x`."""
     x = emit.value(args["self"])
