@@ -29,6 +29,9 @@ class MapDescriber : public Describer {
   template <int kBytes>
   __device__ __forceinline__ void full_size_map(abi::TensorMap abi::FullSizeMaps::*field, int i,
                                                 const View& x) {
+    // A store that ends within what TMA writes at once would write what lies behind, too.
+    const bool is_store = field == &abi::FullSizeMaps::store;
+    if (is_store && x.rows > 0 && x.cols * kBytes % kAlignment != 0) suits_ = false;
     write<kBytes>(gemm().full[i].*field, usual_.full[i].*field, x);
   }
   // An operand of no products: of a map of one element only what lies outside is read. The element

@@ -198,7 +198,7 @@ void expect_map(const abi::TensorMap& map, const Memory& memory) {
 }
 
 TEST(PointerArraysKernel, DescribesWhatMapsCanAddress) {
-  const std::vector<Sizes> all{{129, 200, 64}, {1, 1, 72, 5}, {300, 192, 128, 8}};
+  const std::vector<Sizes> all{{129, 200, 64}, {1, 8, 72, 8}, {300, 192, 128, 8}};
   Layers layers(all);
   layers.describe();
   const int tiles[] = {4, 1, 3};
@@ -236,12 +236,13 @@ TEST(PointerArraysKernel, DoesTheOthersByHand) {
   const std::vector<Sizes> all{{130, 70, 40, 1},  // rows off 16-byte boundaries
                                {64, 64, 32, 8},   // none: maps take it
                                {1, 3, 17, 0, 1},  // starts off them
-                               {5, 129, 1, 3, 7}};
+                               {5, 129, 1, 3, 7},
+                               {16, 60, 60, 4}};  // results that end between such boundaries
   Layers layers(all);
   layers.poison();
   layers.describe();
   layers.run_by_hand();
-  for (const std::size_t i : {0U, 2U, 3U}) {
+  for (const std::size_t i : {0U, 2U, 3U, 4U}) {
     EXPECT_EQ(layers.tiles[i].tiles, 0);
     EXPECT_EQ(layers.tiles[i].is_by_hand, 1);
     EXPECT_LE(layers.error(i), 1) << "problem " << i;
