@@ -68,14 +68,19 @@ constexpr MeasuredProduct kBareRatios[] = {
     {8192, 4096, 14336, 1.023}, {8192, 6144, 6144, 0.972},
 };
 
-// An H200's (2026-11-21), but for the other family's, which took 0.58 to 0.94 of ours where columns
-// of B start at multiples of 4 or 8 bytes, and more than ours in most other cases (2026-11-25,
-// `epifuse tune` of 12 random products; docs/gotchas.md).
-constexpr auto kMisaligned = [] {
-  auto rows = kMisalignedOfH200;
-  rows.back().another_8 = rows.back().another_4 = 3.6;
-  return rows;
-}();
+// 4096 x 4096 x 4096 and 512 x 4096 x 2048 with one size or two off by 4, 2 and 1, bf16, bias, silu
+// and residual (2026-11-26, `epifuse tune`): the best of each family, less what starting takes. Of
+// the other family only where it was ahead; the vendor's from its product and tail.
+constexpr MisalignedProducts kMisaligned[] = {
+    // a, b, ours, the vendor's even and odd, the other family's at 8 and 4 bytes
+    {Rows::k_major, Rows::k_major, 3.3, 2.75, 5.2, 2.4},
+    {Rows::k_major, Rows::aligned, 2.0, 2.7, 4.9},
+    {Rows::aligned, Rows::k_major, 2.35, 2.5, 4.8, 2.0, 2.25},
+    {Rows::mn_major, Rows::aligned, 2.25, 2.6, 5.3},
+    {Rows::aligned, Rows::mn_major, 2.5, 2.8, 5.2, 2.1, 2.3},
+    {Rows::mn_major, Rows::mn_major, 4.2, 3.0, 5.3, 3.2, 3.8},
+    {Rows::k_major, Rows::mn_major, 3.4, 2.7, 4.6, 2.5},
+};
 
 }  // namespace
 
