@@ -22,6 +22,7 @@
 #include "kernels/sm90/producer.cuh"
 #include "kernels/sm90/promote.cuh"
 #include "kernels/sm90/registers.cuh"
+#include "kernels/sm90/scale_warp.cuh"
 #include "kernels/sm90/transfer.cuh"
 
 namespace epifuse::sm90 {
@@ -321,23 +322,6 @@ class Consumer {
   Warp epilogue_;
   ChunkTransfers<Config, Epilogue> transfers_;
 };
-
-// A warp that copies the block scales of all of a CTA's tiles.
-template <class Config, class Layout>
-__device__ __forceinline__ void load_scales(const abi::GemmParams& p) {
-  const Steps steps = steps_of<Config>(p);
-  start<Config>(p);
-  ScaleLoader<Config, Layout> loader(p);
-  ConsumerScheduler<Config> tiles;
-  bool more = tiles.begin(p, 0);
-#pragma unroll 1
-  while (more) {
-    loader.find(tiles);
-#pragma unroll 1
-    for (int i = 0; i < steps.count; ++i) loader.load(steps.first + i);
-    more = Config::Consumers::kSplitK == 1 && tiles.next(p);
-  }
-}
 
 template <class Config, class Epilogue>
 __device__ __forceinline__ void dense(const abi::GemmParams& p) {

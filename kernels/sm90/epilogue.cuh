@@ -107,8 +107,8 @@ class WarpEpilogue {
           float pairs[2][8];
           if constexpr (Blocks::kCount == 0) part_pairs(acc + g * 16, pairs, lane_);
 #pragma unroll
-          for (int at = 0; at < 16 && Blocks::kCount > 0; ++at) {
-            pairs[at >> 3][at & 7] = acc[g * 16 + at];
+          for (int x = 0; x < 16 && Blocks::kCount > 0; ++x) {
+            pairs[x >> 3][x & 7] = acc[g * 16 + x];
           }
           compute(pairs[0], pairs[1], g * 2, in, out[g - first], chunk, reduction);
           compute(pairs[0] + 4, pairs[1] + 4, g * 2 + 1, in, out[g - first], chunk, reduction);

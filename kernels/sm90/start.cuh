@@ -21,8 +21,10 @@ __device__ __forceinline__ int arrivals(int i) {
   count = at >= Layout::kStagedBarriersAt && at < Layout::kSentAt ? kWarpsPerGroup : count;
   count = at >= Layout::kDrainedAt && at < Layout::kUnderwayAt ? kMovers : count;
   if constexpr (ScaleRing<Config>::kExists) {
-    count = at >= Layout::kScalesThereAt ? 32 : count;
-    count = at >= Layout::kScalesReadAt ? kConsumersOfTile<Config> * kWarpsPerGroup : count;
+    count = at >= Layout::kScalesThereAt && at < Layout::kScalesReadAt ? 32 : count;
+    count = at >= Layout::kScalesReadAt && at < Layout::kBarriersEnd
+                ? kConsumersOfTile<Config> * kWarpsPerGroup
+                : count;
   }
   if constexpr (Config::Scheduler::kGrouped) {
     return at >= TileRing<Config>::kTakenAt ? Layout::kTakers : count;

@@ -85,6 +85,7 @@ bool is_left_to_framework(const Tuned& tuned, bool gains_nothing, bool pads) {
   if (gains_nothing && (is_split || framework_us > kCallUs)) {
     return tuned.us > kAhead * framework_us;
   }
+  if (tuned.choice == kOperandsFirst) return tuned.us > framework_us;
   return tuned.us > kRatio * framework_us && tuned.us > framework_us + kUs;
 }
 

@@ -24,9 +24,10 @@ struct Tuned {
   double us = 0, framework_us = 0, padded_us = 0;
   bool operator==(const Tuned&) const = default;
 };
-// Whether a framework is better off without the kernel, by more than measurements scatter. Where
-// `gains_nothing`, as the framework has the same calls, ours must be ahead: but for one kernel so
-// short that a framework's own call takes longer. `pads`: the framework pads the operands.
+// Whether a framework is better off without the kernel, by more than measurements scatter; behind
+// copies of operands, which are launches too, by anything. Where `gains_nothing`, as the framework
+// has the same calls, ours must be ahead: but for one kernel so short that a framework's own call
+// takes longer. `pads`: the framework pads the operands.
 bool is_left_to_framework(const Tuned& tuned, bool gains_nothing = false, bool pads = false);
 inline constexpr std::string_view kProductAndTail = "product and tail";
 // Rows of A that are looked up are copied in order by a kernel before the product's.

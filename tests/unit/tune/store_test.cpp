@@ -244,6 +244,18 @@ TEST(Tuned, IsLeftToAFrameworkUnlessAheadWhereNothingIsGained) {
   EXPECT_FALSE(is_left(100, 0)) << "not measured";
 }
 
+TEST(Tuned, IsLeftToAFrameworkBehindCopiesAndAsProductAndTailUnlessAhead) {
+  const auto is_left = [](std::string_view choice, double us, double framework_us) {
+    return is_left_to_framework({std::string(choice), "", us, framework_us},
+                                choice == kProductAndTail);
+  };
+  EXPECT_TRUE(is_left(kOperandsFirst, 15.1, 15));
+  EXPECT_FALSE(is_left(kOperandsFirst, 14.9, 15));
+  EXPECT_FALSE(is_left(kOperandsFirst, 15, 0)) << "not measured";
+  EXPECT_TRUE(is_left(kProductAndTail, 14.9, 15));
+  EXPECT_FALSE(is_left(kProductAndTail, 13, 15));
+}
+
 TEST(Tuned, IsWeighedAgainstPaddedProductsWhereTheFrameworkPads) {
   const Tuned tuned{"a kernel", "", 25, 30, 16.3};
   EXPECT_FALSE(is_left_to_framework(tuned));

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "kernels/abi.h"
+#include "kernels/common/overlap.cuh"
 #include "kernels/sm90/chunk.cuh"
 
 namespace epifuse::device_on_host {
@@ -18,7 +19,13 @@ inline thread_local unsigned cluster_rank = 0;
 alignas(1024) inline unsigned char shared_memory[232448];  // one block runs at a time
 }  // namespace epifuse::device_on_host
 
+namespace cutlass::arch {
+inline void fence_barrier_init() {}
+}  // namespace cutlass::arch
+
 namespace cute {
+inline void cluster_arrive_relaxed() {}
+inline void cluster_wait() {}
 inline unsigned block_rank_in_cluster() { return epifuse::device_on_host::cluster_rank; }
 inline std::uint32_t cast_smem_ptr_to_uint(const void* shared) {
   return static_cast<std::uint32_t>(static_cast<const unsigned char*>(shared) -
@@ -35,6 +42,8 @@ inline int fast_divide(int x, float y) {
 }
 
 inline unsigned char* shared_memory() { return device_on_host::shared_memory; }
+
+inline int anew(int x) { return x; }
 
 // What moves words of staging is of a whole warp: not used on the host.
 void load_matrices(std::uint32_t row, std::uint32_t* x);
