@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 
 #include "check/verify_program.h"
 #include "compile/program_state.h"
 #include "tests/common/corpus_pointer_arrays.h"
+#include "tests/common/time_limit.h"
 
 namespace epifuse::testing {
 namespace {
@@ -149,6 +151,7 @@ namespace {
 struct Arguments {
   bool quick = false;
   std::size_t part = 0, num_parts = 1;
+  std::chrono::seconds limit{0};  // of a graph
   std::string only, family, table, folder;
 };
 
@@ -159,6 +162,15 @@ void parse_part(const std::string& text, Arguments& result) {
     return;
   }
   throw ArgumentError("--part expects I/N with I below N, got " + text);
+}
+
+void parse_limit(const std::string& text, Arguments& result) {
+  int seconds = 0, length = 0;
+  const bool is_number = std::sscanf(text.c_str(), "%d%n", &seconds, &length) == 1;
+  if (!is_number || text.c_str()[length] != '\0' || seconds < 0) {
+    throw ArgumentError("--limit expects seconds, 0 or more, got " + text);
+  }
+  result.limit = std::chrono::seconds(seconds);
 }
 
 // Throws ArgumentError.
@@ -173,6 +185,8 @@ Arguments parse_arguments(int argc, char** argv) {
       result.only = words[++i];
     } else if (words[i] == "--part" && has_value) {
       parse_part(words[++i], result);
+    } else if (words[i] == "--limit" && has_value) {
+      parse_limit(words[++i], result);
     } else if (words[i] == "--family" && has_value) {
       result.family = words[++i];
     } else if (words[i] == "--table" && has_value) {
@@ -185,7 +199,8 @@ Arguments parse_arguments(int argc, char** argv) {
   }
   if (result.folder.empty()) {
     throw ArgumentError(
-        "expected [--quick] [--only WORD] [--part I/N] [--family NAME] [--table FILE] FOLDER");
+        "expected [--quick] [--only WORD] [--part I/N] [--family NAME] [--limit SECONDS] "
+        "[--table FILE] FOLDER");
   }
   return result;
 }
@@ -198,11 +213,13 @@ std::vector<CorpusRow> run_corpus(const Arguments& arguments, const Target& targ
   const bool has_approx = target.kind != DeviceKind::cpu;
   if (!arguments.quick && has_approx) levels.push_back(Numerics::approx);
   std::vector<CorpusRow> rows;
+  TimeLimit time_limit(arguments.limit);
   std::size_t index = 0;
   for (const CorpusCase& which : load_corpus(arguments.folder, arguments.only)) {
     if (index++ % arguments.num_parts != arguments.part) continue;
     if (which.cpu_only && target.kind != DeviceKind::cpu) continue;
     std::fprintf(stderr, "%s", fmt::format("\r{:<40}", which.name).c_str());
+    time_limit.begin(which.name);
     for (Numerics numerics : levels) {
       CompileOptions options{numerics};
       options.family = arguments.family;

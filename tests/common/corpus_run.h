@@ -29,9 +29,10 @@ CorpusRow run_case(const CorpusCase& which, const Target& target, const CompileO
 std::string print_table(const std::vector<CorpusRow>& rows);
 
 // A tier's main(): runs everything, prints progress, the table, and "N passed, M failed" (runs).
-// Arguments: [--quick] [--only WORD] [--part I/N] [--family NAME] [--table FILE] FOLDER, with
-// --part every N-th graph from the I-th on, with --family by that kernel family. Returns the
-// process's exit code.
+// Arguments: [--quick] [--only WORD] [--part I/N] [--family NAME] [--limit SECONDS] [--table FILE]
+// FOLDER, with --part every N-th graph from the I-th on, with --family by that kernel family. A
+// graph that takes longer than --limit ends the process and is named: its kernel may come to no
+// end. Returns the process's exit code.
 int run_tier(const Target& target, Memory& memory, int argc, char** argv);
 
 }  // namespace epifuse::testing

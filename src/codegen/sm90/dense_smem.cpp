@@ -24,7 +24,7 @@ int staging_bytes(const Config& config, const Variant& variant) {
   return abi::kStagings * (rows * abi::kStagedRowBytes + 2 * kBarrierBytes);
 }
 
-// Of block scales: ScaleRing in kernels/sm90/layout.cuh.
+// Of block scales: ScaleRing in kernels/sm90/scale_ring.cuh.
 int scale_bytes(const Config& config) {
   constexpr int kRowsAhead = 512, kCopies = 4;
   if (config.scaling == Scaling::none) return 0;
