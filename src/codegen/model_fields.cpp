@@ -5,6 +5,11 @@
 
 namespace epifuse::codegen {
 
+std::span<const targets::ModelConstant> measured_constants(const targets::DeviceProfile& device) {
+  if (device.known == nullptr) return {};
+  return device.known->measured->constants;
+}
+
 // A profile has them in the order of the fields, as it was printed: each is found at once.
 void replace(std::span<const ModelField> fields, std::string_view family,
              std::span<const targets::ModelConstant> by) {

@@ -16,6 +16,9 @@ struct ModelField {
   bool is_fitted = false;
 };
 
+// Of all families, those that were measured on the device: in most cases none.
+std::span<const targets::ModelConstant> measured_constants(const targets::DeviceProfile& device);
+
 // Sets those of the family that `by` has.
 void replace(std::span<const ModelField> fields, std::string_view family,
              std::span<const targets::ModelConstant> by);

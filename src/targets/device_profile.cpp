@@ -52,6 +52,10 @@ const KnownDevice* find_device(std::string_view name) {
   return found == std::end(kDevices) ? nullptr : found;
 }
 
+double pass_us(double bytes, const DeviceRates& rates) {
+  return bytes / rates.bytes_per_us + rates.launch_us;
+}
+
 double slowed_down(double us, double slowdown, const DeviceRates& rates) {
   return us + std::max(us - rates.start_us, 0.0) * (slowdown - 1);
 }

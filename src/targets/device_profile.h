@@ -38,6 +38,8 @@ struct MisalignedProducts {
   double another_8 = 0, another_4 = 0, another_2 = 0;
 };
 
+// Microseconds of a pass that moves so many bytes, read and written, behind another kernel.
+double pass_us(double bytes, const DeviceRates& rates);
 // Microseconds of a product that takes `us` on aligned operands; its start takes no longer.
 double slowed_down(double us, double slowdown, const DeviceRates& rates);
 

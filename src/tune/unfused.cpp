@@ -96,7 +96,7 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
                const targets::DeviceRates& rates) {
   if (plan::is_bare(step)) return 0;
   const double bytes = tail_bytes(step, sizes, step.gemm.result);
-  return bytes > 0 ? bytes / rates.bytes_per_us + rates.launch_us : 0;
+  return bytes > 0 ? targets::pass_us(bytes, rates) : 0;
 }
 
 bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
@@ -117,9 +117,8 @@ std::optional<double> framework_tail_us(const plan::FusedGemm& step,
       1.1;  // a pass takes as much longer than its bytes at the device's rate
   if (device.known == nullptr) return std::nullopt;
   if (adds_one_row(step, sizes)) return 0;
-  const targets::DeviceRates& rates = device.known->measured->rates;
   const double bytes = tail_bytes(step, sizes, step.gemm.a.dtype);
-  return bytes > 0 ? kOfRate * bytes / rates.bytes_per_us + rates.launch_us : 0;
+  return bytes > 0 ? targets::pass_us(kOfRate * bytes, device.known->measured->rates) : 0;
 }
 
 std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
@@ -148,7 +147,7 @@ bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& siz
   const double product_us =
       2 * rows * static_cast<double>(sizes.n) * products / measured.rates.flops_per_us;
   const double copied = 2 * rows * static_cast<double>(size_bytes(step.gemm.a.dtype));
-  const double copy_us = copied / measured.rates.bytes_per_us + measured.rates.launch_us;
+  const double copy_us = targets::pass_us(copied, measured.rates);
   return known->gather_slows * product_us > kMargin * copy_us;
 }
 

@@ -176,9 +176,8 @@ ModelConstants usual_constants(const targets::DeviceProfile& device) {
 
 ModelConstants constants_of(const targets::DeviceProfile& device) {
   ModelConstants constants = usual_constants(device);
-  if (device.known != nullptr) {
-    replace(fields_of(constants), kFamily, device.known->measured->constants);
-  }
+  const auto measured = measured_constants(device);
+  if (!measured.empty()) replace(fields_of(constants), kFamily, measured);
   return constants;
 }
 

@@ -18,7 +18,7 @@ double copies_us(std::span<const AlignedCopy> copies, const targets::DeviceProfi
   const targets::DeviceRates& rates = device.known->measured->rates;
   double us = 0;
   for (const AlignedCopy& copy : copies) {
-    us += 2 * static_cast<double>(copy.bytes) / rates.bytes_per_us + rates.launch_us;
+    us += targets::pass_us(2 * static_cast<double>(copy.bytes), rates);
   }
   return us;
 }

@@ -94,7 +94,7 @@ FrameworkProducts::FrameworkProducts(const Prepared& prepared, std::size_t step,
   if (const targets::KnownDevice* known = context.profile().known) {
     const targets::DeviceRates& rates = known->measured->rates;
     for (const Copy& copy : copies) {
-      copies_us_ += 2 * static_cast<double>(copy.bytes) / rates.bytes_per_us + rates.launch_us;
+      copies_us_ += targets::pass_us(2 * static_cast<double>(copy.bytes), rates);
     }
     copies.clear();
   }

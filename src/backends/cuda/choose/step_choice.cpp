@@ -46,6 +46,17 @@ std::optional<tune::Slowdown> slowdown_of(const plan::FusedGemm& step, const cod
   return tune::slowdown(rows_a, rows_b, boundary, device);
 }
 
+// What the vendor's product and a tail take on such rows; how much longer than on aligned ones.
+std::optional<tune::Slowdown> weigh_vendor(const plan::FusedGemm& step, const codegen::Bound& bound,
+                                           const codegen::OperandRoles& roles,
+                                           const codegen::GemmSizes& vendor_sizes,
+                                           const targets::DeviceProfile& device,
+                                           StepChoice& choice) {
+  const auto slower = slowdown_of(step, bound, roles, device);
+  if (slower) choice.unfused_us = tune::unfused_us(step, vendor_sizes, device, slower->vendor);
+  return slower;
+}
+
 // Never slower than what fusion replaces.
 std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
   if (!choice.unfused_us || !tune::is_clearly_slower(choice.expected_us, *choice.unfused_us)) {
@@ -85,8 +96,7 @@ bool copies_win(const Prepared& prepared, std::size_t step, LateKernels& late,
   if (!choice.behind_copies) return false;
   choice.kernel = choice.behind_copies->kernel;
   choice.expected_us = choice.behind_copies->expected_us;
-  const auto slower = slowdown_of(gemm, bound, usual.family->roles(choice.variant), device);
-  if (slower) choice.unfused_us = tune::unfused_us(gemm, sizes, device, slower->vendor);
+  weigh_vendor(gemm, bound, usual.family->roles(choice.variant), sizes, device, choice);
   choice.why_split = why_unfused(choice);
   return true;
 }
@@ -221,11 +231,9 @@ void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& la
                      const targets::DeviceProfile& device, StepChoice& choice) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const codegen::OperandRoles roles = prepared.steps[step].family->roles(choice.variant);
-  const auto slower = slowdown_of(gemm, bound, roles, device);
-  if (!slower) return;
+  const auto slower = weigh_vendor(gemm, bound, roles, vendor_sizes, device, choice);
+  if (!slower || slower->another == 0) return;
   const targets::DeviceRates& rates = device.known->measured->rates;
-  choice.unfused_us = tune::unfused_us(gemm, vendor_sizes, device, slower->vendor);
-  if (slower->another == 0) return;
   const auto aligned_us = expected_of_variant(prepared.steps[step], gemm, choice.variant,
                                               Operands::aligned, choice.sizes, late, device);
   if (!aligned_us) return;
@@ -289,8 +297,7 @@ void choose_copies(const Prepared& prepared, std::size_t step, LateKernels& late
   };
   roles.is_misaligned_a = is_off(roles.are_exchanged ? gemm.gemm.b : gemm.gemm.a);
   roles.is_misaligned_b = is_off(roles.are_exchanged ? gemm.gemm.a : gemm.gemm.b);
-  const auto slower = slowdown_of(gemm, bound, roles, device);
-  if (slower) choice.unfused_us = tune::unfused_us(gemm, vendor_sizes, device, slower->vendor);
+  weigh_vendor(gemm, bound, roles, vendor_sizes, device, choice);
   choice.why_split = why_unfused(choice);
 }
 
