@@ -11,7 +11,6 @@
 #include "check/verify_program.h"
 #include "compile/program_state.h"
 #include "tests/common/corpus_pointer_arrays.h"
-#include "tests/common/time_limit.h"
 
 namespace epifuse::testing {
 namespace {
@@ -93,13 +92,14 @@ void record(CorpusRow& row, const std::string& what, const std::string& failure)
 // Sizes once more as problems of one call. On CPUs, where that is one run after another, few, and
 // of every fourth graph.
 void run_pointer_arrays(const CorpusCase& which, const Program& program, Memory& memory, bool quick,
-                        CorpusRow& row) {
+                        TimeLimit& limit, CorpusRow& row) {
   constexpr std::size_t kFew = 2, kMany = 12;
   const bool is_cpu = program.target().kind == DeviceKind::cpu;
   if (is_cpu && which.name.size() % 4 != 0) return;
   std::vector<Sizes> all = which.sizes;
   if (all.size() > (is_cpu || quick ? kFew : kMany)) all.resize(is_cpu || quick ? kFew : kMany);
   if (!which.empty_sizes.empty()) all.push_back(which.empty_sizes.front());
+  limit.begin(which.name + " as problems");
   for (const ProblemOutcome& each : run_as_pointer_arrays(which, all, program, memory)) {
     record(row, "as a problem, " + text_of(each.sizes), each.failure);
   }
@@ -108,8 +108,10 @@ void run_pointer_arrays(const CorpusCase& which, const Program& program, Memory&
 }  // namespace
 
 CorpusRow run_case(const CorpusCase& which, const Target& target, const CompileOptions& options,
-                   Memory& memory, bool quick) {
+                   Memory& memory, bool quick, TimeLimit& limit) {
   CorpusRow row{which.name, options.numerics};
+  const std::string level = fmt::format("{} {}", which.name, name(options.numerics));
+  limit.begin(level);
   try {
     const Graph graph = Graph::parse(which.text);
     const Program program = compile(graph, target, options);
@@ -118,6 +120,7 @@ CorpusRow run_case(const CorpusCase& which, const Target& target, const CompileO
     for (const Run& run : runs_of(which, target, quick)) {
       CorpusTensors tensors = make_tensors(graph.ir(), which, run.sizes, run.with_special, seed++);
       const std::string what = text_of(run.sizes) + (run.with_special ? " special" : "");
+      limit.begin(fmt::format("{} {}", level, what));
       std::string failure;
       try {
         failure = check_run(program, tensors, memory, row);
@@ -126,7 +129,9 @@ CorpusRow run_case(const CorpusCase& which, const Target& target, const CompileO
       }
       record(row, what, failure);
     }
-    if (options.numerics == Numerics::fast) run_pointer_arrays(which, program, memory, quick, row);
+    if (options.numerics == Numerics::fast) {
+      run_pointer_arrays(which, program, memory, quick, limit, row);
+    }
   } catch (const std::exception& error) {
     record(row, "compile", error.what());
   }
@@ -151,7 +156,7 @@ namespace {
 struct Arguments {
   bool quick = false;
   std::size_t part = 0, num_parts = 1;
-  std::chrono::seconds limit{0};  // of a graph
+  std::chrono::seconds limit{0};  // of a run
   std::string only, family, table, folder;
 };
 
@@ -219,11 +224,10 @@ std::vector<CorpusRow> run_corpus(const Arguments& arguments, const Target& targ
     if (index++ % arguments.num_parts != arguments.part) continue;
     if (which.cpu_only && target.kind != DeviceKind::cpu) continue;
     std::fprintf(stderr, "%s", fmt::format("\r{:<40}", which.name).c_str());
-    time_limit.begin(which.name);
     for (Numerics numerics : levels) {
       CompileOptions options{numerics};
       options.family = arguments.family;
-      rows.push_back(run_case(which, target, options, memory, arguments.quick));
+      rows.push_back(run_case(which, target, options, memory, arguments.quick, time_limit));
     }
   }
   std::fprintf(stderr, "\r%40s\r", "");

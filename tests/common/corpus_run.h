@@ -6,6 +6,7 @@
 
 #include "tests/common/corpus.h"
 #include "tests/common/memory.h"
+#include "tests/common/time_limit.h"
 
 namespace epifuse::testing {
 
@@ -22,16 +23,16 @@ struct CorpusRow {
 };
 
 // Every size of the graph, once plain and once with special values where it asks for them; `quick`
-// takes the first two sizes.
+// takes the first two sizes. The limit is for the compilation and for each run.
 CorpusRow run_case(const CorpusCase& which, const Target& target, const CompileOptions& options,
-                   Memory& memory, bool quick);
+                   Memory& memory, bool quick, TimeLimit& limit);
 
 std::string print_table(const std::vector<CorpusRow>& rows);
 
 // A tier's main(): runs everything, prints progress, the table, and "N passed, M failed" (runs).
 // Arguments: [--quick] [--only WORD] [--part I/N] [--family NAME] [--limit SECONDS] [--table FILE]
 // FOLDER, with --part every N-th graph from the I-th on, with --family by that kernel family. A
-// graph that takes longer than --limit ends the process and is named: its kernel may come to no
+// run that takes longer than --limit ends the process and is named: its kernel may come to no
 // end. Returns the process's exit code.
 int run_tier(const Target& target, Memory& memory, int argc, char** argv);
 
