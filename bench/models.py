@@ -3,12 +3,14 @@
     python3 bench/models.py bench/results/h200.json [--contenders ...] [--filter bert] [--commit C]
     python3 bench/models.py bench/results/cpu_torch.json --device cpu
     python3 bench/models.py bench/results/h200.json --suite train   (see training.py)
+    python3 bench/models.py bench/results/h200.json --suite backward   (see gradients.py)
 
 Forward passes with random weights, without gradients. `us` is the median over rounds of calls that
-take turns, on GPUs after a flush of the L2; `ratio` is over `baseline` (inductor),
-`ratio_sustained` the same for calls back to back, on GPUs only. `rel_error` is to the same weights
-in float32. `compile_s`: from the call of torch.compile to the first result, without Inductor's
-caches, after something else has been compiled.
+take turns, on GPUs after a flush of the L2; `ratio` is over `baseline` (inductor; of steps of
+decoding inductor-cudagraphs), `ratio_sustained` the same for calls back to back, on GPUs only.
+`rel_error` is to the same weights in float32 (0 where there is none). `compile_s`: from the call of
+torch.compile to the first result, without Inductor's caches, after something else has been
+compiled.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
+import gradients
 import torch
 import torch._dynamo.config
 import torch._inductor.config
@@ -27,109 +30,14 @@ import torch._inductor.utils
 import torch.nn.functional as F
 import training
 from contenders import add, interleaved, sustained, turns, write
+from networks import BertFfn, Llama, bert, decoding, minilm, quantised_by_rows, qwen3_moe
 from torch import nn
+from torch._dynamo.utils import counters
 
 import epifuse.torch
 
 BASELINE = "inductor"
-
-
-class RmsNorm(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x):
-        wide = x.float()
-        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
-        return self.weight * wide.to(x.dtype)
-
-
-def rotate(x, cos, sin):
-    half = x.shape[-1] // 2
-    return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
-
-
-class LlamaLayer(nn.Module):
-    """A layer of Llama 3 8B: 32 heads of 128, 8 of them for keys and values, SwiGLU."""
-
-    def __init__(self, width=4096, inner=14336, heads=32, kv_heads=8):
-        super().__init__()
-        linear = lambda k, n: nn.Linear(k, n, bias=False)
-        self.heads, self.kv_heads, self.size = heads, kv_heads, width // heads
-        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
-        self.q, self.o = linear(width, width), linear(width, width)
-        self.k, self.v = (linear(width, kv_heads * self.size) for _ in range(2))
-        self.gate, self.up = linear(width, inner), linear(width, inner)
-        self.down = linear(inner, width)
-
-    def forward(self, x, cos, sin):
-        batch, length, _ = x.shape
-        split = lambda y, heads: y.view(batch, length, heads, self.size).transpose(1, 2)
-        y = self.norm1(x)
-        q, k = split(self.q(y), self.heads), split(self.k(y), self.kv_heads)
-        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        v = split(self.v(y), self.kv_heads)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=length > 1, enable_gqa=True)
-        x = x + self.o(y.transpose(1, 2).reshape(batch, length, -1))
-        return x + self.mlp(self.norm2(x))
-
-    def mlp(self, y):
-        return self.down(F.silu(self.gate(y)) * self.up(y))
-
-
-class Llama(nn.Module):
-    def __init__(self, layers=None, size=128):
-        super().__init__()
-        self.layers = nn.ModuleList(layers or (LlamaLayer() for _ in range(4)))
-        self.size = size
-
-    def forward(self, x):
-        place = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
-        step = torch.arange(0, self.size, 2, device=x.device, dtype=torch.float32)
-        angle = place[:, None] * (500000.0 ** (-step / self.size))[None, :]
-        angle = torch.cat((angle, angle), -1)
-        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        for layer in self.layers:
-            x = layer(x, cos, sin)
-        return x
-
-
-class BertLayer(nn.Module):
-    """A layer of BERT-large: 16 heads of 64, gelu, norms behind the residuals."""
-
-    def __init__(self, width=1024, inner=4096, heads=16):
-        super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
-        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-
-    def forward(self, x):
-        split = lambda y: y.view(*y.shape[:2], self.heads, -1).transpose(1, 2)
-        y = F.scaled_dot_product_attention(split(self.q(x)), split(self.k(x)), split(self.v(x)))
-        x = self.norm1(x + self.o(y.transpose(1, 2).reshape(x.shape)))
-        return self.norm2(x + self.down(F.gelu(self.up(x))))
-
-
-class BertFfn(nn.Module):
-    """The second half of a layer of BERT-base."""
-
-    def __init__(self, width=768, inner=3072):
-        super().__init__()
-        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x):
-        return self.norm(x + self.down(F.gelu(self.up(x))))
-
-
-def bert(layers=24, **sizes):
-    return nn.Sequential(*(BertLayer(**sizes) for _ in range(layers)))
-
-
-def minilm():
-    return bert(6, width=384, inner=1536, heads=12)
+GRAPHS = ("inductor-cudagraphs", "epifuse-cudagraphs")
 
 
 @dataclass(frozen=True)
@@ -142,10 +50,19 @@ class Point:
     inner: int
     device: str = "cuda"
     dtype: str = "bf16"
+    contenders: tuple = ()  # its own, the baseline first
+    quantised: object = None  # the model, made of one in `dtype`
+    has_float32: bool = True
 
     @property
     def text(self):
         return f"{self.workload}_{self.batch}x{self.length}"
+
+
+def decoding_points(workload, *sizes):
+    """One token more for each of several rows, by CUDA graphs."""
+    return [Point(workload, lambda batch=batch: decoding(batch, *sizes), batch, 1, *sizes[:2],
+                  contenders=GRAPHS) for batch in (1, 16, 64)]  # fmt: skip
 
 
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
@@ -154,6 +71,10 @@ POINTS = [
     Point("llama3_8b_4_layers", Llama, 4, 2048, 4096, 14336),
     Point("llama3_8b_4_layers", Llama, 64, 1, 4096, 14336),
     Point("bert_large", bert, 32, 512, 1024, 4096),
+    Point("qwen3_moe_2_layers", qwen3_moe, 4, 1024, 2048, 768, has_float32=False),
+    Point("llama3_8b_4_layers_e4m3", Llama, 1, 8192, 4096, 14336, quantised=quantised_by_rows),
+    *decoding_points("decoding_llama_1b_4_layers", 2048, 8192, 32, 8),
+    *decoding_points("decoding_qwen2_7b_4_layers", 3584, 18944, 28, 4, True),
     *(Point(workload, make, batch, length, width, inner, "cpu", dtype)
       for dtype in DTYPES
       for workload, make, width, inner in (("bert_base_ffn", BertFfn, 768, 3072),
@@ -191,11 +112,19 @@ def synchronize(x):
         torch.cuda.synchronize()
 
 
-def measure(point, names, rounds):
+def prepared(point):
+    """A model with random weights, what it reads, and its result in float32."""
     torch.manual_seed(0)
-    model = point.make().to(point.device, DTYPES[point.dtype]).eval().requires_grad_(False)
-    x = torch.randn(point.batch, point.length, point.width, device=point.device)
-    x = x.to(DTYPES[point.dtype])
+    dtype = DTYPES[point.dtype]
+    with torch.device(point.device):
+        model = point.make().to(dtype).eval().requires_grad_(False)
+        x = torch.randn(point.batch, point.length, point.width).to(dtype)
+    exact = copy.deepcopy(model).float()(x.float()) if point.has_float32 else None
+    return point.quantised(model) if point.quantised else model, x, exact
+
+
+def measure(point, names, rounds):
+    model, x, exact = prepared(point)
     runs, samples = {}, {name: [] for name in names}
     for _ in range(rounds):
         torch.compiler.reset()
@@ -209,9 +138,8 @@ def measure(point, names, rounds):
         us, us_sustained = interleaved(calls), sustained(calls)
     else:
         us, us_sustained = turns(calls), None
-    exact = copy.deepcopy(model).float()(x.float())
-    errors = {name: ((run(x).float() - exact).norm() / exact.norm()).item()
-              for name, run in runs.items()}
+    errors = {name: ((run(x).float() - exact).norm() / exact.norm()).item() if point.has_float32
+              else 0.0 for name, run in runs.items()}  # fmt: skip
     return us, us_sustained, errors, seconds
 
 
@@ -224,7 +152,7 @@ def row_of(arguments, **own):
         "device": device, "driver": "" if on_cpu else str(torch.version.cuda),
         "commit": arguments.commit, "date": datetime.date.today().isoformat(),
         "command": f"python3 bench/models.py {arguments.file.name}" + " --device cpu" * on_cpu
-                   + " --suite train" * (arguments.suite == "train"),
+                   + f" --suite {arguments.suite}" * (arguments.suite != "torch"),
         **own,
     }  # fmt: skip
 
@@ -234,13 +162,20 @@ def cpu_name():
 
 
 def add_point(rows, point, names, arguments):
+    names = list(point.contenders) or names
+    baseline = point.contenders[0] if point.contenders else BASELINE
+    counters.clear()
     us, us_sustained, errors, seconds = measure(point, names, arguments.compile_rounds)
+    skipped = counters["inductor"]["cudagraph_skips"]
+    if point.contenders == GRAPHS and skipped:
+        print(f"{point.text}: not measured, {skipped} graphs were not captured", flush=True)
+        return
     for name in names:
         row = row_of(
             arguments, workload=point.text, dtype=point.dtype,
             m=point.batch * point.length, n=point.inner, k=point.width, epilogue="forward",
-            contender=name, us=us[name], baseline=BASELINE, ratio=us[name] / us[BASELINE],
-            ratio_sustained=us_sustained and us_sustained[name] / us_sustained[BASELINE],
+            contender=name, us=us[name], baseline=baseline, ratio=us[name] / us[baseline],
+            ratio_sustained=us_sustained and us_sustained[name] / us_sustained[baseline],
             rel_error=errors[name], compile_s=seconds[name])  # fmt: skip
         add(rows, row)
         sustained_text = f"  sustained {row['ratio_sustained']:.3f}" if us_sustained else ""
@@ -354,23 +289,27 @@ def forward(rows, arguments):
     # All compile the same code.
     torch._dynamo.config.recompile_limit = 2 * len(names) * arguments.compile_rounds
     if arguments.device == "cuda":
-        call_cost(rows, arguments)
-        layer_cost(rows, arguments)
-        moving_cost(rows, arguments)
+        for cost in () if arguments.filter else (call_cost, layer_cost, moving_cost):
+            cost(rows, arguments)
     for point in [] if arguments.only_host else POINTS:
         if point.device == arguments.device and arguments.filter in point.text:
-            add_point(rows, point, names, arguments)
+            try:
+                add_point(rows, point, names, arguments)
+            except ModuleNotFoundError as missing:  # a package that only some points need
+                print(f"{point.text}: not measured: {missing}", flush=True)
             write(arguments.file, rows)
             torch.compiler.reset()
             torch.cuda.empty_cache()
 
 
-def train(rows, arguments):
+def other_suite(rows, arguments):
+    """One of those that have a file of their own."""
     def keep(**own):
         add(rows, row_of(arguments, **own))
         write(arguments.file, rows)
 
-    training.run((Llama, LlamaLayer, BertLayer), COMPILERS, BASELINE, arguments, keep)
+    suite = {"train": training, "backward": gradients}[arguments.suite]
+    suite.run(COMPILERS, BASELINE, arguments, keep)
 
 
 def main():
@@ -380,10 +319,12 @@ def main():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--contenders", nargs="*", choices=list(COMPILERS),
                         help="all of them; on CPUs: epifuse")
-    parser.add_argument("--filter", default="", help="only points whose text has this")
+    parser.add_argument("--filter", default="",
+                        help="only points whose text has this, without the host's costs")
     parser.add_argument("--compile-rounds", type=int, default=1,
                         help="how often each compiles, by turns: compile_s is the median")
-    parser.add_argument("--suite", choices=("torch", "train"), default="torch")
+    parser.add_argument("--suite", default="torch",
+                        choices=("torch", "train", "backward"))
     parser.add_argument("--only-host", action="store_true",
                         help="only what layers and calls cost the host")
     parser.add_argument("--commit", default="")
@@ -392,7 +333,7 @@ def main():
     torch._inductor.config.force_disable_caches = True
     start_inductor(arguments.device)
     with torch.set_grad_enabled(arguments.suite == "train"):
-        (train if arguments.suite == "train" else forward)(rows, arguments)
+        (forward if arguments.suite == "torch" else other_suite)(rows, arguments)
     write(arguments.file, rows)
 
 

@@ -16,6 +16,7 @@ import torch
 import torch._dynamo.config
 import torch.nn.functional as F
 from contenders import sustained
+from networks import BertLayer, Llama, LlamaLayer, qwen3_moe
 from torch import nn
 from torch.autograd import DeviceType
 
@@ -73,39 +74,47 @@ class Step:
         return f"{self.workload}_{self.batch}x{self.length}"
 
 
-def points(Llama, LlamaLayer, BertLayer):
-    """With the models of forward passes."""
+class Vit(BertLayer):
+    """Norms before the products."""
 
-    class Vit(BertLayer):
-        """Norms before the products."""
+    def forward(self, x):
+        split = lambda y: y.view(*y.shape[:2], self.heads, -1).transpose(1, 2)
+        y = self.norm1(x)
+        q, k, v = split(self.q(y)), split(self.k(y)), split(self.v(y))
+        y = F.scaled_dot_product_attention(q, k, v)
+        x = x + self.o(y.transpose(1, 2).reshape(x.shape))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
 
-        def forward(self, x):
-            split = lambda y: y.view(*y.shape[:2], self.heads, -1).transpose(1, 2)
-            y = self.norm1(x)
-            q, k, v = split(self.q(y)), split(self.k(y)), split(self.v(y))
-            y = F.scaled_dot_product_attention(q, k, v)
-            x = x + self.o(y.transpose(1, 2).reshape(x.shape))
-            return x + self.down(F.gelu(self.up(self.norm2(x))))
 
-    class MoeLayer(LlamaLayer):
-        def __init__(self):
-            super().__init__(2048, 64, 32, 4)
-            self.experts = Experts(2048, 768, 64, 8)
-            self.gate = self.up = self.down = None
+class MoeLayer(LlamaLayer):
+    def __init__(self):
+        super().__init__(2048, 64, 32, 4)
+        self.experts = Experts(2048, 768, 64, 8)
+        self.gate = self.up = self.down = None
 
-        def mlp(self, y):
-            return self.experts(y)
+    def mlp(self, y):
+        return self.experts(y)
 
-    llama = lambda: Llama([LlamaLayer(2048, 8192, 32, 8) for _ in range(4)], 64)
-    moe = lambda: Llama([MoeLayer() for _ in range(2)], 64)
-    bert = lambda: nn.Sequential(*(BertLayer() for _ in range(6)))
-    vit = lambda: nn.Sequential(*(Vit() for _ in range(6)))
-    return [
-        Step("bert_large_6_layers", bert, 16, 512, 1024, 4096),
-        Step("llama_1b_4_layers", llama, 4, 2048, 2048, 8192),
-        Step("vit_large_6_layers", vit, 64, 196, 1024, 4096),
-        Step("qwen3_moe_2_layers", moe, 4, 1024, 2048, 768, has_float32=False),
-    ]
+
+def layers_of(layer, num):
+    return lambda: nn.Sequential(*(layer() for _ in range(num)))
+
+
+def llama():
+    return Llama([LlamaLayer(2048, 8192, 32, 8) for _ in range(4)], 64)
+
+
+def moe():
+    return Llama([MoeLayer() for _ in range(2)], 64)
+
+
+POINTS = [
+    Step("bert_large_6_layers", layers_of(BertLayer, 6), 16, 512, 1024, 4096),
+    Step("llama_1b_4_layers", llama, 4, 2048, 2048, 8192),
+    Step("vit_large_6_layers", layers_of(Vit, 6), 64, 196, 1024, 4096),
+    Step("qwen3_moe_2_layers", moe, 4, 1024, 2048, 768, has_float32=False),
+    Step("qwen3_moe_transformers_2_layers", qwen3_moe, 4, 1024, 2048, 768, has_float32=False),
+]
 
 
 def stepper(model, run, x, way):
@@ -172,7 +181,8 @@ def measure(point, compilers, names, device="cuda"):
     """For each contender what its row has beyond the point."""
     synchronize = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     torch.manual_seed(0)
-    first = point.make().to(device, torch.bfloat16)
+    with torch.device(device):
+        first = point.make().bfloat16()
     x, way = (torch.randn(point.batch, point.length, point.width, device=device).bfloat16()
               for _ in range(2))
     x.requires_grad_()
@@ -221,12 +231,15 @@ def add_point(point, compilers, names, baseline, keep, device="cuda"):
               f"{back_to_back or 0:.3f}  error {own['rel_error']:.1e}  {text}", flush=True)
 
 
-def run(models, compilers, baseline, arguments, keep):
+def run(compilers, baseline, arguments, keep):
     """All points that are asked for."""
     names = list(dict.fromkeys([baseline, *(arguments.contenders or ["epifuse"])]))
-    for point in points(*models):
+    for point in POINTS:
         if arguments.filter in point.text:
             torch._dynamo.config.recompile_limit = 8 * len(names)
-            add_point(point, compilers, names, baseline, keep)
+            try:
+                add_point(point, compilers, names, baseline, keep, arguments.device)
+            except ModuleNotFoundError as missing:  # a package that only some points need
+                print(f"{point.text}: not measured: {missing}", flush=True)
             torch.compiler.reset()
             torch.cuda.empty_cache()

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
+import gradients  # noqa: E402
+import networks  # noqa: E402
 import random_torch  # noqa: E402
 import training  # noqa: E402
 
@@ -57,3 +59,37 @@ def test_loops_beside_products_are_those_with_one_next_to_them():
     assert training.beside_products(kernels) == 1 + 2 + 8
     assert training.beside_products(kernels[3:4]) == 0
     assert training.class_of("epifuse_side_by_side_bias") == "products"
+
+
+def test_a_step_of_decoding_is_the_last_token_of_a_sequence():
+    torch.manual_seed(0)
+    step = networks.DecodingLayer(2, 6, 32, 48, 4, 2, True).double()
+    whole = networks.LlamaLayer(32, 48, 4, 2, True).double()
+    whole.load_state_dict(step.state_dict(), strict=False)
+    x, still = torch.randn(2, 7, 32).double(), (torch.ones(1), torch.zeros(1))
+    y = whole.norm1(x)
+    for kept, product in ((step.keys, whole.k), (step.values, whole.v)):
+        kept.copy_(product(y).view(2, 7, 2, 8).transpose(1, 2))
+        kept[:, :, -1] = 0
+    torch.testing.assert_close(step(x[:, -1:], *still), whole(x, *still)[:, -1:])
+
+
+@pytest.mark.parametrize("point", gradients.POINTS, ids=lambda point: point.workload)
+def test_products_of_backward_passes_are_what_autograd_computes(point):
+    torch.manual_seed(0)
+    small = gradients.Product(point.workload, point.run, point.fulls, 5, 7, 3)
+    dy, w, *fulls = (x.double() for x in small.operands("cpu"))
+    fulls = [x.requires_grad_() for x in fulls]
+    after = {"gelu+bias": torch.nn.functional.gelu,
+             "swiglu": lambda gate, up: torch.nn.functional.silu(gate) * up}  # fmt: skip
+    wanted = list(torch.autograd.grad(after[point.workload](*fulls), fulls, dy @ w.t()))
+    if point.workload == "gelu+bias":
+        wanted.append(wanted[0].sum(0))
+    torch.testing.assert_close(list(point.run(dy, w, *(x.detach() for x in fulls))), wanted)
+
+
+def test_wide_tensors_are_those_of_float32_and_the_results_shape():
+    code = """buf0 = empty_strided_cuda((64, 48), (48, 1), torch.float32)
+        buf1 = empty_strided_cuda((64, 48), (48, 1), torch.bfloat16)
+        buf2 = empty_strided_cuda((8, 48), (48, 1), torch.float32)"""
+    assert gradients.wide_tensors([code, ""], (64, 48)) == 1
