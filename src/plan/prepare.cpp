@@ -96,9 +96,11 @@ bool Copier::needs_copy(ValueId arg, const Node& reader, std::size_t place) cons
   if (is_integer(to_[arg].type.dtype)) return false;
   if (ir::is_matmul(reader.op) && place >= 2) return !is_tensor_in_memory(to_, arg);
   if (ir::is_matmul(reader.op)) {
+    const std::optional<ir::Lookup> lookup = ir::lookup(to_, arg);
     const bool may_look_up = ir::is_grouped_matmul(reader.op) && place == 0;
-    const bool has_rows = may_look_up && to_[arg].type.shape.size() == 2;
-    return !is_matrix_in_memory(to_, arg) || (ir::lookup(to_, arg) && !has_rows);
+    const bool has_rows =
+        may_look_up && to_[arg].type.shape.size() == 2 && (!lookup || lookup->dim == 0);
+    return !is_matrix_in_memory(to_, arg) || (lookup && !has_rows);
   }
   return reader.op == Op::reshape && !reshapes_as_view(to_, arg, reader.type.shape);
 }

@@ -78,7 +78,7 @@ void run_groups(const plan::Plan& plan, const plan::FusedGemm& step, const Epilo
 void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const EpilogueProgram& program,
               const codegen::Bound& bound, MatmulCache& matmuls, BufferPool& pool) {
   if (step.gemm.is_scaled()) {
-    const ScaledOperands scaled(step, bound, pool);
+    const ScaledOperands scaled(plan.graph, step, bound, pool);
     return run_gemm(plan, scaled.step, program, scaled.bound, matmuls, pool);
   }
   if (step.gemm.is_grouped()) return run_groups(plan, step, program, bound, matmuls, pool);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/cpu/threads.h"
+#include "backends/rows.h"
 #include "base/float_types.h"
 #include "epifuse/tensor.h"
 
@@ -44,21 +45,25 @@ void swap_last_two(std::vector<std::int64_t>& dims) {
 
 }  // namespace
 
-ScaledOperands::ScaledOperands(const plan::FusedGemm& scaled, const codegen::Bound& from,
-                               BufferPool& pool)
+ScaledOperands::ScaledOperands(const ir::Graph& graph, const plan::FusedGemm& scaled,
+                               const codegen::Bound& from, BufferPool& pool)
     : step(scaled), bound(from) {
   plan::GemmDesc& gemm = step.gemm;
-  copy(gemm.a, !gemm.a.transposed, gemm.a_scales, pool);
-  copy(gemm.b, gemm.b.transposed, gemm.b_scales, pool);
+  copy(graph, gemm.a, !gemm.a.transposed, gemm.a_scales, pool);
+  copy(graph, gemm.b, gemm.b.transposed, gemm.b_scales, pool);
   if (gemm.gating == plan::Gating::separate) {
-    copy(gemm.second_b, gemm.second_b.transposed, gemm.second_b_scales, pool);
+    copy(graph, gemm.second_b, gemm.second_b.transposed, gemm.second_b_scales, pool);
   }
   gemm.a_scales = gemm.b_scales = gemm.second_b_scales = {};
 }
 
-void ScaledOperands::copy(plan::Operand& operand, bool k_is_last, const plan::OperandScales& scales,
-                          BufferPool& pool) {
+// Rows that are looked up lie in order in the copy, as their scales do.
+void ScaledOperands::copy(const ir::Graph& graph, plan::Operand& operand, bool k_is_last,
+                          const plan::OperandScales& scales, BufferPool& pool) {
   codegen::BoundTensor tensor = bound[operand.value];
+  std::vector<std::int64_t> looked_up;
+  if (operand.lookup >= 0)
+    looked_up = backends::looked_up_rows(graph, graph[operand.lookup], bound);
   ir::Layout& layout = tensor.layout;
   if (!k_is_last) {
     swap_last_two(layout.shape);
@@ -76,7 +81,11 @@ void ScaledOperands::copy(plan::Operand& operand, bool k_is_last, const plan::Op
   const std::int64_t stride = layout.strides.back();
   const std::int64_t stride_of_blocks = of_blocks.layout.strides.back();
   const auto run_row = [&](std::int64_t row, int) {
-    const unsigned char* const from = bytes + offset_of(layout, layout.shape, row, 1);
+    const std::int64_t start =
+        looked_up.empty()
+            ? offset_of(layout, layout.shape, row, 1)
+            : layout.offset + looked_up[static_cast<std::size_t>(row)] * layout.strides.front();
+    const unsigned char* const from = bytes + start;
     const float* const scale = factors + offset_of(of_blocks.layout, layout.shape, row, rows_each);
     for (std::int64_t i = 0; i < k; ++i) {
       out[row * k + i] = values[from[i * stride]] * scale[i / ir::kScaleBlock * stride_of_blocks];
@@ -93,6 +102,7 @@ void ScaledOperands::copy(plan::Operand& operand, bool k_is_last, const plan::Op
   bound.tensors.push_back(std::move(tensor));
   operand.value = static_cast<ir::ValueId>(bound.tensors.size()) - 1;
   operand.dtype = DType::f32;
+  operand.lookup = -1;
 }
 
 }  // namespace epifuse::cpu

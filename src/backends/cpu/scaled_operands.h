@@ -11,13 +11,14 @@ namespace epifuse::cpu {
 
 // A step that multiplies such copies instead. They live as long as this does.
 struct ScaledOperands {
-  ScaledOperands(const plan::FusedGemm& scaled, const codegen::Bound& from, BufferPool& pool);
+  ScaledOperands(const ir::Graph& graph, const plan::FusedGemm& scaled, const codegen::Bound& from,
+                 BufferPool& pool);
   plan::FusedGemm step;
   codegen::Bound bound;
 
  private:
-  void copy(plan::Operand& operand, bool k_is_last, const plan::OperandScales& scales,
-            BufferPool& pool);
+  void copy(const ir::Graph& graph, plan::Operand& operand, bool k_is_last,
+            const plan::OperandScales& scales, BufferPool& pool);
   std::vector<BufferPool::Buffer> buffers_;
 };
 

@@ -135,11 +135,12 @@ void RunBuilder::add_alone(const plan::Plan& plan, const plan::Step& step,
   switch (kernels.kind) {
     case StepKind::vendor: {
       const auto& bare = std::get<plan::FusedGemm>(step);
-      add_product(on_scaled_copies(bare), allow_tf32_ && !bare.gemm.is_scaled());
+      add_product(on_scaled_copies(plan, bare), allow_tf32_ && !bare.gemm.is_scaled());
       break;
     }
     case StepKind::grouped:
-      add_grouped(plan, on_scaled_copies(std::get<plan::FusedGemm>(step)), kernels.kernels.front());
+      add_grouped(plan, on_scaled_copies(plan, std::get<plan::FusedGemm>(step)),
+                  kernels.kernels.front());
       break;
     case StepKind::tail: add_tail(plan, std::get<plan::Tail>(step), kernels, bound_); break;
     case StepKind::family: throw InternalError("a part of a split step is no family's");

@@ -27,19 +27,21 @@ bool RunBuilder::add_in_order(const plan::Plan& plan, std::size_t index, InOrder
     plan_.how.push_back(
         fmt::format("{}, behind a copy of the rows of {}", print(choice), plan.graph[rows].name));
     plan_.grounds.push_back(grounds(choice));
-    add_row_copy(plan, rows, copy);
+    add_row_copy(plan, plan.graph[ir::lookup(plan.graph, rows)->node], looked_up, copy);
     add_family(product.prepared, index, choice);
   }
   bound_.tensors[static_cast<std::size_t>(rows)] = looked_up;
   return !choice.why_split;
 }
 
-void RunBuilder::add_row_copy(const plan::Plan& plan, ir::ValueId rows, const BoundTensor& to) {
-  const ir::Node& node = plan.graph[rows];
-  const auto bound_of = [&](ir::ValueId id) {
+// `from`: what `node`, a take_rows, looks up, or a view of it that has its rows.
+void RunBuilder::add_row_copy(const plan::Plan& plan, const ir::Node& node, BoundTensor from,
+                              const BoundTensor& to) {
+  const auto bound_of = [&](ir::ValueId id) -> const BoundTensor& {
     return bound_.tensors[static_cast<std::size_t>(id)];
   };
-  const BoundTensor from = bound_of(node.args.front()), index = bound_of(ir::index_of(node));
+  const BoundTensor& index = bound_of(ir::index_of(node));
+  from.layout.shape[0] = bound_of(node.args.front()).layout.shape[0];
   const DType index_dtype = plan.graph[ir::index_of(node)].type.dtype;
   const Prepared& copy = late_.row_copy(node.type.dtype, index_dtype);
   const auto& tail = std::get<plan::Tail>(copy.plan.steps.front());

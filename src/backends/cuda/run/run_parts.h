@@ -71,7 +71,8 @@ class RunBuilder {
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
   void add_behind_copies(const Prepared& prepared, std::size_t index, const StepChoice& choice);
   bool add_in_order(const plan::Plan& plan, std::size_t index, InOrder& product);
-  void add_row_copy(const plan::Plan& plan, ir::ValueId rows, const codegen::BoundTensor& to);
+  void add_row_copy(const plan::Plan& plan, const ir::Node& node, codegen::BoundTensor from,
+                    const codegen::BoundTensor& to);
   void place_scratch(const plan::FusedGemm& step, const StepKernels& kernels,
                      const codegen::GemmConfig& config);
   std::vector<codegen::BoundTensor> place_partials(const plan::FusedGemm& step,
@@ -86,7 +87,8 @@ class RunBuilder {
   void add_launch(const Kernel& kernel, codegen::Launch launch);
   void add_product(const plan::FusedGemm& step, bool allows_tf32);
   // A bare product, of copies of its operands where blocks of them have scales.
-  plan::FusedGemm on_scaled_copies(plan::FusedGemm bare);
+  plan::FusedGemm on_scaled_copies(const plan::Plan& plan, plan::FusedGemm bare);
+  void put_in_order(const plan::Plan& plan, plan::Operand& operand);
   void scale(plan::Operand& operand, bool k_is_last, const plan::OperandScales& scales);
   void add_scaled_copy(const codegen::BoundTensor& from, DType dtype,
                        const codegen::BoundTensor& scales, const codegen::BoundTensor& to);

@@ -102,9 +102,21 @@ void RunBuilder::scale(plan::Operand& operand, bool k_is_last, const plan::Opera
   operand.dtype = DType::f32;
 }
 
-plan::FusedGemm RunBuilder::on_scaled_copies(plan::FusedGemm bare) {
+// Scales are those of the rows in order, so rows that are looked up are copied first.
+void RunBuilder::put_in_order(const plan::Plan& plan, plan::Operand& operand) {
+  const BoundTensor from = bound_[operand.value];
+  const auto bytes = static_cast<std::size_t>(count(from.layout.shape));
+  BoundTensor to = dense(take(bytes * size_bytes(operand.dtype)), from.layout.shape);
+  add_row_copy(plan, plan.graph[operand.lookup], from, to);
+  bound_.tensors.push_back(std::move(to));
+  operand.value = static_cast<ir::ValueId>(bound_.tensors.size()) - 1;
+  operand.lookup = -1;
+}
+
+plan::FusedGemm RunBuilder::on_scaled_copies(const plan::Plan& plan, plan::FusedGemm bare) {
   plan::GemmDesc& gemm = bare.gemm;
   if (!gemm.is_scaled()) return bare;
+  if (gemm.a.lookup >= 0) put_in_order(plan, gemm.a);
   scale(gemm.a, !gemm.a.transposed, gemm.a_scales);
   scale(gemm.b, gemm.b.transposed, gemm.b_scales);
   gemm.a_scales = gemm.b_scales = {};
