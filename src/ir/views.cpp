@@ -86,7 +86,9 @@ void check_ranges(const Node& slice, const std::vector<std::int64_t>& shape, con
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const std::int64_t start = slice.ranges[d].start.eval(sizes);
     const std::int64_t stop = slice.ranges[d].stop.eval(sizes);
-    if (start < 0 || stop < start || stop > shape[d]) {
+    // 1:2*N:2 of an empty dim is empty, too.
+    const bool is_empty = slice.type.shape[d].eval(sizes) == 0;
+    if (start < 0 || (stop < start && !is_empty) || stop > shape[d]) {
       throw ArgumentError(fmt::format("slice '{}' takes {}:{} of dim {}, which has size {}",
                                       slice.name, start, stop, d, shape[d]));
     }
