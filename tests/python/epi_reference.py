@@ -19,6 +19,12 @@ DTYPES = {
     "bool": torch.bool,
 }
 
+
+def gelu_slope(x, approximate):
+    """The derivative of gelu."""
+    return torch.ops.aten.gelu_backward(torch.ones_like(x), x, approximate=approximate)
+
+
 OPS = {
     "add": torch.add,
     "sub": torch.sub,
@@ -44,6 +50,8 @@ OPS = {
     "silu": lambda x: x / (1 + torch.exp(-x)),
     "gelu_erf": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "gelu_erf_slope": lambda x: gelu_slope(x, "none"),
+    "gelu_tanh_slope": lambda x: gelu_slope(x.clamp(-40, 40), "tanh"),
     "relu": lambda x: torch.where(x < 0, 0.0, x),
     "leaky_relu": lambda x, slope: torch.where(x < 0, x * slope, x),
     "softplus": lambda x: torch.where(x > 20, x, torch.log1p(torch.exp(x))),
