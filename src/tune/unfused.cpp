@@ -90,6 +90,19 @@ double tail_bytes(const plan::FusedGemm& step, const codegen::GemmSizes& sizes, 
   return stores_anything ? bytes : 0;
 }
 
+// What a framework reads again where it reduces columns of what it has stored: another pass.
+double bytes_read_again(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  const std::vector<plan::Store>& stores = step.epilogue.stores;
+  const auto reduces = [](const plan::Store& store) { return plan::reduces_columns(store.kind); };
+  const auto is_stored = [&](const plan::Store& store) {
+    return store.kind == plan::StoreKind::tile && store.value != step.gemm.matmul;
+  };
+  const auto stored = std::ranges::find_if(stores, is_stored);
+  if (std::ranges::none_of(stores, reduces) || stored == stores.end()) return 0;
+  return static_cast<double>(sizes.batch) * static_cast<double>(sizes.m * sizes.n) *
+         static_cast<double>(size_bytes(stored->dtype));
+}
+
 }  // namespace
 
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
@@ -107,7 +120,8 @@ bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) 
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   if (adds_one_row(step, sizes)) return 0;
   const double ours = tail_bytes(step, sizes, step.gemm.result);
-  return ours > 0 ? tail_bytes(step, sizes, step.gemm.a.dtype) / ours : 0;
+  const double its = tail_bytes(step, sizes, step.gemm.a.dtype) + bytes_read_again(step, sizes);
+  return ours > 0 ? its / ours : 0;
 }
 
 std::optional<double> framework_tail_us(const plan::FusedGemm& step,
@@ -117,8 +131,13 @@ std::optional<double> framework_tail_us(const plan::FusedGemm& step,
       1.1;  // a pass takes as much longer than its bytes at the device's rate
   if (device.known == nullptr) return std::nullopt;
   if (adds_one_row(step, sizes)) return 0;
-  const double bytes = tail_bytes(step, sizes, step.gemm.a.dtype);
-  return bytes > 0 ? targets::pass_us(kOfRate * bytes, device.known->measured->rates) : 0;
+  const targets::DeviceRates& rates = device.known->measured->rates;
+  double us = 0;
+  for (const double bytes :
+       {tail_bytes(step, sizes, step.gemm.a.dtype), bytes_read_again(step, sizes)}) {
+    if (bytes > 0) us += targets::pass_us(kOfRate * bytes, rates);
+  }
+  return us;
 }
 
 std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,

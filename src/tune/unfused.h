@@ -26,10 +26,11 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
 // too.
 bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 
-// What a framework's pass behind its own product takes of such a tail's time: its product has the
-// dtype of the operands, and to add a row to it is the library's work.
+// What a framework's passes behind its own product take of such a tail's time: its product has the
+// dtype of the operands, and to add a row to it is the library's work. Sums of columns of what it
+// stores are a pass of their own (Inductor's).
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
-// What that pass takes by its bytes; empty where the device's rate is not known.
+// What they take by their bytes; empty where the device's rate is not known.
 std::optional<double> framework_tail_us(const plan::FusedGemm& step,
                                         const codegen::GemmSizes& sizes,
                                         const targets::DeviceProfile& device);

@@ -77,6 +77,23 @@ TEST(FrameworkPart, ByItsBytesIsAPassAtTheDevicesRate) {
   EXPECT_FALSE(framework_tail_us(step, sizes, unknown));
 }
 
+TEST(FrameworkPart, SumsOfColumnsOfWhatIsStoredAreAPassMore) {
+  const GemmSizes sizes{1, 4096, 4096, 512};
+  plan::FusedGemm step = step_of();
+  step.epilogue.stores.push_back({"s", 4, DType::f32, plan::StoreKind::row_sum, 1});
+  const targets::DeviceRates& rates = measured().rates;
+  const double full = 1.1 * 2 * 4096 * 4096 / rates.bytes_per_us;
+  EXPECT_NEAR(*framework_tail_us(step, sizes, kDevice), 2 * full + rates.launch_us, 1e-6)
+      << "those of rows are in the same pass";
+  EXPECT_EQ(framework_part_of_tail(step, sizes), 1.0);
+  step.epilogue.stores.back().kind = plan::StoreKind::col_sum;
+  EXPECT_NEAR(*framework_tail_us(step, sizes, kDevice), 3 * full + 2 * rates.launch_us, 1e-6);
+  EXPECT_EQ(framework_part_of_tail(step, sizes), 1.5);
+  step.epilogue.stores.erase(step.epilogue.stores.begin());
+  EXPECT_NEAR(*framework_tail_us(step, sizes, kDevice), full + rates.launch_us, 1e-6)
+      << "what is not stored is computed as it is summed";
+}
+
 TEST(FrameworkPart, ToAddARowIsTheLibrarysWork) {
   plan::FusedGemm step = step_of();
   step.epilogue.loads.push_back({"b", 4, DType::bf16, plan::Access::row});
