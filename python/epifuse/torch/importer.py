@@ -17,7 +17,7 @@ from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
 from .memory import is_fused_by_inductor, is_needed_in_memory
-from .values import Operand, Refusal, Value, graph_text, reachable
+from .values import Operand, Refusal, Value, graph_text, reachable, symbols
 from .views import VIEWS, is_getitem, is_split, part, source
 
 _MAX_VALUES = 90_000  # of 100,000 that a text may hold
@@ -194,6 +194,7 @@ class _Importer:
             if value in needed and value.name == self.scope.names[node]:
                 names[value.name] = node
         groups = [[value.name for value in group if value in needed] for group in self.groups]
+        used = symbols(needed)
         return Imported(
             graph_text(
                 inputs,
@@ -205,7 +206,7 @@ class _Importer:
             [group for group in groups if len(group) > 1],
             self._after(leaves, needed),
             self.refused,
-            self.scope.sizes.likely,
+            {name: size for name, size in self.scope.sizes.likely.items() if name in used},
             tuple(value.name for value in inputs),
             self._stored(needed),
         )

@@ -93,6 +93,12 @@ def reachable(outputs: Iterable[Value]) -> set[Value]:
     return seen
 
 
+def symbols(values: Iterable[Value]) -> set[str]:
+    """The symbols of the sizes of values."""
+    return {symbol for value in values for size in (*value.shape, *value.sizes)
+            for symbol in sizes.symbols(size)}
+
+
 def _declaration(value: Value, strides: Sequence[int | None] | None, words: Words) -> str:
     """An input's; strides that may be any become symbols of their own."""
     if strides is None:
@@ -110,11 +116,7 @@ def graph_text(
 ) -> str:
     """The text of a graph, whose inputs come with the strides to declare where they are not
     row-major. Symbols that no input holds alone get an input that does."""
-    used: set[str] = set()
-    bound: set[str] = set()
-    for value in [*inputs, *computed]:
-        for size in (*value.shape, *value.sizes):
-            used |= sizes.symbols(size)
+    used, bound = symbols([*inputs, *computed]), set[str]()
     for value in inputs:
         bound |= {text for text in map(sizes.text, value.shape) if text in used}
     declarations = [_declaration(value, strides, words) for value, strides in inputs.items()]
