@@ -2,16 +2,17 @@
 
 import re
 
+import pytest
 import torch
 from fx_capture import capture
 
-from epifuse.torch import rewrite
+import epifuse.torch
 from epifuse.torch.importer import import_graph
 
 
 def every_other_row(x, w):
     h = torch.relu(x @ w)
-    return h[::2] * 2  # (M + 1) // 2 rows: no slice of the language
+    return h, h[::2] * 2  # (M + 1) // 2 rows: no slice of the language
 
 
 def test_sizes_of_what_is_left_out_are_not_asked_for():
@@ -20,5 +21,11 @@ def test_sizes_of_what_is_left_out_are_not_asked_for():
     assert imported.likely_sizes
     for name in imported.likely_sizes:
         assert re.search(rf"\b{name}\b", imported.text), name
-    options = {"numerics": "fast", "tf32": False}
-    assert rewrite.fuse(module.graph, options, only_faster=False).kernels
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_product_is_a_kernel_beside_a_slice_that_is_left_out():
+    x = torch.randn(6, 8)
+    torch._dynamo.mark_dynamic(x, 0)
+    report = epifuse.torch.explain(every_other_row, x, torch.randn(8, 8), only_faster=False)
+    assert len(report.kernels) == 1, str(report)
