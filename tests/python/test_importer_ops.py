@@ -223,6 +223,7 @@ def refused(function, *args):
     (lambda x: x * math.nan, "aten.mul.Tensor", "scalar_operand"),
     (lambda x: x * 1e39, "aten.mul.Tensor", "scalar_operand"),
     (lambda x: x.view(4, 8, 16).sum((1, 2)), "aten.sum.dim_IntList", "option"),
+    (lambda x: torch.ops.aten.sum.dim_IntList(x, None), "aten.sum.dim_IntList", "option"),
     (lambda x: torch.cat((x, x), 0), "aten.cat.default", "option"),
     (lambda x: torch.cat((x, x, x), 1), "aten.cat.default", "option"),
     (lambda x: x.view(4, 8, 16).sum(0), "aten.sum.dim_IntList", "option"),

@@ -280,7 +280,7 @@ def reduction(row: str, column: str) -> Row:
         dims = args["dim"] if isinstance(args["dim"], (list, tuple)) else [args["dim"]]
         value = emit.value(args["self"])
         rank = len(value.shape)
-        dims = sorted(dim % rank for dim in dims) if rank else []
+        dims = [] if rank == 0 or None in dims else sorted(dim % rank for dim in dims)
         keeps = bool(args.get("keepdim"))
         takes_all_rows = rank >= 2 and dims == list(range(rank - 1))
         is_of_one_dim = rank >= 2 and len(dims) == 1
