@@ -25,7 +25,7 @@ struct Source {
 constexpr Source kSources[] = {
     {"<f2", 2, DType::f16},  {"<f4", 4, DType::f32},     {"<f8", 8, DType::f32},
     {"<u2", 2, DType::bf16}, {"|b1", 1, DType::boolean}, {"<i4", 4, DType::i32},
-    {"<i8", 8, DType::i64},
+    {"<i8", 8, DType::i64},  {"|i1", 1, DType::i8},
 };
 constexpr std::int64_t kMostBytes = 8;  // of an element
 
@@ -33,6 +33,7 @@ constexpr std::int64_t kMostBytes = 8;  // of an element
 const Source* find_source(std::string_view descr, DType dtype) {
   for (const Source& source : kSources) {
     if (source.descr != descr || is_integer(source.same) != is_integer(dtype)) continue;
+    if ((source.same == DType::i8) != (dtype == DType::i8)) continue;
     return source.same == DType::bf16 && dtype != DType::bf16 ? nullptr : &source;
   }
   return nullptr;

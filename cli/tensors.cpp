@@ -35,7 +35,9 @@ void fill_normal(const TensorView& view, double scale, std::uint64_t seed) {
     std::normal_distribution<float> normal;
     const std::int64_t end = std::min(count, (block + 1) * kRandomBlock);
     for (std::int64_t i = block * kRandomBlock; i < end; ++i) {
-      const double x = view.dtype == DType::boolean ? (random() & 1) : scale * normal(random);
+      const double x = view.dtype == DType::boolean ? (random() & 1)
+                       : view.dtype == DType::i8    ? static_cast<std::int8_t>(random())
+                                                    : scale * normal(random);
       store_element(view.data, view.dtype, i, x);
     }
   });

@@ -35,7 +35,7 @@ def wgmma_head(text):
 
 def wgmma_struct(texts, struct, head):
     """One instruction's struct, after the notice of the one of the texts that has it."""
-    pattern = r"^template <[^;{}]*>\s*struct " + re.escape(struct) + r"\n\{.*?^\};\n"
+    pattern = r"^(?:template <[^;{}]*>\s*)?struct " + re.escape(struct) + r"\n\{.*?^\};\n"
     for text in texts:
         found = re.search(pattern, text, re.M | re.S)
         if found:

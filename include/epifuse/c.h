@@ -28,7 +28,8 @@ typedef enum {
   EPIFUSE_E5M2 = 4,
   EPIFUSE_BOOL = 5,
   EPIFUSE_I32 = 6,
-  EPIFUSE_I64 = 7
+  EPIFUSE_I64 = 7,
+  EPIFUSE_I8 = 8
 } EpifuseDType;
 
 #define EPIFUSE_MAX_RANK 6

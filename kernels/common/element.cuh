@@ -96,6 +96,19 @@ struct E5m2 {
   }
 };
 
+// Stores round to nearest even and saturate; NaN becomes 0.
+struct I8 {
+  using Storage = uint8_t;
+  static __device__ __forceinline__ float load(Storage x) {
+    return static_cast<float>(static_cast<signed char>(x));
+  }
+  static __device__ __forceinline__ Storage store(float x) {
+    int y;
+    asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return static_cast<Storage>(y & 0xff);
+  }
+};
+
 struct Bool {
   using Storage = uint8_t;
   static __device__ __forceinline__ float load(Storage x) { return x != 0 ? 1.0f : 0.0f; }

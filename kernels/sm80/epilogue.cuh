@@ -29,7 +29,8 @@ class WarpEpilogue {
 
  public:
   static constexpr int kBlocks = Config::kWarpM / kBlockRows;
-  using Sums = float[kBlocks][Config::kWarpN / 8][4];
+  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
+  using Sums = Sum[kBlocks][Config::kWarpN / 8][4];
 
   // All blocks of 16 rows that there is room for go through shared memory at once: the code for
   // them is there once.
@@ -176,8 +177,7 @@ class WarpEpilogue {
 
   // A lane of a fragment has two columns of two rows of each 8 columns. Of elements of 8 bits that
   // run along M or N, rows or columns of 16 stand by turns (kernels/sm80/stage.cuh).
-  __device__ __forceinline__ void stage(const float (&sums)[Config::kWarpN / 8][4],
-                                        int block) const {
+  __device__ __forceinline__ void stage(const Sum (&sums)[Config::kWarpN / 8][4], int block) const {
     constexpr bool kHasBytes = sizeof(typename Config::Element::Storage) == 1;
     constexpr bool kRowsByTurns = kHasBytes && !Config::kAIsKMajor;
     constexpr bool kColumnsByTurns = kHasBytes && !Config::kBIsKMajor;
@@ -187,15 +187,19 @@ class WarpEpilogue {
     if constexpr (kColumnsByTurns) {
 #pragma unroll
       for (int j = 0; j < Config::kWarpN / 8; j += 2) {
-        const float(&even)[4] = sums[j], (&odd)[4] = sums[j + 1];
-        *reinterpret_cast<float4*>(to + j * 8) = {even[0], odd[0], even[1], odd[1]};
-        *reinterpret_cast<float4*>(to + kNextRow + j * 8) = {even[2], odd[2], even[3], odd[3]};
+        const Sum(&even)[4] = sums[j], (&odd)[4] = sums[j + 1];
+        *reinterpret_cast<float4*>(to + j * 8) = {sum_of(even[0]), sum_of(odd[0]), sum_of(even[1]),
+                                                  sum_of(odd[1])};
+        *reinterpret_cast<float4*>(to + kNextRow + j * 8) = {sum_of(even[2]), sum_of(odd[2]),
+                                                             sum_of(even[3]), sum_of(odd[3])};
       }
     } else {
 #pragma unroll
       for (int j = 0; j < Config::kWarpN / 8; ++j) {
-        *reinterpret_cast<float2*>(to + j * 8) = make_float2(sums[j][0], sums[j][1]);
-        *reinterpret_cast<float2*>(to + kNextRow + j * 8) = make_float2(sums[j][2], sums[j][3]);
+        *reinterpret_cast<float2*>(to + j * 8) =
+            make_float2(sum_of(sums[j][0]), sum_of(sums[j][1]));
+        *reinterpret_cast<float2*>(to + kNextRow + j * 8) =
+            make_float2(sum_of(sums[j][2]), sum_of(sums[j][3]));
       }
     }
   }

@@ -33,7 +33,8 @@ class Mainloop {
   struct Fragments {
     uint32_t a[kBlocksM][4], b[kBlocksN][4];
   };
-  using Sums = float[kBlocksM][kBlocksN * 2][4];
+  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
+  using Sums = Sum[kBlocksM][kBlocksN * 2][4];
   using Scaler = BlockScaler<Config>;
 
   __device__ __forceinline__ Mainloop(int warp_m, int warp_n, int lane)
@@ -138,7 +139,7 @@ class Mainloop {
 
   // Where sums are promoted and tensor cores keep few bits, an instruction's sums are its own.
   static __device__ __forceinline__ void add(const uint32_t (&a)[4], const uint32_t* b,
-                                             float (&sums)[4]) {
+                                             Sum (&sums)[4]) {
     using Instruction = Multiply<Element, ElementB>;
     if constexpr (Config::kPromotesSums && Instruction::kKeepsFewBits) {
       float own[4] = {};

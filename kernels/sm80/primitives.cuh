@@ -121,6 +121,19 @@ struct Multiply;
 EPIFUSE_MULTIPLY(Bf16, Bf16, "m16n8k16", "bf16.bf16")
 EPIFUSE_MULTIPLY(F16, F16, "m16n8k16", "f16.f16")
 EPIFUSE_MULTIPLY(F32, F32, "m16n8k8", "tf32.tf32")
+// Exactly, as integers.
+template <>
+struct Multiply<I8, I8> {
+  static constexpr bool kKeepsFewBits = false;
+  static __device__ __forceinline__ void add(uint32_t (&sums)[4], const uint32_t (&a)[4],
+                                             const uint32_t* b) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+};
 #if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
 EPIFUSE_MULTIPLY(E4m3, E4m3, "m16n8k32", "e4m3.e4m3")
 EPIFUSE_MULTIPLY(E4m3, E5m2, "m16n8k32", "e4m3.e5m2")

@@ -26,6 +26,7 @@ __device__ __forceinline__ int first_step(int steps, int part) {
 // those of all then.
 template <class Config>
 class SplitTile {
+  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
   static constexpr int kSums = Config::kWarpM * Config::kWarpN / 32;  // of a thread
   static constexpr int kPart = kSums / 4 * kThreads<Config>;          // of a CTA, in fours
 
@@ -36,21 +37,22 @@ class SplitTile {
     const Share share = share_of_cta<Config>();
     auto* const first = static_cast<float4*>(split.data) +
                         static_cast<long long>(share.tile) * Config::kSplitK * kPart + thread;
-    for_each(sums, [&](float(&four)[4], int i) {
-      first[share.part * kPart + i * kThreads<Config>] = {four[0], four[1], four[2], four[3]};
+    for_each(sums, [&](Sum(&four)[4], int i) {
+      first[share.part * kPart + i * kThreads<Config>] = {
+          bits_of_sum(four[0]), bits_of_sum(four[1]), bits_of_sum(four[2]), bits_of_sum(four[3])};
     });
     __syncthreads();
     const int before = thread == 0 ? arrive(split.arrivals + share.tile) : 0;
     if (!__syncthreads_or(before == Config::kSplitK - 1)) return false;
-    for_each(sums, [](float(&four)[4], int) { four[0] = four[1] = four[2] = four[3] = 0; });
+    for_each(sums, [](Sum(&four)[4], int) { four[0] = four[1] = four[2] = four[3] = 0; });
 #pragma unroll 1
     for (int part = 0; part < Config::kSplitK; ++part) {
-      for_each(sums, [&](float(&four)[4], int i) {
+      for_each(sums, [&](Sum(&four)[4], int i) {
         const float4 x = load_of_others(first + part * kPart + i * kThreads<Config>);
-        four[0] += x.x;
-        four[1] += x.y;
-        four[2] += x.z;
-        four[3] += x.w;
+        add_bits(four[0], x.x);
+        add_bits(four[1], x.y);
+        add_bits(four[2], x.z);
+        add_bits(four[3], x.w);
       });
     }
     return true;
@@ -58,7 +60,7 @@ class SplitTile {
 
  private:
   template <int kRows, int kColumns, class F>
-  static __device__ __forceinline__ void for_each(float (&sums)[kRows][kColumns][4], F&& f) {
+  static __device__ __forceinline__ void for_each(Sum (&sums)[kRows][kColumns][4], F&& f) {
     static_assert(kRows * kColumns * 4 == kSums);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {

@@ -4,6 +4,7 @@
 #include "kernels/common/batch.cuh"
 #include "kernels/common/integers.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/sums.cuh"
 
 namespace epifuse::sm80 {
 
@@ -13,6 +14,7 @@ struct UsualConfig {
   static constexpr bool kAIsKMajor = true, kBIsKMajor = true;
   static constexpr int kAlignmentA = 16, kAlignmentB = 16;  // bytes, of all that is copied
   static constexpr bool kIsLean = false;                    // of registers, in copying
+  static constexpr bool kAddsIntegers = false;              // of 32 bits; else float32
   static constexpr bool kPromotesSums = false;              // of each instruction, in float32
   static constexpr bool kScalesByWarp = false;              // one of B for all columns of a warp
   static constexpr bool kHasBlockScales = false;            // of K; promotes sums

@@ -1,5 +1,5 @@
 // Hopper GEMM with a generated epilogue: D[m, n] = epilogue(sum over k of A[m, k] * B[n, k]), f32
-// accumulation.
+// accumulation; of integers exact, and rounded to f32 before the epilogue.
 //
 // Persistent and warp-specialised: warpgroup 0 fills a ring of shared-memory stages by TMA, moves
 // what the epilogue reads and writes, and copies block scales; warpgroups 1 and 2 multiply.
@@ -43,6 +43,7 @@ class Consumer {
   static constexpr int kRowFetches = (kResultColumns<Config> + 127) / 128;
   static constexpr bool kPingPong = !Consumers::kCooperative;
   using Accumulators = typename Exchange<Config>::Accumulators;
+  using Sum = typename Exchange<Config>::Sum;
   static constexpr int kAccumulators = Exchange<Config>::kAccumulators;
 
  public:
@@ -90,7 +91,13 @@ class Consumer {
       release(last);
       if constexpr (kPingPong) ring_.skip(Scheduler::kPointerArrays ? tiles_.steps_between : steps);
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
-      write_tile(acc, done, more);
+      if constexpr (Config::kAddsIntegers) {
+        float sums[kBlocks][kAccumulators];
+        to_floats(acc, sums);
+        write_tile(sums, done, more);
+      } else {
+        write_tile(acc, done, more);
+      }
     }
     if (kTransfers && warp_ == 0) transfers_.finish();
   }
@@ -115,8 +122,14 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
       if (i % Consumers::kSplitK != rank) continue;
-      typename Exchange<Config>::Sums sums;
-      exchange_.add_up(acc, i, rank, sums);
+      float sums[kProducts<Config>][kChunkColumns / 2];
+      if constexpr (Config::kAddsIntegers) {
+        typename Exchange<Config>::Sums integers;
+        exchange_.add_up(acc, i, rank, integers);
+        to_floats(integers, sums);
+      } else {
+        exchange_.add_up(acc, i, rank, sums);
+      }
       epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
       epilogue_.read_rows(rows(), i);
       epilogue_.run(i, kBlocks * kChunks, i, sums[0], sums[kProducts<Config> - 1], rows(), nullptr,
@@ -242,7 +255,18 @@ class Consumer {
     return previous;
   }
 
-  __device__ __forceinline__ void write_tile(Accumulators& acc, const Schedule& done, bool more) {
+  template <int kRows, int kColumns>
+  static __device__ __forceinline__ void to_floats(const uint32_t (&integers)[kRows][kColumns],
+                                                   float (&sums)[kRows][kColumns]) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) sums[i][j] = sum_of(integers[i][j]);
+    }
+  }
+
+  __device__ __forceinline__ void write_tile(float (&acc)[kBlocks][kAccumulators],
+                                             const Schedule& done, bool more) {
     if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
     epilogue_.read_rows(rows(), 0);
 #pragma unroll
@@ -289,7 +313,7 @@ class Consumer {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) fence(acc[block]);
   }
-  __device__ __forceinline__ void fence(float (&sums)[kAccumulators]) {
+  __device__ __forceinline__ void fence(Sum (&sums)[kAccumulators]) {
 #pragma unroll
     for (int i = 0; i < kAccumulators; ++i) cute::warpgroup_fence_operand(sums[i]);
   }

@@ -2,6 +2,7 @@
 // thread side by side: partial sums between the CTAs of a cluster that split K.
 #pragma once
 
+#include "kernels/common/sums.cuh"
 #include "kernels/sm90/tile_scheduler.cuh"
 
 namespace epifuse::sm90 {
@@ -17,7 +18,8 @@ class Exchange {
 
  public:
   static constexpr int kAccumulators = Config::kTileN / 2;  // of a block of 64 rows, a thread
-  using Accumulators = float[kRowsOfConsumer<Config> / kBlockRows][kAccumulators];
+  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
+  using Accumulators = Sum[kRowsOfConsumer<Config> / kBlockRows][kAccumulators];
 
   __device__ __forceinline__ explicit Exchange(int group)
       : group_(group), thread_(threadIdx.x & 127) {}
@@ -36,13 +38,13 @@ class Exchange {
     }
   }
   // The sums of this CTA's i-th chunk, of each product: its own, then those of the ranks after it.
-  using Sums = float[kProducts<Config>][kChunkColumns / 2];
+  using Sums = Sum[kProducts<Config>][kChunkColumns / 2];
   __device__ __forceinline__ void add_up(const Accumulators& acc, int i, int rank,
                                          Sums& sums) const {
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
-      const float* own = acc[i / kAcross] + start(i, run);
-      float* sum = sums[run];
+      const Sum* own = acc[i / kAcross] + start(i, run);
+      Sum* sum = sums[run];
 #pragma unroll
       for (int j = 0; j < kRunQuads * 4; ++j) sum[j] = j < quads(i) * 4 ? own[j] : 0;
 #pragma unroll
@@ -53,10 +55,10 @@ class Exchange {
               rank + after -
               (rank + after >= Config::Consumers::kSplitK ? Config::Consumers::kSplitK : 0);
           const float4 x = load_from_cta(place(group_ * kAll + i, run, quad), cta);
-          sum[0] += x.x;
-          sum[1] += x.y;
-          sum[2] += x.z;
-          sum[3] += x.w;
+          add_bits(sum[0], x.x);
+          add_bits(sum[1], x.y);
+          add_bits(sum[2], x.z);
+          add_bits(sum[3], x.w);
         }
       }
     }
@@ -74,10 +76,11 @@ class Exchange {
   __device__ __forceinline__ void put(const Accumulators& acc, int i, int chunk) const {
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
-      const float* x = acc[i / kAcross] + start(i, run);
+      const Sum* x = acc[i / kAcross] + start(i, run);
 #pragma unroll
       for (int quad = 0; quad < quads(i); ++quad, x += 4) {
-        *place(chunk, run, quad) = make_float4(x[0], x[1], x[2], x[3]);
+        *place(chunk, run, quad) =
+            make_float4(bits_of_sum(x[0]), bits_of_sum(x[1]), bits_of_sum(x[2]), bits_of_sum(x[3]));
       }
     }
   }

@@ -106,6 +106,7 @@ struct UsualConfig {
   using Producer = TmaProducer<Major::k, Major::k>;
   using Staging = OwnStaging<1, 1>;
   static constexpr Gates kGates = Gates::none;
+  static constexpr bool kAddsIntegers = false;                    // of 32 bits; else float32
   static constexpr bool kPromotesSums = false;                    // of each step of K, to float32
   static constexpr Scaling kScaling = Scaling::none;              // of each step's sums
   static constexpr int kTileK = 64;                               // 128 bytes: one swizzled row

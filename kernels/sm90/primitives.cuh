@@ -131,8 +131,8 @@ constexpr int kDescriptorStep = (kIsKMajor ? 32 : 16 * 128) >> 4;
 
 // D += A * B for one step; `accumulate` false starts from zero. Takes the first 2 x sizeof...(I)
 // columns of a block of 64 rows.
-template <class Atom, size_t... I>
-__device__ __forceinline__ void multiply(uint64_t a, uint64_t b, float* d, bool accumulate,
+template <class Atom, class Sum, size_t... I>
+__device__ __forceinline__ void multiply(uint64_t a, uint64_t b, Sum* d, bool accumulate,
                                          cute::index_sequence<I...>) {
   Atom::fma(a, b, d[I]...,
             accumulate ? cute::SM90::GMMA::ScaleOut::One : cute::SM90::GMMA::ScaleOut::Zero);

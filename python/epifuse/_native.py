@@ -12,7 +12,7 @@ from epifuse import settings
 LIBRARY = "libepifuse_c.so"
 OP_LIBRARY = "libepifuse_torch_op.so"
 # EpifuseDType, in its order.
-DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool", "i32", "i64")
+DTYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "bool", "i32", "i64", "i8")
 
 
 class Error(RuntimeError):

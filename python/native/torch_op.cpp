@@ -111,18 +111,17 @@ std::string_view view(const String& string) {
 }
 
 // PyTorch's numbers of the types in EpifuseDType, in its order.
-const std::array<std::int32_t, 8>& dtypes() {
-  static const std::array<std::int32_t, 8> numbers{
+const std::array<std::int32_t, 9>& dtypes() {
+  static const std::array<std::int32_t, 9> numbers{
       aoti_torch_dtype_float32(),       aoti_torch_dtype_bfloat16(),    aoti_torch_dtype_float16(),
       aoti_torch_dtype_float8_e4m3fn(), aoti_torch_dtype_float8_e5m2(), aoti_torch_dtype_bool(),
-      aoti_torch_dtype_int32(),         aoti_torch_dtype_int64()};
+      aoti_torch_dtype_int32(),         aoti_torch_dtype_int64(),       aoti_torch_dtype_int8()};
   return numbers;
 }
 
 std::string name_of_other_dtype(std::int32_t dtype) {
   if (dtype == aoti_torch_dtype_float64()) return "float64";
   if (dtype == aoti_torch_dtype_int16()) return "int16";
-  if (dtype == aoti_torch_dtype_int8()) return "int8";
   if (dtype == aoti_torch_dtype_uint8()) return "uint8";
   if (dtype == aoti_torch_dtype_complex64()) return "complex64";
   if (dtype == aoti_torch_dtype_complex128()) return "complex128";
@@ -137,7 +136,7 @@ std::int32_t dtype_of(const Tensor& tensor, std::size_t index) {
   }
   throw std::runtime_error(
       "input " + std::to_string(index) +
-      ": expected float32, bfloat16, float16, float8_e4m3fn, float8_e5m2 or bool, got " +
+      ": expected float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, int8 or bool, got " +
       name_of_other_dtype(dtype));
 }
 

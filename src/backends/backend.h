@@ -34,6 +34,8 @@ struct RunPlan {
   std::vector<std::string> how;
   // Why it is that one: "35.2 us expected, 61.0 us as product and tail"; empty without a choice.
   std::vector<std::string> grounds;
+  // Whether a product runs by no family's kernel: sums of i8 are float32 then.
+  bool has_other_products = false;
   // Why a framework that runs the rest of a program is faster without these kernels, as measured.
   std::optional<plan::WhyNot> why_left;
   // Whose measurements the expected times follow, or that the device was not measured: a sentence.

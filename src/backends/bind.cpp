@@ -39,12 +39,14 @@ std::vector<bool> used_values(const plan::Plan& plan) {
 }
 
 // Throws ArgumentError for values of a step that have more elements than kMaxElements, though they
-// may never lie in memory, and where block scales are not as many as their product needs.
+// may never lie in memory, where block scales are not as many as their product needs, and where
+// sums of i8 may leave 32 bits.
 void check_steps(const plan::Plan& plan, const Sizes& sizes) {
   for (const plan::Step& step : plan.steps) {
     if (const auto* fused = std::get_if<plan::FusedGemm>(&step)) {
       ir::eval(plan.graph[fused->gemm.matmul].type.shape, sizes);
       const ir::Node& product = plan.graph[fused->gemm.matmul];
+      ir::check_integer_sums(plan.graph, product, sizes);
       if (fused->gemm.is_scaled()) ir::check_block_scales(plan.graph, product, sizes);
     } else {
       ir::eval(std::get<plan::Tail>(step).shape, sizes);

@@ -12,7 +12,7 @@ struct DTypeInfo {
   std::size_t size_bytes;
 };
 
-constexpr std::array<DTypeInfo, 8> kDTypes = {{
+constexpr std::array<DTypeInfo, 9> kDTypes = {{
     {DType::f32, "f32", 4},
     {DType::bf16, "bf16", 2},
     {DType::f16, "f16", 2},
@@ -21,6 +21,7 @@ constexpr std::array<DTypeInfo, 8> kDTypes = {{
     {DType::boolean, "bool", 1},
     {DType::i32, "i32", 4},
     {DType::i64, "i64", 8},
+    {DType::i8, "i8", 1},
 }};
 
 constexpr auto kAllDTypes = [] {
@@ -49,6 +50,8 @@ std::size_t size_bytes(DType dtype) { return info(dtype).size_bytes; }
 bool is_float(DType dtype) { return dtype < DType::boolean; }
 
 bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+
+bool is_narrow(DType dtype) { return is_fp8(dtype) || dtype == DType::i8; }
 
 bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 

@@ -120,6 +120,7 @@ double round_to(double x, DType dtype) {
     case DType::boolean: return x != 0 ? 1 : 0;
     case DType::i32:
     case DType::i64: return std::trunc(x);
+    case DType::i8: return std::isnan(x) ? 0 : std::clamp(std::nearbyint(x), -128.0, 127.0);
     case DType::f32: return static_cast<double>(static_cast<float>(x));
     default: return round_to_format(x, format(dtype));
   }
@@ -141,6 +142,7 @@ double load_element(const void* data, DType dtype, std::int64_t index) {
     case DType::boolean: return load_bits<std::uint8_t>(data, index) != 0 ? 1 : 0;
     case DType::i32: return static_cast<double>(load_bits<std::int32_t>(data, index));
     case DType::i64: return static_cast<double>(load_bits<std::int64_t>(data, index));
+    case DType::i8: return static_cast<double>(load_bits<std::int8_t>(data, index));
     default: return decode(load_bits<std::uint8_t>(data, index), format(dtype), 8);
   }
 }
@@ -156,6 +158,7 @@ void store_element(void* data, DType dtype, std::int64_t index, double x) {
     case DType::boolean: return store_bits(data, index, static_cast<std::uint8_t>(rounded));
     case DType::i32: return store_bits(data, index, static_cast<std::int32_t>(rounded));
     case DType::i64: return store_bits(data, index, static_cast<std::int64_t>(rounded));
+    case DType::i8: return store_bits(data, index, static_cast<std::int8_t>(rounded));
     default:
       return store_bits(data, index, static_cast<std::uint8_t>(encode(rounded, format(dtype), 8)));
   }

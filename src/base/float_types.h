@@ -8,10 +8,11 @@
 namespace epifuse {
 
 // `x` rounded to `dtype`, to nearest even, as a double. Overflow gives infinity, except e4m3, which
-// has none and saturates at 448 (NaN stays NaN). boolean: 0 or 1.
+// has none and saturates at 448 (NaN stays NaN). boolean: 0 or 1; i8 saturates, and NaN
+// becomes 0.
 double round_to(double x, DType dtype);
 // Spacing of `dtype` at |x| (its smallest subnormal near 0, that of its largest finite value beyond
-// it): one unit in the last place. 0 for boolean, whose values are exact; NaN for NaN.
+// it): one unit in the last place. 0 for integers and boolean, whose values are exact; NaN for NaN.
 double ulp(double x, DType dtype);
 
 double load_element(const void* data, DType dtype, std::int64_t index);

@@ -42,7 +42,8 @@ static_assert(static_cast<int>(DType::f32) == EPIFUSE_F32 &&
               static_cast<int>(DType::e4m3) == EPIFUSE_E4M3 &&
               static_cast<int>(DType::e5m2) == EPIFUSE_E5M2 &&
               static_cast<int>(DType::boolean) == EPIFUSE_BOOL &&
-              static_cast<int>(DType::i64) == EPIFUSE_I64);
+              static_cast<int>(DType::i64) == EPIFUSE_I64 &&
+              static_cast<int>(DType::i8) == EPIFUSE_I8);
 
 std::string& last_error() {
   thread_local std::string text;

@@ -43,6 +43,10 @@ RandomGraph RandomGraphGenerator::make() {
   constexpr DType kDTypes[] = {DType::bf16, DType::bf16, DType::f16, DType::f32};
   dtype_ = kDTypes[below(4)];
   is_fp8_ = chance(20);
+  if (is_fp8_ && chance(30)) {
+    is_fp8_ = false;
+    is_i8_ = true;
+  }
   pick_sizes();
   const ValueId product = chance(15) ? add_grouped() : add_product();
   add_vectors(graph_[product].type.shape);
@@ -130,6 +134,7 @@ bool RandomGraphGenerator::try_append(Node node) {
 
 // Of an operand of the first product.
 DType RandomGraphGenerator::operand_dtype() {
+  if (is_i8_) return DType::i8;
   if (!is_fp8_) return dtype_;
   return chance(70) ? DType::e4m3 : DType::e5m2;
 }

@@ -51,8 +51,8 @@ class RandomGraphGenerator {
   ir::Graph graph_{"random", {}, {}};
   Sizes sizes_;
   Dim m_, n_, k_, b_;
-  DType dtype_ = DType::bf16;  // of the epilogue, and of products that are not of fp8
-  bool is_fp8_ = false;
+  DType dtype_ = DType::bf16;  // of the epilogue, and of products that are not of 8 bits
+  bool is_fp8_ = false, is_i8_ = false;
 };
 
 }  // namespace epifuse

@@ -96,8 +96,9 @@ std::vector<reference::Verdict> verify_program(const Program& program,
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
   const backends::Executable& executable = *state.executable;
   const codegen::Bound bound = backends::bind(executable.plan(), placed, state.target.kind);
-  reference::Options options =
-      reference_options(graph, executable.plan_for(bound).plan, target_info(state.target));
+  const backends::RunPlan run = executable.plan_for(bound);
+  reference::Options options = reference_options(graph, run.plan, target_info(state.target));
+  options.i8_in_float32 = run.has_other_products;
   options.max_elements = max_elements;
   options.seed = seed;
   return reference::verify(graph, tensors, options);
@@ -110,8 +111,10 @@ std::vector<reference::Verdict> verify_problem(const Program& program,
   const backends::Executable& executable = *state.executable;
   if (executable.pointer_array_sources().empty()) return verify_program(program, tensors, placed);
   const ir::Graph graph = passes::run_all(state.source_graph, state.options.numerics);
-  return reference::verify(graph, tensors,
-                           reference_options(graph, executable.plan(), target_info(state.target)));
+  reference::Options options =
+      reference_options(graph, executable.plan(), target_info(state.target));
+  options.i8_in_float32 = true;  // problems that no kernel can address
+  return reference::verify(graph, tensors, options);
 }
 
 std::optional<std::string> passes_error(const Program& program, std::span<const Binding> tensors) {

@@ -268,6 +268,7 @@ std::string_view element_cuda(DType dtype) {
     case DType::boolean: return "Bool";
     case DType::i32:
     case DType::i64: break;  // nothing is computed of them
+    case DType::i8: return "I8";
   }
   return "";
 }

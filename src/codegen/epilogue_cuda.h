@@ -40,7 +40,7 @@ namespace epifuse::codegen {
 std::string epilogue_cuda(const plan::Epilogue& epilogue, Numerics numerics);
 
 // The element type's name in kernels/common/element.cuh: "Bf16", "F16", "F32", "E4m3", "E5m2",
-// "Bool".
+// "I8", "Bool".
 std::string_view element_cuda(DType dtype);
 
 // The lists of a product's reductions that are not empty, as members of its kernel's Config:

@@ -137,12 +137,17 @@ std::string totals_text(const Explanation& explanation) {
 
 std::string assumptions_text(const Explanation& explanation) {
   const Machine& machine = explanation.machine;
-  const bool has_fp8 = std::ranges::any_of(explanation.steps, [](const StepExplanation& step) {
-    return step.is_product && is_fp8(step.detail.dtype);
-  });
+  const auto rate_if_any = [&](bool (*is_of)(DType), double rate, std::string_view in) {
+    const bool is_any = std::ranges::any_of(explanation.steps, [&](const StepExplanation& step) {
+      return step.is_product && is_of(step.detail.dtype);
+    });
+    return is_any ? fmt::format("{} in {}, ", rate_text(rate, "flop"), in) : "";
+  };
   std::string text = fmt::format(
-      "Times are the limits of {} ({}): {}{} in bf16, {} in f32, {}.\n", machine.name,
-      machine.description, has_fp8 ? rate_text(machine.fp8_flops_per_s, "flop") + " in fp8, " : "",
+      "Times are the limits of {} ({}): {}{}{} in bf16, {} in f32, {}.\n", machine.name,
+      machine.description,
+      rate_if_any([](DType dtype) { return dtype == DType::i8; }, machine.i8_flops_per_s, "i8"),
+      rate_if_any(is_fp8, machine.fp8_flops_per_s, "fp8"),
       rate_text(machine.bf16_flops_per_s, "flop"), rate_text(machine.f32_flops_per_s, "flop"),
       rate_text(machine.bytes_per_s, "B"));
   std::vector<std::string> sizes;

@@ -12,8 +12,8 @@ namespace epifuse {
 namespace {
 
 constexpr Machine kMachines[] = {
-#define EPIFUSE_MACHINE(name, kind, fp8, bf16, f32, bytes, description) \
-  {name, kind, fp8, bf16, f32, bytes, description},
+#define EPIFUSE_MACHINE(name, kind, i8, fp8, bf16, f32, bytes, description) \
+  {name, kind, i8, fp8, bf16, f32, bytes, description},
 #include "explain/machines.def"
 #undef EPIFUSE_MACHINE
 };
@@ -32,9 +32,10 @@ const Machine& find_machine(std::string_view name, DeviceKind kind) {
 }
 
 double seconds_at_limits(const Machine& machine, double flops, DType dtype, double bytes) {
-  const double rate = dtype == DType::f32 ? machine.f32_flops_per_s
-                      : is_fp8(dtype)     ? machine.fp8_flops_per_s
-                                          : machine.bf16_flops_per_s;
+  const double rate = dtype == DType::f32  ? machine.f32_flops_per_s
+                      : dtype == DType::i8 ? machine.i8_flops_per_s
+                      : is_fp8(dtype)      ? machine.fp8_flops_per_s
+                                           : machine.bf16_flops_per_s;
   return std::max(flops / rate, bytes / machine.bytes_per_s);
 }
 

@@ -13,7 +13,7 @@ namespace epifuse {
 struct Machine {
   std::string_view name;
   DeviceKind kind;
-  double fp8_flops_per_s, bf16_flops_per_s, f32_flops_per_s, bytes_per_s;
+  double i8_flops_per_s, fp8_flops_per_s, bf16_flops_per_s, f32_flops_per_s, bytes_per_s;
   std::string_view description;
 };
 std::span<const Machine> all_machines();

@@ -17,7 +17,9 @@
 // gives each of T rows that of its group, rows behind the last end that of the last group.
 // take_rows and put_rows go by any index: entries are rows, negative ones counted from the end,
 // those of put_rows distinct; what it has in rows that the index does not name is not said.
-// Integers are only inputs: they number rows.
+// Integers of 32 and 64 bits are only inputs: they number rows.
+//
+// i8. Products of i8 are added up exactly, as integers; the sum is then rounded, to float32 first.
 //
 // Block scales. scaled_matmul multiplies fp8 operands whose elements have a scale for each block of
 // 128 along K, the last one maybe shorter: of A [.., M, K] scales f32 [.., M, K / 128 rounded up];
@@ -94,10 +96,15 @@ struct BlockScales {
 };
 BlockScales block_scales(const Graph& graph, const Node& product);
 
+// Products of i8 are added up as integers of 32 bits: so many never leave them.
+constexpr std::int64_t kMostProductsOfI8 = (std::int64_t{1} << 17) - 1;
+// Throws ArgumentError where a product of i8 has more with these sizes.
+void check_integer_sums(const Graph& graph, const Node& product, const Sizes& sizes);
+
 // Throws ArgumentError where a scaled product's scales are not as many as these sizes need.
 void check_block_scales(const Graph& graph, const Node& product, const Sizes& sizes);
 
-// The dtype of a product where none is asked for: that of its first operand, and f32 of fp8
+// The dtype of a product where none is asked for: that of its first operand, and f32 of narrow
 // operands, since nothing computes with what they would give.
 DType usual_result(DType operand);
 

@@ -17,7 +17,7 @@ namespace epifuse::ir {
 namespace {
 
 // The dtypes that elementwise arithmetic is done on.
-bool is_computable(DType dtype) { return is_float(dtype) && !is_fp8(dtype); }
+bool is_computable(DType dtype) { return is_float(dtype) && !is_narrow(dtype); }
 
 // "x: bf16[M, 768] and y: f32[768]"
 std::string describe_operands(const Graph& graph, const Node& node) {
@@ -133,7 +133,8 @@ TensorType infer_elementwise(const Graph& graph, const Node& node) {
 }
 
 TensorType infer_cast(const Graph& graph, const Node& node) {
-  if (!is_float(node.type.dtype)) {
+  const bool is_copy = node.type.dtype == DType::i8 && graph[node.args[0]].type.dtype == DType::i8;
+  if (!is_float(node.type.dtype) && !is_copy) {
     fail(graph, node, "a float dtype to round to (compare with ne for bool)");
   }
   if (is_integer(graph[node.args[0]].type.dtype)) {
@@ -214,22 +215,38 @@ TensorType infer_scatter(const Graph& graph, const Node& node) {
 
 void check_matmul_dtypes(const Graph& graph, const Node& node) {
   const DType a = graph[node.args[0]].type.dtype, b = graph[node.args[1]].type.dtype;
-  if (!(a == b && is_computable(a)) && !(is_fp8(a) && is_fp8(b))) {
+  const bool is_alike = a == b && (is_computable(a) || is_narrow(a));
+  if (!is_alike && !(is_fp8(a) && is_fp8(b))) {
     fail_matmul(graph, node,
-                "both must have the same dtype among bf16, f16, f32, or be e4m3 or e5m2 each");
+                "both must have the same dtype among bf16, f16, f32, i8, or be e4m3 or e5m2 each");
   }
   if (node.promoted && !is_fp8(a)) {
-    fail_matmul(graph, node, "promoted are sums of e4m3 and e5m2 alone, others always are float32");
+    fail_matmul(graph, node, "promoted are sums of e4m3 and e5m2 alone");
   }
   const DType result = node.type.dtype;
-  if (is_fp8(a) && !is_computable(result)) {
+  if (is_narrow(a) && !is_computable(result)) {
     fail_matmul(graph, node,
                 fmt::format("the result must be bf16, f16 or f32, not {}", name(result)));
   }
-  if (!is_fp8(a) && result != a && result != DType::f32) {
+  if (!is_narrow(a) && result != a && result != DType::f32) {
     fail_matmul(graph, node,
                 fmt::format("the result must be {} or f32, not {}", name(a), name(result)));
   }
+}
+
+// The size of K that a product's first operand has.
+const Dim& depth(const Graph& graph, const Node& product) {
+  const Shape& a = graph[product.args[0]].type.shape;
+  return a[a.size() - (product.transpose_a ? 2 : 1)];
+}
+
+bool sums_fit(const Graph& graph, const Node& product, std::int64_t k) {
+  return graph[product.args[0]].type.dtype != DType::i8 || k <= kMostProductsOfI8;
+}
+
+std::string too_many_products(const Node& product, std::int64_t k) {
+  return fmt::format("{} '{}' expects a K of at most {} of i8, whose sums then fit 32 bits, got {}",
+                     name(product.op), product.name, kMostProductsOfI8, k);
 }
 
 TensorType infer_matmul(const Graph& graph, const Node& node) {
@@ -292,6 +309,8 @@ TensorType infer_unchecked(const Graph& graph, const Node& node) {
     case OpKind::matmul: {
       TensorType type = is_grouped_matmul(node.op) ? infer_grouped_matmul(graph, node)
                                                    : infer_matmul(graph, node);
+      const auto k = depth(graph, node).constant();
+      if (k && !sums_fit(graph, node, *k)) throw GraphError(too_many_products(node, *k));
       if (is_scaled_matmul(node.op)) check_scales(graph, node);
       return type;
     }
@@ -313,7 +332,12 @@ TensorType infer_unchecked(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-DType usual_result(DType operand) { return is_fp8(operand) ? DType::f32 : operand; }
+DType usual_result(DType operand) { return is_narrow(operand) ? DType::f32 : operand; }
+
+void check_integer_sums(const Graph& graph, const Node& product, const Sizes& sizes) {
+  const std::int64_t k = depth(graph, product).eval(sizes);
+  if (!sums_fit(graph, product, k)) throw ArgumentError(too_many_products(product, k));
+}
 
 TensorType infer_type(const Graph& graph, const Node& node) {
   check_arity(graph, node);

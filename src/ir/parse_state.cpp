@@ -67,7 +67,7 @@ Token ParseState::parse_new_name(std::string_view expected) {
 }
 
 DType ParseState::parse_dtype(std::string_view expected, std::string_view other) {
-  const std::string_view names[] = {"f32", "bf16", "f16", "e4m3", "e5m2", "bool", other};
+  const std::string_view names[] = {"f32", "bf16", "f16", "e4m3", "e5m2", "i8", "bool", other};
   const Token& word = lexer.peek();
   const auto dtype = word.kind == TokenKind::name ? dtype_from_name(word.text) : std::nullopt;
   if (!dtype) lexer.fail_expected(expected, did_you_mean(word.text, names));

@@ -96,8 +96,7 @@ bool holds_all_of(DType wide, DType narrow) {
   switch (wide) {
     case DType::f32: return true;
     case DType::bf16:
-    case DType::f16:
-      return narrow == DType::e4m3 || narrow == DType::e5m2 || narrow == DType::boolean;
+    case DType::f16: return is_narrow(narrow) || narrow == DType::boolean;
     default: return narrow == DType::boolean;
   }
 }

@@ -166,7 +166,17 @@ void sprinkle(HostTensor& tensor, const std::vector<double>& special, std::mt199
   }
 }
 
+// Both ends of the range among numbers that are not zero on average: long sums leave 24 bits.
+void fill_i8(HostTensor& tensor, std::mt19937_64& random) {
+  std::normal_distribution<double> normal(32, 48);
+  for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    const std::uint64_t turn = random() % 64;
+    tensor.set(i, turn == 0 ? -128 : turn == 1 ? 127 : normal(random));
+  }
+}
+
 void fill_input(HostTensor& tensor, double deviation, std::mt19937_64& random) {
+  if (tensor.dtype() == DType::i8) return fill_i8(tensor, random);
   if (tensor.dtype() != DType::boolean) {
     tensor.fill_normal(random, deviation);
     return;

@@ -47,7 +47,9 @@ constexpr const char* kGraphs[] = {
     "gated/gated_reduced",        "gated/gated_separate",
     "gated/gated_separate_nn",    "grouped/grouped_halves",
     "grouped/grouped_moe_up",     "grouped/grouped_padded",
-    "grouped/grouped_put",        "matmul/matmul_nn_epilogue",
+    "grouped/grouped_put",        "int8/int8_batched",
+    "int8/int8_grouped",          "int8/int8_row_scales",
+    "int8/int8_swiglu",           "matmul/matmul_nn_epilogue",
     "matmul/matmul_tn_epilogue",  "outputs/outputs_mixed_dtypes",
     "outputs/preact_gelu_erf",    "outputs/preact_gelu_tanh_residual",
     "reductions/reduce_col_max",  "reductions/reduce_residual_rows",
@@ -66,7 +68,8 @@ const Sizes kSizes[] = {
     {{"M", 130}, {"N", 4264}, {"K", 72}, {"B", 1}, {"T", 130}, {"G", 2}, {"S", 65}, {"R", 90}},
     {{"M", 2200}, {"N", 4104}, {"K", 200}, {"B", 1}, {"T", 2200}, {"G", 9}, {"S", 300}, {"R", 300}},
 };
-// Of graphs of fp8, whose rows must begin at multiples of 16 elements; NB and KB are blocks of 128.
+// Of graphs of 8 bits, whose rows must begin at multiples of 16 elements; NB and KB are blocks of
+// 128.
 const Sizes kSizesOf8Bits[] = {
     {{"M", 1}, {"N", 16}, {"K", 16}, {"B", 1}, {"T", 1}, {"G", 1}, {"NB", 1}, {"KB", 1}},
     {{"M", 13}, {"N", 528}, {"K", 2064}, {"B", 2}, {"T", 13}, {"G", 3}, {"NB", 5}, {"KB", 17}},
@@ -76,7 +79,8 @@ const Sizes kSizesOf8Bits[] = {
 };
 
 std::span<const Sizes> sizes_of(std::string_view graph) {
-  if (graph.starts_with("fp8/") || graph.starts_with("blocks/")) return kSizesOf8Bits;
+  const auto is_in = [&](std::string_view folder) { return graph.starts_with(folder); };
+  if (is_in("fp8/") || is_in("blocks/") || is_in("int8/")) return kSizesOf8Bits;
   return kSizes;
 }
 

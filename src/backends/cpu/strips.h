@@ -14,15 +14,16 @@ constexpr std::int64_t padded(std::int64_t num_floats) {
   return (num_floats + kLanes - 1) / kLanes * kLanes;
 }
 
-constexpr int kNumDTypes = 6;
+constexpr int kNumDTypes = 9;
 constexpr int kNumOps = 0
 #define EPIFUSE_OP(name, ...) +1
 #include "ir/ops.def"
 #undef EPIFUSE_OP
     ;
 
-// Arrays over dtypes are indexed by DType, those over ops by the row of ops.def. Strides are in
-// elements. Includes nothing of the library: its users are compiled for newer processors.
+// Arrays over dtypes are indexed by DType, null for those that number rows; those over ops by the
+// row of ops.def. Strides are in elements. Includes nothing of the library: its users are compiled
+// for newer processors.
 struct StripKernels {
   const char* name;
   // out[i] = data[i * stride], exactly n floats are written.

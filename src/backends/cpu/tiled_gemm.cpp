@@ -92,6 +92,14 @@ bool suits_swapping(const GemmProblem& problem, DType compute) {
          fits && is_filled && has_dense_rows(problem, compute);
 }
 
+// Sums of so many products of i8 are exact in float32: they are at most 2^24.
+constexpr std::int64_t kExactDepth = 1024;
+
+// Whether K is cut into slices, the sums of which are added as integers.
+bool cuts_k(const GemmProblem& problem) {
+  return problem.b.front().dtype == DType::i8 && problem.k > kExactDepth;
+}
+
 // One run of a fused product.
 class TiledGemm {
  public:
@@ -102,9 +110,10 @@ class TiledGemm {
         compute_(compute),
         epilogue_(epilogue),
         pool_(pool),
-        swaps_(in_blocks && suits_swapping(problem, compute)),
-        panels_(panels_of(problem, compute, in_blocks && !swaps_ && problem.k > 0)),
-        dots_(problem.m <= most_rows_of_dots(compute) && are_k_major(panels_)),
+        in_slices_(cuts_k(problem)),
+        swaps_(in_blocks && !in_slices_ && suits_swapping(problem, compute)),
+        panels_(panels_of(problem, compute, in_blocks && !swaps_ && !in_slices_ && problem.k > 0)),
+        dots_(!in_slices_ && problem.m <= most_rows_of_dots(compute) && are_k_major(panels_)),
         rows_(problem, dots_ ? DType::f32 : compute, pool),
         tiling_(cut(problem, best_width(panels_), epilogue.column_unit(),
                     threads_of_tiling(epilogue), swaps_)),
@@ -121,10 +130,12 @@ class TiledGemm {
         const std::int64_t m = last_block ? rows_of(tiling_.num_row_blocks - 1) : tiling_.rows;
         const std::int64_t n = last_panel ? columns_of(tiling_.num_panels - 1) : tiling_.columns;
         for (std::size_t product = 0; product < panels_.size(); ++product) {
-          const auto matmul = matmuls.get(matmul_type(product, m, n));
-          if (!matmul) return false;
-          scratch_bytes_ = std::max(scratch_bytes_, matmul->scratch_bytes());
-          matmuls_[product][which(last_block, last_panel)] = matmul;
+          for (const bool last_slice : {false, true}) {
+            const auto matmul = matmuls.get(matmul_type(product, m, n, last_slice));
+            if (!matmul) return false;
+            scratch_bytes_ = std::max(scratch_bytes_, matmul->scratch_bytes());
+            matmuls_[product][which(last_block, last_panel, last_slice)] = matmul;
+          }
         }
       }
     }
@@ -149,12 +160,14 @@ class TiledGemm {
   }
 
  private:
+  static constexpr std::size_t kWays = 8;  // of which()
+
   // Scratch of one thread.
   struct Worker {
     struct Product {
-      BufferPool::Buffer accumulator, swapped, panel;
+      BufferPool::Buffer accumulator, swapped, panel, sums;
       const char* b = nullptr;
-      std::array<std::optional<MatmulCall>, 4> calls;
+      std::array<std::optional<MatmulCall>, kWays> calls;
     };
     EpilogueRun::Worker epilogue;
     std::vector<Product> products;
@@ -198,8 +211,13 @@ class TiledGemm {
   std::int64_t columns_of(std::int64_t panel) const {
     return std::min(tiling_.columns, problem_.n - panel * tiling_.columns);
   }
-  static std::size_t which(bool last_block, bool last_panel) {
-    return (last_block ? 1u : 0u) + (last_panel ? 2u : 0u);
+  static std::size_t which(bool last_block, bool last_panel, bool last_slice) {
+    return (last_block ? 1u : 0u) + (last_panel ? 2u : 0u) + (last_slice ? 4u : 0u);
+  }
+  // The size of K of a call. Without slices all of it is the last one.
+  std::int64_t depth_of(bool last_slice) const {
+    if (!in_slices_) return padded_k(compute_, problem_.k);
+    return last_slice ? (problem_.k - 1) % kExactDepth + 1 : kExactDepth;
   }
 
   // A reduction has the same bits only in the same tiles: those must not depend on the machine's
@@ -210,14 +228,19 @@ class TiledGemm {
     return epilogue.has_reductions() ? kFixed : threads_here();
   }
 
-  MatmulType matmul_type(std::size_t product, std::int64_t m, std::int64_t n) const {
-    const std::int64_t k = padded_k(compute_, problem_.k);
+  MatmulType matmul_type(std::size_t product, std::int64_t m, std::int64_t n,
+                         bool last_slice) const {
+    const std::int64_t k = depth_of(last_slice);
     if (swaps_) {
       return {{compute_, {n, k}, {k, 1}},
               {compute_, {k, m}, {}, block_width(m)},
               {DType::f32, {n, m}, {m, 1}}};
     }
-    return {{compute_, {m, k}, {k, 1}}, panels_[product].type(n), {DType::f32, {m, n}, {n, 1}}};
+    MatrixType b = panels_[product].type(n);
+    b.shape.front() = k;
+    return {{compute_, {m, k}, {padded_k(compute_, problem_.k), 1}},
+            std::move(b),
+            {DType::f32, {m, n}, {n, 1}}};
   }
 
   void start_worker(Worker& worker) {
@@ -228,6 +251,7 @@ class TiledGemm {
       std::fill_n(product.accumulator.floats(), tile_floats, 0.0f);
       if (dots_) continue;
       if (swaps_) product.swapped = pool_.borrow(tile_floats * sizeof(float));
+      if (in_slices_) product.sums = pool_.borrow(tile_floats * sizeof(std::int32_t));
       product.panel = pool_.borrow(panels.scratch_bytes(tiling_.columns));
     }
     if (!dots_) worker.scratch = pool_.borrow(scratch_bytes_);
@@ -264,6 +288,8 @@ class TiledGemm {
       tile.accumulators[i] = worker.products[i].accumulator.floats();
       if (dots_) {
         multiply_by_dots(batch, panel, panels_[i], worker.products[i]);
+      } else if (in_slices_) {
+        multiply_slices(batch, block, panel, i, worker);
       } else if (problem_.k > 0) {
         multiply(batch, block, panel, i, worker);
       }
@@ -275,17 +301,42 @@ class TiledGemm {
   void multiply(std::int64_t batch, std::int64_t block, std::int64_t panel,
                 std::size_t which_product, Worker& worker) {
     Worker::Product& product = worker.products[which_product];
-    const std::size_t edge =
-        which(block == tiling_.num_row_blocks - 1, panel == tiling_.num_panels - 1);
-    std::optional<MatmulCall>& call = product.calls[edge];
-    if (!call) call.emplace(matmuls_[which_product][edge]);
+    MatmulCall& call = call_of(block, panel, which_product, true, worker);
+    void* const scratch = worker.scratch.data();
     if (swaps_) {
-      call->run(product.b, blocks_of_a_.at(batch, block), product.swapped.data(),
-                worker.scratch.data());
+      call.run(product.b, blocks_of_a_.at(batch, block), product.swapped.data(), scratch);
     } else {
-      call->run(rows_.at(batch, block * tiling_.rows), product.b, product.accumulator.data(),
-                worker.scratch.data());
+      call.run(rows_.at(batch, block * tiling_.rows), product.b, product.accumulator.data(),
+               scratch);
     }
+  }
+
+  MatmulCall& call_of(std::int64_t block, std::int64_t panel, std::size_t which_product,
+                      bool last_slice, Worker& worker) const {
+    const std::size_t edge =
+        which(block == tiling_.num_row_blocks - 1, panel == tiling_.num_panels - 1, last_slice);
+    auto& call = worker.products[which_product].calls[edge];
+    return call ? *call : call.emplace(matmuls_[which_product][edge]);
+  }
+
+  // Each slice's sums are integers in float32.
+  void multiply_slices(std::int64_t batch, std::int64_t block, std::int64_t panel,
+                       std::size_t which_product, Worker& worker) {
+    Worker::Product& product = worker.products[which_product];
+    const std::int64_t count = rows_of(block) * columns_of(panel);
+    const std::int64_t b_step = panels_[which_product].type(columns_of(panel)).strides.front();
+    constexpr std::int64_t kBytes = sizeof(float);
+    const char* const a = rows_.at(batch, block * tiling_.rows);
+    float* const tile = product.accumulator.floats();
+    auto* const sums = reinterpret_cast<std::int32_t*>(product.sums.data());
+    std::fill_n(sums, count, 0);
+    for (std::int64_t k = 0; k < problem_.k; k += kExactDepth) {
+      const bool is_last = k + kExactDepth >= problem_.k;
+      MatmulCall& call = call_of(block, panel, which_product, is_last, worker);
+      call.run(a + k * kBytes, product.b + k * b_step * kBytes, tile, worker.scratch.data());
+      for (std::int64_t i = 0; i < count; ++i) sums[i] += static_cast<std::int32_t>(tile[i]);
+    }
+    for (std::int64_t i = 0; i < count; ++i) tile[i] = static_cast<float>(sums[i]);
   }
 
   // Some rows of the tile at a time change places with its columns, and stay in the first cache.
@@ -325,7 +376,7 @@ class TiledGemm {
   DType compute_;
   EpilogueRun& epilogue_;
   BufferPool& pool_;
-  bool swaps_;
+  bool in_slices_, swaps_;
   Panels panels_;
   bool dots_;
   RowsOfA rows_;
@@ -333,7 +384,7 @@ class TiledGemm {
   Tiling tiling_;
   std::int64_t blocks_per_unit_ = 1;
   std::size_t scratch_bytes_ = 0;
-  std::vector<std::array<std::shared_ptr<const Matmul>, 4>> matmuls_;  // of each product
+  std::vector<std::array<std::shared_ptr<const Matmul>, kWays>> matmuls_;  // of each product
 };
 
 }  // namespace

@@ -160,6 +160,11 @@ Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,
   return limit_to_float32({value - error, value, value + error});
 }
 
+Interval integer_sum(const Sums& sums, std::size_t lane) {
+  const double value = sums.value[lane], error = kEps * std::abs(value);
+  return {value - error, value, value + error};
+}
+
 bool is_bounded(const Sums& sums, const Spread* spread, std::size_t lane) {
   return std::isfinite(sums.squares[lane]) && std::isfinite(sums.value[lane]) &&
          (spread == nullptr || std::isfinite(spread->squares[lane]));

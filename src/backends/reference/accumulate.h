@@ -58,6 +58,8 @@ void accumulate_spread(const double* a, const double* a_radius, const double* b,
 // with a non-finite value or spread (see sum_of_unbounded).
 Interval bounded_sum(const Sums& sums, const Spread* spread, std::size_t lane,
                      std::int64_t num_terms, double more = 0);
+// The sum of lane `lane` of products of integers, which is exact but for a rounding to float32.
+Interval integer_sum(const Sums& sums, std::size_t lane);
 bool is_bounded(const Sums& sums, const Spread* spread, std::size_t lane);
 
 // Adds up terms among which infinities and NaN occur, in interval arithmetic.

@@ -27,6 +27,8 @@ struct Options {
   bool tf32 = false;
   // How many products of fp8 operands tensor cores add up at once, with few bits; 0: in float32.
   int short_step = 0;
+  // Whether products of i8 may be added up in float32, as where no kernel takes them.
+  bool i8_in_float32 = false;
   // Elements checked per output: all of them up to this many, else whole rows picked by `seed`.
   std::int64_t max_elements = std::int64_t{1} << 22;
   std::uint64_t seed = 0;

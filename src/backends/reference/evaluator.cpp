@@ -217,7 +217,9 @@ void evaluate_join(Evaluation& evaluation, ir::ValueId id) {
 }
 
 Evaluator::Evaluator(const ir::Graph& graph, const codegen::Bound& bound, const Options& options)
-    : evaluation_{graph, bound, options.numerics, options.tf32, options.short_step, {}, {}} {
+    : evaluation_{
+          graph, bound, options.numerics, options.tf32, options.short_step, options.i8_in_float32,
+          {},    {}} {
   const Names maybe_rounded(options.maybe_rounded.begin(), options.maybe_rounded.end());
   const Names rounded(options.rounded.begin(), options.rounded.end());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -18,6 +18,7 @@ struct Evaluation {
   Numerics numerics;
   bool tf32;                        // as in Options
   int short_step;                   // the same
+  bool i8_in_float32;               // the same
   std::vector<Rounding> roundings;  // by ValueId
   std::vector<Table> tables;        // by ValueId
   Table& operator[](ir::ValueId id) { return tables[static_cast<std::size_t>(id)]; }

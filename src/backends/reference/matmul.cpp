@@ -179,6 +179,11 @@ std::int64_t window_of(const Evaluation& evaluation, ir::ValueId matmul, std::in
                                                           : k;
 }
 
+bool adds_integers(const Evaluation& evaluation, ir::ValueId matmul) {
+  const ir::Node& node = evaluation.graph[matmul];
+  return evaluation.graph[node.args[0]].type.dtype == DType::i8 && !evaluation.i8_in_float32;
+}
+
 // The products of some rows of A with all of B.
 class Product {
  public:
@@ -193,7 +198,9 @@ class Product {
         k_(a.num_cols()),
         reading_(reading_of(evaluation, id)),
         window_(window_of(evaluation, id, k_)),
+        are_integers_(adds_integers(evaluation, id)),
         a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), reading_) {
+    ir::check_integer_sums(evaluation.graph, evaluation.graph[id], evaluation.bound.sizes);
     if (!a.scales().exist()) return;
     constexpr double kLargest = std::numeric_limits<float>::max();
     scales_are_exact_ = a.scales().are_exact() && b.scales().are_exact();
@@ -258,8 +265,10 @@ class Product {
       const std::int64_t col = first_col + static_cast<std::int64_t>(lane);
       double more = window_ > 0 ? short_sum_error(short_sums, lane) : 0;
       if (a_.scales().exist()) more += scaling_error(sums, lane, k_);
-      const Interval y = is_bounded(sums, spread, lane) ? bounded_sum(sums, spread, lane, k_, more)
-                                                        : unbounded_sum(i, row, col, columns[lane]);
+      const Interval y = are_integers_ ? integer_sum(sums, lane)
+                         : is_bounded(sums, spread, lane)
+                             ? bounded_sum(sums, spread, lane, k_, more)
+                             : unbounded_sum(i, row, col, columns[lane]);
       cells[col] = finish(evaluation_, id_, scales_overflow_ ? anything(y.value) : y);
     }
   }
@@ -283,6 +292,7 @@ class Product {
   std::int64_t first_result_row_, k_;
   Reading reading_;
   std::int64_t window_;
+  bool are_integers_;
   Panel a_panel_;
   bool scales_are_exact_ = true, scales_overflow_ = false;
 };

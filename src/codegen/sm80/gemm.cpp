@@ -17,9 +17,7 @@ namespace {
 using plan::FusedGemm;
 using plan::WhyNot;
 
-bool is_multiplied(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32 || is_fp8(dtype);
-}
+bool is_multiplied(DType dtype) { return is_float(dtype) || dtype == DType::i8; }
 
 // Whether an instruction multiplies one by the other.
 bool go_together(DType a, DType b) { return a == b || (is_fp8(a) && is_fp8(b)); }
@@ -30,8 +28,8 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
   const std::string& name = plan.graph[operand.value].name;
   if (!is_multiplied(operand.dtype) || !go_together(operand.dtype, other.dtype)) {
     return WhyNot{"operand_dtype",
-                  fmt::format("{} is {}; this family multiplies bf16, f16 or f32 by the same, and "
-                              "e4m3 or e5m2 by either.",
+                  fmt::format("{} is {}; this family multiplies bf16, f16, f32 or i8 by the same, "
+                              "and e4m3 or e5m2 by either.",
                               name, epifuse::name(operand.dtype))};
   }
   if (is_fp8(operand.dtype) && target.fp8_macs_per_clock == 0) {
@@ -62,6 +60,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   if (gemm.b.dtype != gemm.a.dtype) {
     out += fmt::format("  using ElementB = {};\n", element_cuda(gemm.b.dtype));
   }
+  add(gemm.a.dtype == DType::i8, "bool kAddsIntegers", true, "of 32 bits");
   add(gemm.promoted, "bool kPromotesSums", true, "of each instruction, in float32");
   add(gemm.is_scaled(), "bool kHasBlockScales", true, "of 128 along K");
   const bool by_turns = has_adjacent_gates(gemm);

@@ -117,6 +117,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   const OperandFormat& format = operand_format(gemm.a.dtype);
   add(format.step_k() != kUsualStepK, "int kTileK", format.step_k(),
       fmt::format("of {}: 128 bytes", epifuse::name(format.dtype)));
+  add(format.adds_integers(), "bool kAddsIntegers", "true", "of 32 bits");
   add(gemm.promoted, "bool kPromotesSums", "true", "those of each step, in float32");
   add(config.scaling != Scaling::none, "sm90::Scaling kScaling",
       config.scaling == Scaling::by_tile ? "sm90::Scaling::by_tile" : "sm90::Scaling::by_column",

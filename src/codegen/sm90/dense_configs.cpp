@@ -5,6 +5,7 @@
 #include "codegen/block_scales.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/sm90/dense.h"
+#include "codegen/sm90/operand_format.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
@@ -102,8 +103,8 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
   if (grouped && p.vectors && accumulators_of(shape) > kMostAccumulatorsOfGroups) return false;
   if (gemm.a.lookup >= 0 && accumulators_of(shape) > kMostAccumulatorsOfGather) return false;
   if (shape.two_widths && p.store_slots > 1) return false;
-  // Of fp8 two vectors are scales, and a bias is the third.
-  const bool takes_vectors = is_fp8(gemm.a.dtype) && !batched;
+  // Of 8-bit operands two vectors are scales, and a bias is the third.
+  const bool takes_vectors = is_narrow(gemm.a.dtype) && !batched;
   // A reduction of rows takes two registers, one of columns two for each eight at once.
   if (p.reductions > p.row_reductions || (p.many_vectors && !takes_vectors)) return false;
   if (p.row_reductions > 0 && slots > 0 && accumulators_of(shape) > kMostAccumulatorsOfRows &&
@@ -164,6 +165,11 @@ bool suits_results(const Shape& shape, const EpilogueLayout& layout) {
   return !shape.two_widths || std::ranges::none_of(layout.stores(), [](const Place& place) {
     return place.staging == Staging::chunks && place.bytes == 1;
   });
+}
+
+// No instruction adds up integers of a narrow tile's columns.
+bool suits_sums(const Shape& shape, const plan::GemmDesc& gemm) {
+  return !shape.two_widths || !operand_format(gemm.a.dtype).adds_integers();
 }
 
 // Each CTA has whole blocks of columns.
@@ -360,7 +366,7 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
     if (!suits_gate(shape, step.gemm, registers)) continue;
     if (!suits_blocks(shape, step)) continue;
     if (!suits_groups(shape, step.gemm) || !suits_results(shape, layout)) continue;
-    if (!suits_scales(shape, step.gemm)) continue;
+    if (!suits_scales(shape, step.gemm) || !suits_sums(shape, step.gemm)) continue;
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (!suits_promotion(config, step.gemm)) continue;

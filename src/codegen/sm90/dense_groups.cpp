@@ -30,7 +30,7 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
 }
 
 FusedGemm as_compiled(FusedGemm step, const Variant& variant) {
-  step.epilogue = without_repeated_casts(std::move(step.epilogue), !is_fp8(step.gemm.a.dtype));
+  step.epilogue = without_repeated_casts(std::move(step.epilogue), !is_narrow(step.gemm.a.dtype));
   return paired(by_product(std::move(step)), variant);
 }
 

@@ -8,8 +8,9 @@ namespace epifuse::codegen::sm90 {
 namespace {
 
 constexpr OperandFormat kFormats[] = {
-#define EPIFUSE_OPERAND_FORMAT(dtype, name, atom, instruction_k, only_k_major, rounds, is_staged) \
-  {DType::dtype, name, atom, instruction_k, only_k_major, rounds, is_staged},
+#define EPIFUSE_OPERAND_FORMAT(dtype, name, atom, instruction_k, sums, only_k_major, rounds, \
+                               is_staged)                                                    \
+  {DType::dtype, name, atom, instruction_k, sums, only_k_major, rounds, is_staged},
 #include "codegen/sm90/operand_formats.def"
 #undef EPIFUSE_OPERAND_FORMAT
 };
@@ -38,8 +39,9 @@ const OperandFormat& operand_format(DType dtype) {
 std::string wgmma(const plan::GemmDesc& gemm, int columns) {
   const OperandFormat& a = operand_format(gemm.a.dtype);
   const OperandFormat& b = operand_format(gemm.b.dtype);
-  const std::string name = fmt::format("cute::SM90::GMMA::MMA_64x{}x{}_F32{}{}_SS", columns,
-                                       a.instruction_k, a.atom, b.atom);
+  const std::string name = fmt::format("cute::SM90::GMMA::MMA_64x{}x{}_{}{}{}_SS", columns,
+                                       a.instruction_k, a.sums, a.atom, b.atom);
+  if (a.adds_integers()) return name + "_TN";
   if (a.only_k_major) return name + "_TN<>";
   return fmt::format("{}<\n      cute::SM90::GMMA::Major::{}, cute::SM90::GMMA::Major::{}>", name,
                      wgmma_major(gemm.a.major), wgmma_major(gemm.b.major));

@@ -20,11 +20,13 @@ struct OperandFormat {
   std::string_view name;  // in the name of an instruction's header: "tf32"
   std::string_view atom;  // in the name of the instruction: "TF32"
   int instruction_k;      // elements of K that an instruction takes
+  std::string_view sums;  // in the name of the instruction: "F32", or of integers "S32"
   bool only_k_major;      // operands are contiguous along K; else rows may run along M or N, too
   bool rounds;            // tensor cores take fewer bits than memory has, which must be allowed
   bool is_staged;         // full operands and results of the epilogue may be of it
 
   int bytes() const { return static_cast<int>(size_bytes(dtype)); }
+  bool adds_integers() const { return sums == "S32"; }
   int step_k() const { return kStepBytes / bytes(); }  // elements of K of a step
 };
 std::span<const OperandFormat> operand_formats();

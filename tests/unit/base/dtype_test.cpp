@@ -10,9 +10,11 @@ namespace {
 
 TEST(DType, NamesAreReadBack) {
   for (DType dtype :
-       {DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2, DType::boolean}) {
+       {DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2, DType::boolean, DType::i8}) {
     EXPECT_EQ(dtype_from_name(name(dtype)), dtype);
-    EXPECT_EQ(is_float(dtype), dtype != DType::boolean);
+    EXPECT_EQ(is_float(dtype), dtype != DType::boolean && dtype != DType::i8);
+    EXPECT_EQ(is_narrow(dtype), is_fp8(dtype) || dtype == DType::i8);
+    EXPECT_FALSE(is_integer(dtype));  // which number rows
   }
   EXPECT_EQ(name(DType::boolean), "bool");
   EXPECT_EQ(dtype_from_name("float"), std::nullopt);
@@ -26,6 +28,7 @@ TEST(DType, Sizes) {
   EXPECT_EQ(size_bytes(DType::e4m3), 1u);
   EXPECT_EQ(size_bytes(DType::e5m2), 1u);
   EXPECT_EQ(size_bytes(DType::boolean), 1u);
+  EXPECT_EQ(size_bytes(DType::i8), 1u);
 }
 
 TEST(TensorView, Strides) {

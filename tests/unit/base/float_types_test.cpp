@@ -122,7 +122,9 @@ TEST(FloatTypes, KnownBits) {
       {DType::e4m3, kNan, 0x7f},     {DType::e4m3, 0x1p-9, 0x01},   {DType::e4m3, 0.1, 0x1d},
       {DType::e5m2, 1.0, 0x3c},      {DType::e5m2, 57344, 0x7b},    {DType::e5m2, 1e9, 0x7c},
       {DType::e5m2, kNan, 0x7e},     {DType::e5m2, 0x1p-16, 0x01},  {DType::boolean, 1, 1},
-      {DType::boolean, -3.5, 1},     {DType::boolean, 0, 0},
+      {DType::boolean, -3.5, 1},     {DType::boolean, 0, 0},        {DType::i8, -1, 0xff},
+      {DType::i8, 126.5, 126},       {DType::i8, 1e9, 127},         {DType::i8, -kInf, 0x80},
+      {DType::i8, kNan, 0},
   };
   for (const auto& row : rows) {
     EXPECT_EQ(store_bits(row.dtype, row.value), row.bits) << name(row.dtype) << " " << row.value;

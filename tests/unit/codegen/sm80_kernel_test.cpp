@@ -96,6 +96,19 @@ TEST(Sm80Kernel, MultipliesBytesInEveryLayout) {
   test_everything<Tile64<Bytes<E4m3, E4m3, false, true, 64, 16>, 256, 64>>(240, 50, 80, 16);
 }
 
+template <class Layout>
+struct OfIntegers : Layout {
+  static constexpr bool kAddsIntegers = true;
+};
+
+TEST(Sm80Kernel, MultipliesIntegersInEveryLayout) {
+  test_everything<OfIntegers<Layout<I8, true, true, 64, 16>>>(50, 60, 80, 16);
+  test_everything<OfIntegers<Layout<I8, true, false, 128, 16>>>(40, 64, 144, 16);
+  test_everything<OfIntegers<Layout<I8, false, true, 64, 16>>>(64, 48, 80, 16);
+  test_everything<OfIntegers<Layout<I8, false, false, 128, 16>>>(80, 64, 70, 16);
+  test_everything<OfIntegers<Layout<I8, true, true, 64, 1>>>(50, 50, 78, 1, 3);
+}
+
 TEST(Sm80Kernel, CopiesRowsOfBytesOffTheBoundariesOf16Bytes) {
   test_everything<Bytes<E4m3, E5m2, true, true, 64, 8>>(50, 50, 80, 8, 8);
   test_everything<Bytes<E4m3, E4m3, true, false, 64, 4>>(52, 54, 74, 2, 4);

@@ -81,6 +81,39 @@ void test_split(int k, std::vector<int> ends) {
     }
   }
 }
+// Parts of integers are added as integers: sums beyond 24 bits are rounded once, at the end.
+template <class Layout>
+struct OfIntegers : Layout {
+  static constexpr bool kAddsIntegers = true;
+};
+TEST(Sm80Sums, SplitsKOfIntegers) {
+  using Config = OfIntegers<Split<Layout<I8, true, true, 64, 16>, 4>>;
+  constexpr int kM = 3, kN = 5, kK = 4096;
+  Operand<I8> a(2 * kM, kK, true, 0, 0), b(kN, kK, true, 0, 1);
+  for (int k = 0; k < kK; ++k) {
+    for (int r = 0; r < 2 * kM; ++r) a.data[a.index(r, k)] = I8::store(127.0f - (k + r) % 2);
+    for (int c = 0; c < kN; ++c) b.data[b.index(c, k)] = I8::store(127.0f - (k * c) % 3);
+  }
+  Operand<F32> y(2 * kM, kN, true, 0, 2);
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kK);
+  p.gemm.batch = p.gemm.batch_inner = 2;
+  p.a.batch = {0, kM * p.a.row_stride};
+  p.gemm.non_tma_stores[0] = y.params();
+  p.gemm.non_tma_stores[0].batch = {0, kM * kN};
+  std::vector<float4> sums(2 * Config::kSplitK * 64 * 64 / 4);
+  std::vector<int> arrivals(2);
+  p.split = {sums.data(), arrivals.data()};
+  run<Config, Bare<F32>>(p, 2 * Config::kSplitK);
+  for (int r = 0; r < 2 * kM; ++r) {
+    for (int c = 0; c < kN; ++c) {
+      std::int64_t want = 0;
+      for (int k = 0; k < kK; ++k) want += static_cast<std::int64_t>(a.at(r, k) * b.at(c, k));
+      ASSERT_GT(want, 1 << 24);
+      ASSERT_EQ(y.at(r, c), static_cast<float>(want)) << r << ", " << c;
+    }
+  }
+}
+
 TEST(Sm80Sums, SplitsK) {
   test_split<Split<Layout<Bf16, true, true, 64, 16>, 2>>(150, {64, 160});
   test_split<Split<Layout<Bf16, true, false, 64, 8>, 4>>(136, {32, 64, 96, 160});

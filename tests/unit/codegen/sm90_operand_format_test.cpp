@@ -31,7 +31,8 @@ TEST(OperandFormat, ADTypeHasOneRowOrNone) {
     EXPECT_TRUE(dtypes.insert(format.dtype).second) << format.name;
     EXPECT_EQ(find_operand_format(format.dtype), &format);
   }
-  EXPECT_EQ(dtypes, (std::set{DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2}));
+  EXPECT_EQ(dtypes,
+            (std::set{DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2, DType::i8}));
   EXPECT_EQ(find_operand_format(DType::boolean), nullptr);
   EXPECT_THROW(operand_format(DType::i64), InternalError);
 }
@@ -52,13 +53,16 @@ TEST(OperandFormat, NamesTheInstructionAndItsHeader) {
   gemm.b.dtype = DType::e5m2;
   EXPECT_EQ(wgmma(gemm, 48), "cute::SM90::GMMA::MMA_64x48x32_F32E4M3E5M2_SS_TN<>");
   EXPECT_EQ(wgmma_header(gemm, 48), "epifuse/wgmma_64x48x32_e4m3_e5m2.hpp");
+  gemm.a.dtype = gemm.b.dtype = DType::i8;
+  EXPECT_EQ(wgmma(gemm, 48), "cute::SM90::GMMA::MMA_64x48x32_S32S8S8_SS_TN");
+  EXPECT_EQ(wgmma_header(gemm, 48), "epifuse/wgmma_64x48x32_s8.hpp");
 }
 
-TEST(OperandFormat, FormatsGoWithThemselvesAndTheTwoOf8BitsWithEachOther) {
+TEST(OperandFormat, FormatsGoWithThemselvesAndTheTwo8BitFloatsWithEachOther) {
   for (const OperandFormat& a : operand_formats()) {
     for (const OperandFormat& b : operand_formats()) {
-      const bool are_bytes = a.bytes() == 1 && b.bytes() == 1;
-      EXPECT_EQ(go_together(a.dtype, b.dtype), a.dtype == b.dtype || are_bytes)
+      const bool are_fp8 = is_fp8(a.dtype) && is_fp8(b.dtype);
+      EXPECT_EQ(go_together(a.dtype, b.dtype), a.dtype == b.dtype || are_fp8)
           << a.name << " " << b.name;
     }
   }

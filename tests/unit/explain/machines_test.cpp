@@ -34,6 +34,7 @@ TEST(Machines, RowsAreSane) {
   std::set<std::string_view> names;
   for (const Machine& machine : all_machines()) {
     EXPECT_TRUE(names.insert(machine.name).second) << machine.name;
+    EXPECT_GE(machine.i8_flops_per_s, machine.fp8_flops_per_s) << machine.name;
     EXPECT_GE(machine.fp8_flops_per_s, machine.bf16_flops_per_s) << machine.name;
     EXPECT_GE(machine.bf16_flops_per_s, machine.f32_flops_per_s) << machine.name;
     EXPECT_GT(machine.f32_flops_per_s, machine.bytes_per_s) << machine.name;
@@ -42,10 +43,11 @@ TEST(Machines, RowsAreSane) {
 }
 
 TEST(Machines, TheLongerOfWorkAndTrafficCounts) {
-  const Machine machine{"m", DeviceKind::cuda, 200, 100, 10, 5, ""};
+  const Machine machine{"m", DeviceKind::cuda, 400, 200, 100, 10, 5, ""};
   EXPECT_DOUBLE_EQ(seconds_at_limits(machine, 1000, DType::bf16, 5), 10);
   EXPECT_DOUBLE_EQ(seconds_at_limits(machine, 1000, DType::f32, 5), 100);
   EXPECT_DOUBLE_EQ(seconds_at_limits(machine, 1000, DType::e4m3, 5), 5);
+  EXPECT_DOUBLE_EQ(seconds_at_limits(machine, 1000, DType::i8, 5), 2.5);
   EXPECT_DOUBLE_EQ(seconds_at_limits(machine, 1000, DType::f16, 100), 20);
 }
 

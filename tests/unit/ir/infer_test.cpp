@@ -123,7 +123,7 @@ TEST_F(Infer, MatmulErrors) {
   expect_error([&] { g.matmul(x, f, DType::bf16); },
                expects +
                    "x: bf16[M, 768] x f: f32[M, 768]: both must have the same dtype among "
-                   "bf16, f16, f32, or be e4m3 or e5m2 each");
+                   "bf16, f16, f32, i8, or be e4m3 or e5m2 each");
   expect_error([&] { g.matmul(x, w, DType::f16, false, true); },
                expects +
                    "x: bf16[M, 768] x w: bf16[64, 768] (transposed): the result must be "
@@ -149,8 +149,35 @@ TEST_F(Infer, MatmulOfFp8) {
   const ValueId c = g.input("c", DType::bf16, {64, kN});
   expect_error([&] { g.matmul(a, c, DType::f32); },
                expects +
-                   "c: bf16[64, N]: both must have the same dtype among bf16, f16, f32, or be "
+                   "c: bf16[64, N]: both must have the same dtype among bf16, f16, f32, i8, or be "
                    "e4m3 or e5m2 each");
+}
+
+TEST_F(Infer, MatmulOfIntegers) {
+  const ValueId a = g.input("a", DType::i8, {kM, 64}), b = g.input("b", DType::i8, {64, kN});
+  for (const DType result : {DType::f32, DType::bf16, DType::f16}) {
+    EXPECT_EQ(type_of(g.matmul(a, b, result)), (TensorType{result, {kM, kN}, {}}));
+  }
+  EXPECT_EQ(type_of(g.cast(a, DType::bf16)), (TensorType{DType::bf16, {kM, 64}, {}}));
+  const std::string expects = "matmul expects [.., M, K] x [.., K, N], got a: i8[M, 64] x ";
+  expect_error([&] { g.matmul(a, b, DType::i8); },
+               expects + "b: i8[64, N]: the result must be bf16, f16 or f32, not i8");
+  const ValueId c = g.input("c", DType::e4m3, {64, kN});
+  expect_error([&] { g.matmul(a, c, DType::f32); },
+               expects +
+                   "c: e4m3[64, N]: both must have the same dtype among bf16, f16, f32, i8, or be "
+                   "e4m3 or e5m2 each");
+}
+
+// 2^17 products of -128 by -128 are 2^31, which 32 bits do not hold.
+TEST_F(Infer, SumsOfIntegersFit32Bits) {
+  const auto of_depth = [&](std::int64_t k) {
+    const std::string name = "a" + std::to_string(k);
+    const ValueId a = g.input(name, DType::i8, {kM, k});
+    return g.matmul(a, a, DType::f32, false, true);
+  };
+  EXPECT_EQ(type_of(of_depth((1 << 17) - 1)).shape, (Shape{kM, kM}));
+  EXPECT_THROW(of_depth(1 << 17), GraphError);
 }
 
 TEST_F(Infer, Reductions) {

@@ -31,7 +31,9 @@ std::vector<unsigned char> random_block(DType dtype) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> numbers(-1, 1);
   for (std::size_t i = 0; i < kBlockElements; ++i) {
-    const double x = dtype == DType::boolean ? static_cast<double>(random() & 1) : numbers(random);
+    const double x = dtype == DType::boolean ? static_cast<double>(random() & 1)
+                     : dtype == DType::i8    ? static_cast<std::int8_t>(random())
+                                             : numbers(random);
     store_element(block.data(), dtype, static_cast<std::int64_t>(i), x);
   }
   return block;

@@ -21,6 +21,7 @@ jit::CuTensorMapDataType map_type(DType dtype) {
     case DType::f32: return jit::CuTensorMapDataType::float32;
     case DType::e4m3:
     case DType::e5m2:
+    case DType::i8:
     case DType::boolean: return jit::CuTensorMapDataType::uint8;
     case DType::i32:
     case DType::i64: break;  // never read by tensor maps

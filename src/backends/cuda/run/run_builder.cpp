@@ -132,6 +132,7 @@ void RunBuilder::add_step(const Prepared& prepared, std::size_t index) {
 // A step with nothing to choose.
 void RunBuilder::add_alone(const plan::Plan& plan, const plan::Step& step,
                            const StepKernels& kernels) {
+  plan_.has_other_products = plan_.has_other_products || kernels.kind != StepKind::tail;
   switch (kernels.kind) {
     case StepKind::vendor: {
       const auto& bare = std::get<plan::FusedGemm>(step);

@@ -39,11 +39,11 @@ void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedM
 
 }  // namespace
 
-// fp8 is multiplied as bf16, which holds every value of both formats: so any layout is, and on any
+// fp8 and i8 are multiplied as bf16, which holds every value of each: so any layout is, and on any
 // GPU.
 void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
                       std::int64_t rows, std::int64_t cols) {
-  const DType given = matrix.dtype, dtype = is_fp8(given) ? DType::bf16 : given;
+  const DType given = matrix.dtype, dtype = is_narrow(given) ? DType::bf16 : given;
   if (given == dtype && leading(matrix, rows, cols)) return;
   const BoundTensor from = batched_tensor(product, matrix, stride, rows, cols);
   const auto bytes = static_cast<std::size_t>(count(from.layout.shape)) * size_bytes(dtype);

@@ -21,6 +21,7 @@ using Bf16 = HostElement<std::uint16_t, DType::bf16>;
 using F16 = HostElement<std::uint16_t, DType::f16>;
 using E4m3 = HostElement<std::uint8_t, DType::e4m3>;
 using E5m2 = HostElement<std::uint8_t, DType::e5m2>;
+using I8 = HostElement<std::uint8_t, DType::i8>;
 using Bool = HostElement<std::uint8_t, DType::boolean>;
 
 template <class Element>

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/abi.h"
@@ -144,15 +145,17 @@ float element_at(const device_on_host::Words* of, unsigned row, unsigned k, unsi
 template <class A, class B>
 struct Multiply {
   static constexpr bool kKeepsFewBits = sizeof(typename A::Storage) == 1;
-  static void add(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t* b) {
+  template <class Sum>
+  static void add(Sum (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t* b) {
+    using Product = std::conditional_t<std::is_same_v<Sum, float>, float, std::int32_t>;
     const device_on_host::Words* of =
         device_on_host::exchange({a[0], a[1], a[2], a[3], b[0], b[1]});
     const unsigned lane = threadIdx.x % 32;
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned lower = i / 2, column = lane % 4 * 2 + i % 2;
       for (unsigned k = 0; k < 32 / sizeof(typename A::Storage); ++k) {
-        sums[i] +=
-            element_at<A>(of, lane / 4, k, lower, lower + 2) * element_at<B>(of, column, k, 4, 5);
+        sums[i] += static_cast<Product>(element_at<A>(of, lane / 4, k, lower, lower + 2) *
+                                        element_at<B>(of, column, k, 4, 5));
       }
     }
   }

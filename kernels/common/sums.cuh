@@ -1,0 +1,32 @@
+// What products are added up as.
+#pragma once
+
+#include "cuda/std/cstdint"
+
+namespace epifuse {
+
+// Of integers an integer of 32 bits, which may be split into parts and stays exact.
+template <bool kIsInteger>
+struct AccumulatorOf {
+  using Type = float;
+};
+template <>
+struct AccumulatorOf<true> {
+  using Type = uint32_t;
+};
+
+// An accumulator as a float, of which an integer takes the nearest.
+__device__ __forceinline__ float sum_of(float x) { return x; }
+__device__ __forceinline__ float sum_of(uint32_t x) {
+  return static_cast<float>(static_cast<int>(x));
+}
+
+// An accumulator's bits on their way through memory, and what arrives added to one.
+__device__ __forceinline__ float bits_of_sum(float x) { return x; }
+__device__ __forceinline__ float bits_of_sum(uint32_t x) { return __uint_as_float(x); }
+__device__ __forceinline__ void add_bits(float& sum, float bits) { sum += bits; }
+__device__ __forceinline__ void add_bits(uint32_t& sum, float bits) {
+  sum += __float_as_uint(bits);
+}
+
+}  // namespace epifuse
