@@ -265,7 +265,8 @@ class Finder {
   std::optional<plan::WhyNot> why_slower(const plan::FusedGemm& step,
                                          const plan::GemmDesc& gemm) const {
     if (!request_.only_faster) return std::nullopt;
-    if (target_.kind != DeviceKind::cpu) return why_converted(step.gemm.a.dtype);
+    if (auto why = why_converted(step.gemm.a.dtype)) return why;
+    if (target_.kind != DeviceKind::cpu) return std::nullopt;
     if (gemm.is_grouped())
       return std::nullopt;  // what frameworks do is slower at all sizes measured
     const auto sizes = likely_sizes(gemm);
@@ -274,14 +275,16 @@ class Finder {
     return plan::WhyNot{"framework_is_faster", framework_is_faster(*sizes, *ratio)};
   }
 
-  // Tensor cores of the target take 8-bit floats, but not by the instructions of our kernels.
+  // The target has instructions that multiply it, but not those of our kernels.
   std::optional<plan::WhyNot> why_converted(DType dtype) const {
-    const bool converts = target_.fp8_macs_per_clock <= target_.macs_per_clock;
-    if (!is_fp8(dtype) || target_.has_wgmma || !converts) return std::nullopt;
+    const bool is_cpu = target_.kind == DeviceKind::cpu;
+    const bool takes_fp8 = target_.has_wgmma || target_.fp8_macs_per_clock > target_.macs_per_clock;
+    const bool converts = dtype == DType::i8 ? is_cpu : is_fp8(dtype) && !is_cpu && !takes_fp8;
+    if (!converts) return std::nullopt;
     return plan::WhyNot{"framework_is_faster",
-                        fmt::format("Kernels for {} convert {} to 16 bits before they multiply; "
+                        fmt::format("Kernels for {} convert {} to {} bits before they multiply; "
                                     "the framework's own product takes it as it is.",
-                                    target_.name, name(dtype))};
+                                    target_.name, name(dtype), is_cpu ? 32 : 16)};
   }
 
   static std::string framework_is_faster(const codegen::GemmSizes& sizes, double ratio) {

@@ -165,7 +165,7 @@ def test_errors(fused):
     assert failing(fused, [x.bfloat16(), w, b]) == (
         "input 'x' is declared f32[M, K]: got bf16 elements")
     assert failing(fused, [x, w.double(), b]) == (
-        "input 1: expected float32, bfloat16, float16, float8_e4m3fn, float8_e5m2 or bool, "
+        "input 1: expected float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, int8 or bool, "
         "got float64")
     assert failing(fused, [x, w]) == "expected 3 tensors, got 2"
     assert failing(fused, [x, w, b], wanted='{"target": "sm_90a"}') == (

@@ -9,6 +9,7 @@ NAMES: dict[torch.dtype, str] = {
     torch.float16: "f16",
     torch.float8_e4m3fn: "e4m3",
     torch.float8_e5m2: "e5m2",
+    torch.int8: "i8",
     torch.bool: "bool",
 }
 # Of tensors that number rows: nothing is computed of them.

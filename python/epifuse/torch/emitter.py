@@ -13,7 +13,7 @@ from torch import fx
 from . import dtypes, sizes
 from .rows import are_groups, taken
 from .sizes import Size, Sizes
-from .values import ARITHMETIC, MAX_FLOAT32, Literal, Operand, Refusal, Value, round_to
+from .values import ARITHMETIC, INT8, MAX_FLOAT32, Literal, Operand, Refusal, Value, round_to
 from .words import Words
 
 MAX_RANK = 6
@@ -212,6 +212,8 @@ class Emitter:
         """A value in another dtype; the same value for the same question."""
         if value.dtype == dtype:
             return value
+        if dtype == INT8:
+            raise Refusal("dtype", f"{self.what} gives int8, which no kernel of epifuse does.")
         if (value, dtype) not in self._casts:
             if dtype == "bool":
                 cast = self.op("ne", self.cast(value, "f32"), Literal(0.0))

@@ -9,7 +9,7 @@ from .rows import inverted
 from .elementwise import Row
 from .emitter import Args, Emitter
 from .sizes import Size
-from .values import ARITHMETIC, FP8, Literal, Operand, Refusal, Value
+from .values import ARITHMETIC, FP8, INT8, Literal, Operand, Refusal, Value
 from .views import sliced
 
 _MAX_OPERAND_RANK = 5
@@ -25,7 +25,7 @@ _SPARSE = ("sparse_mm", "multiplies by a sparse matrix")
 # Products that epifuse has no kernel for, and why. They are reported wherever they occur.
 FOREIGN: dict[str, tuple[str, str]] = {
     "aten._scaled_grouped_mm_v2": _GROUPED,
-    "aten._int_mm": ("int_mm", "multiplies integers"),
+    "aten._int_mm": ("int_mm", "gives integers that are not read as floats alone"),
     "aten._weight_int8pack_mm": _PACKED,
     "aten._weight_int4pack_mm": _PACKED,
     "aten._mixed_dtypes_linear": _PACKED,
@@ -45,13 +45,13 @@ def product(
     transpose_second: bool = False,
     promoted: bool = False,
 ) -> Value:
-    """`matmul first, second` with the result in the operands' dtype or f32. Of 8-bit floats it is
-    f32, whose sums may be `promoted`."""
+    """`matmul first, second` with the result in the operands' dtype or f32. Of 8-bit operands it is
+    f32; sums of 8-bit floats may be `promoted`."""
     a, b = emit.value(first), emit.value(second)
-    is_fp8 = a.dtype in FP8 and b.dtype in FP8
-    if not is_fp8 and (a.dtype != b.dtype or a.dtype not in ARITHMETIC):
+    is_narrow = a.dtype in FP8 and b.dtype in FP8 or a.dtype == b.dtype == INT8
+    if not is_narrow and (a.dtype != b.dtype or a.dtype not in ARITHMETIC):
         raise Refusal("dtype", f"{emit.what} multiplies {a.dtype} by {b.dtype}.")
-    if dtype not in (("f32",) if is_fp8 else (a.dtype, "f32")):
+    if dtype not in (("f32",) if is_narrow else (a.dtype, "f32")):
         raise Refusal("dtype", f"{emit.what} multiplies {a.dtype} and gives {dtype}.")
     if not all(2 <= len(value.shape) <= _MAX_OPERAND_RANK for value in (a, b)):
         raise Refusal("shape", f"{emit.what} multiplies tensors of {len(a.shape)} and "
@@ -64,7 +64,7 @@ def product(
     if batch is None or not sizes.same(inner_a, inner_b):
         raise Refusal("shape", f"The shapes of {emit.what} do not provably fit.")
     form = "matmul {0}, {1}" + ("^T" if transpose_second else "")
-    form += "" if dtype == a.dtype or is_fp8 else f" -> {dtype}"
+    form += "" if dtype == a.dtype or is_narrow else f" -> {dtype}"
     form += " promoted" if promoted else ""
     return emit.add("product", [a, b], dtype, (*batch, rows, columns), form)
 

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import maxima, origin
+from epifuse.torch import integers, maxima, origin
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
 from epifuse.torch.call import fused
@@ -250,12 +250,13 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     whether the report of a graph for the CPU says what a Hopper GPU would make of it.
     """
     unpadded, over_inputs = without_padding(graph), copies_over_inputs(graph)
+    floats = integers.as_floats(graph)
     largest = maxima.by_rows(graph)
     products = origin.products(graph)
     report = _fuse(graph, options, only_faster, asks_hopper)
     report.left_out = [replace(each, product=products.get(each.node)) for each in report.left_out]
     report.left_out = maxima.put_back(largest, report.left_out)
-    names = put_back(graph, unpadded)
+    names = {**put_back(graph, unpadded), **integers.put_back(graph, floats)}
     report.left_out = [replace(each, node=names.get(each.node, each.node))
                        for each in report.left_out]
     if report.kernels or names:

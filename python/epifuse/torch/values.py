@@ -13,6 +13,7 @@ from .words import Words
 
 ARITHMETIC = ("f32", "bf16", "f16")
 FP8 = ("e4m3", "e5m2")  # that products read, and casts; nothing else computes with them
+INT8 = "i8"  # the same
 MAX_FLOAT32 = 3.4028234663852886e38
 
 
