@@ -113,3 +113,28 @@ def test_explain_says_which_kernels_run_there_and_that_nothing_was_measured(targ
     assert run["how"].startswith("sm80, ") and run["grounds"].endswith("us expected"), run
     assert "There is no profile" in told["profile"]
     assert "scaled by the rates that the driver gives" in told["profile"]
+
+
+def integer_layer(x, w, sx, sw, b):
+    product = (torch._int_mm(x, w).to(torch.float32) * sx * sw).to(torch.bfloat16)
+    return F.silu(product + b)
+
+
+def integer_layer_of(is_k_major):
+    x = torch.randint(-128, 128, (64, 144), dtype=torch.int8)
+    w = torch.randint(-128, 128, (208, 144), dtype=torch.int8).t()
+    w = w if is_k_major else w.contiguous()
+    return x, w, torch.rand(64, 1), torch.rand(208), randn(208)
+
+
+@pytest.mark.parametrize("is_k_major", [True, False])
+@pytest.mark.parametrize("target", ["sm_90a", *TARGETS])
+def test_each_product_of_int8_is_a_kernel_where_its_family_reads_the_weights(target, is_k_major):
+    graph, report = fuse(target, integer_layer, *integer_layer_of(is_k_major))
+    targets = [str(node.target) for node in graph.nodes]
+    if target == "sm_90a" and not is_k_major:
+        assert not report.kernels and "aten._int_mm.default" in targets
+        assert {left.code for left in report.left_out} == {"b_not_k_major"}
+        return
+    assert len(report.kernels) == 1 and not report.left_out
+    assert "aten._int_mm.default" not in targets and "aten.mm.dtype" not in targets
