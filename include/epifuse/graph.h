@@ -68,12 +68,12 @@ class Graph {
 
 /// How products of e4m3 and e5m2 are added up: `fast` as the device does, which on some GPUs keeps
 /// fewer bits than float32 has; `promoted` in float32 from one 128 products of K to the next. Sums
-/// of other dtypes are float32, `fast` to this interface.
+/// of i8 are exact integers, those of other dtypes float32: `fast` to this interface.
 enum class Sums : std::uint8_t { fast, promoted };
 
 /// Matrix product over the last two dims, [.., M, K] x [.., K, N] -> [.., M, N], float32
-/// accumulation. Operands have one dtype, or are e4m3 or e5m2 each. The result has the operands'
-/// dtype, f32 where they are e4m3 or e5m2; the second form names another.
+/// accumulation; of i8 exact, up to a K of 131071. Operands have one dtype, or are e4m3 or e5m2
+/// each. The result has their dtype, f32 of e4m3, e5m2 and i8; the second form names another.
 Value matmul(const Value& a, const Value& b);
 Value matmul(const Value& a, const Value& b, DType result, Sums sums = Sums::fast);
 /// The same of e4m3 and e5m2 operands with a scale, f32, for each 128 elements along K (the last

@@ -191,3 +191,18 @@ def test_experts(kind, mode):
     for _ in range(20):  # another routing each time, under one CUDA graph where the mode has them
         assert_right(model, run, routed(37))
     assert_right(model, run, routed(37)[:1].expand(37, WIDTH).contiguous())
+
+
+@pytest.mark.parametrize("rows, depth", [(64, 256), (512, 4096), (128, 16384)])
+def test_sums_of_integers_are_those_of_pytorch(rows, depth):
+    """The numbers are not zero on average: the longest sums leave the 24 bits of float32."""
+
+    def whole(x, w, sx, sw):
+        return torch._int_mm(x, w.t()).to(torch.float32) * sx * sw
+
+    x = torch.randint(16, 128, (rows, depth), dtype=torch.int8, device="cuda")
+    w = torch.randint(16, 128, (384, depth), dtype=torch.int8, device="cuda")
+    sx, sw = torch.ones(rows, 1, device="cuda"), torch.ones(384, device="cuda")
+    sx[::2], sw[::2] = 0.5, 2
+    assert len(epifuse.torch.explain(whole, x, w, sx, sw).kernels) == 1
+    assert torch.equal(compiled(whole)(x, w, sx, sw), whole(x, w, sx, sw))
