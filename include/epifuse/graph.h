@@ -124,6 +124,12 @@ Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType re
 Value scaled_grouped_matmul(const Value& x, const Value& w, const Value& ends,
                             const Value& x_scales, const Value& w_scales,
                             DType result = DType::f32);
+/// A product for each group along K, as the gradients of grouped weights are: [g] is the product of
+/// columns ends[g - 1] (0 for the first) to ends[g] of `a` [M, K] and those rows of `b` [K, N], as
+/// [G, M, N]; zeros of a group without any. `a` and `b` may be transposed first.
+Value k_grouped_matmul(const Value& a, const Value& b, const Value& ends);
+Value k_grouped_matmul(const Value& a, const Value& b, const Value& ends, DType result,
+                       Sums sums = Sums::fast);
 /// A view of `x` [R, ..]: row t is x[index[t]]; index i32 or i64 [T], negative from the end.
 Value take_rows(const Value& x, const Value& index);
 /// A view of `x` [G, ..]: row t of `num_rows` is that of the group that t is in, as ends say;

@@ -170,6 +170,7 @@ __device__ __forceinline__ const unsigned char* data_of(const abi::Matrix& x, co
   constexpr int kBytes = sizeof(typename Config::Element::Storage);
   const auto* data = static_cast<const unsigned char*>(x.data);
   if constexpr (Config::kBatched) data += offset_of(x.batch, tile.batch) * kBytes;
+  if constexpr (Config::kKGrouped) data += tile.first_k * x.col_stride * kBytes;
   return data;
 }
 
@@ -220,8 +221,8 @@ class Feed {
     b.advance(steps);
     if constexpr (Config::kPersistent) {
       if (--left_ == 0 && tiles_.next()) {
-        a = copy_of_a(tiles_, tiles_.params().gemm.k);
-        b = copy_of_b(tiles_, tiles_.params().gemm.k);
+        a = copy_of_a(tiles_, tiles_.k());
+        b = copy_of_b(tiles_, tiles_.k());
         left_ = tiles_.steps();
       }
     }
@@ -277,7 +278,7 @@ __device__ __forceinline__ void persistent_gemm(const typename TileScheduler<Con
   const Warp<Config, Epilogue> warp;
   TileScheduler<Config> tiles(p);
   if (!tiles.next()) return;
-  Feed<Config> feed(tiles, tiles.params().gemm.k);
+  Feed<Config> feed(tiles, tiles.k());
   Mainloop<Config> loop(warp.m, warp.n, warp.lane);
   loop.start(feed);
   do {
@@ -305,7 +306,7 @@ __device__ __forceinline__ void gemm(const abi::CopiedGemmParams& p) {
   TileScheduler<Config> tiles(p, share.tile);
   if (!tiles.next()) return;
   if constexpr (Config::kSplitK == 1) warp.out(tiles).prefetch_tiles();
-  int k = p.gemm.k, steps = steps_of<Config>(k), first = 0;
+  int k = tiles.k(), steps = steps_of<Config>(k), first = 0;
   if constexpr (Config::kSplitK > 1) {  // to the end of the CTA's part
     first = first_step<Config>(steps, share.part);
     steps = first_step<Config>(steps, share.part + 1);

@@ -26,6 +26,7 @@ struct UsualConfig {
   static constexpr bool kAdjacentGates = false;  // or every other column is of the second
   static constexpr bool kGrouped = false;        // each group of rows has a B: an inner batch dim
   static constexpr bool kPaddedGroups = false;   // and so are the rows of A and of the result
+  static constexpr bool kKGrouped = false;       // each of the batch sums over a group of K
   static constexpr bool kGathersA = false;       // its rows are looked up
   static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: element by element
   // Bit i: its rows are looked up, or put where an index says.
@@ -63,6 +64,7 @@ constexpr int kStagedAt =
 struct Tile {
   int m = 0, n = 0;  // first row and column of the result
   int row_end = 0;   // of the result, or of the group
+  int first_k = 0;   // where its part of K starts
   Batch batch;
 };
 
@@ -77,6 +79,17 @@ __device__ __forceinline__ GroupRows rows_of_group(const abi::GemmParams& p, int
   const int end = within(integer_at(p.groups, group));
   if (Config::kPaddedGroups || group == 0) return {0, end};
   return {within(integer_at(p.groups, group - 1)), end};
+}
+
+// A group's part of K.
+struct PartOfK {
+  int first, count;
+};
+__device__ __forceinline__ PartOfK part_of_k(const abi::GemmParams& p, int group) {
+  const auto within = [&](long long x) { return x < 0 ? 0 : x < p.k ? static_cast<int>(x) : p.k; };
+  const int first = group == 0 ? 0 : within(integer_at(p.groups, group - 1));
+  const int end = within(integer_at(p.groups, group));
+  return {first, end > first ? end - first : 0};
 }
 
 // To tile number `i` of so many rows of tiles; p.raster of them go side by side, for reuse in L2.

@@ -76,16 +76,27 @@ class TileScheduler {
     const int i = next_;
     next_ += static_cast<int>(gridDim.x);
     tile_ = Tile();
-    return all_.find(i, tile_);
+    const bool exists = all_.find(i, tile_);
+    if constexpr (Config::kKGrouped) {
+      if (exists) {
+        const PartOfK part = part_of_k(params().gemm, tile_.batch.inner);
+        tile_.first_k = part.first;
+        k_ = part.count;
+      }
+    }
+    return exists;
   }
 
   __device__ __forceinline__ const abi::CopiedGemmParams& params() const { return all_.params(); }
   __device__ __forceinline__ const Tile& tile() const { return tile_; }
-  __device__ __forceinline__ int steps() const { return steps_of<Config>(params().gemm.k); }
+  // Of the tile's sums.
+  __device__ __forceinline__ int k() const { return Config::kKGrouped ? k_ : params().gemm.k; }
+  __device__ __forceinline__ int steps() const { return steps_of<Config>(k()); }
 
  private:
   All all_;
   int next_;
+  int k_ = 0;  // where groups cut it
   Tile tile_;
 };
 

@@ -63,7 +63,7 @@ class Consumer {
     start<Config>(p_);
     bool more = tiles_.begin(p_, group_);
     if (kPingPong && group_ == 1) {
-      ring_.skip(Scheduler::kPointerArrays ? tiles_.steps_between : steps);
+      ring_.skip(Scheduler::kStepsVary ? tiles_.steps_between : steps);
       NamedBarrier::arrive(256, kTurnBarrier);
     }
     if constexpr (!kManyProducts) epilogue_.load_scalars(p_, {});
@@ -74,8 +74,8 @@ class Consumer {
 #pragma unroll 1
     while (more) {
       const Schedule done = tiles_;
-      if constexpr (Scheduler::kPointerArrays)
-        steps = steps_of<Config>(params_of<Config>(p_, done)).count;
+      if constexpr (Scheduler::kStepsVary) steps = steps_of<Config>(p_, done).count;
+      if constexpr (Scheduler::kKGrouped) steps = same(steps);
       Accumulators acc;
       // Ping-pong: without taking turns, barrier phases alias and the kernel hangs.
       if constexpr (kPingPong) NamedBarrier::sync(256, kTurnBarrier + group_);
@@ -89,7 +89,7 @@ class Consumer {
       cute::warpgroup_wait<0>();
       fence(acc);
       release(last);
-      if constexpr (kPingPong) ring_.skip(Scheduler::kPointerArrays ? tiles_.steps_between : steps);
+      if constexpr (kPingPong) ring_.skip(Scheduler::kStepsVary ? tiles_.steps_between : steps);
       if constexpr (kHasRows) NamedBarrier::sync(128, group_);
       if constexpr (Config::kAddsIntegers) {
         float sums[kBlocks][kAccumulators];

@@ -25,14 +25,17 @@ struct SplitK : Consumers {
   static constexpr int kSplitK = kCtas;
 };
 
-enum class Products { one, batch, groups, padded_groups, problems };
+enum class Products { one, batch, groups, padded_groups, k_groups, problems };
 
 template <Products kProducts>
 struct TilesOf {
   static constexpr bool kPointerArrays = kProducts == Products::problems;
   static constexpr bool kPadded = kProducts == Products::padded_groups;
   static constexpr bool kGrouped = kProducts == Products::groups || kPadded;
-  static constexpr bool kBatched = kProducts == Products::batch || kGrouped;  // has a batch dim
+  static constexpr bool kKGrouped = kProducts == Products::k_groups;
+  static constexpr bool kStepsVary = kPointerArrays || kKGrouped;  // from tile to tile
+  static constexpr bool kBatched =
+      kProducts == Products::batch || kGrouped || kKGrouped;  // has a batch dim
   static constexpr bool kTwoWidths = false;
 };
 using OneProduct = TilesOf<Products::one>;
@@ -41,6 +44,8 @@ using BatchOfProducts = TilesOf<Products::batch>;
 using GroupedProducts = TilesOf<Products::groups>;
 // The same, but A and the result have each group's rows apart.
 using PaddedGroups = TilesOf<Products::padded_groups>;
+// Each product of a batch sums over a group of K, whose ends the device alone knows.
+using GroupsOfK = TilesOf<Products::k_groups>;
 // Many products, each of its own sizes, described in memory.
 using ManyProblems = TilesOf<Products::problems>;
 // Some tiles are 8 columns narrower, so that tiles fill whole waves.

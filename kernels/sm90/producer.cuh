@@ -96,24 +96,30 @@ __device__ __forceinline__ void produce(const abi::GemmParams& all) {
   const auto a_mask = static_cast<uint16_t>(((1 << kM * kN) - 1) / ((1 << kM) - 1) << rank_m);
   const auto b_mask = static_cast<uint16_t>(((1 << kM) - 1) << kM * rank_n);
   const Steps steps = steps_of<Config>(all);
-  constexpr bool kReadsToFindTiles = Scheduler::kGrouped || Scheduler::kPointerArrays;
+  constexpr bool kReadsToFindTiles = Scheduler::kGrouped || Scheduler::kStepsVary;
   if (threadIdx.x == 0 && !Scheduler::kPointerArrays) prefetch_operands<Config>(all);
   TileScheduler<Config> tiles;
   RingPosition<Config::kStages> ring;
   int tile = tiles.first();
   bool more = !kReadsToFindTiles && tiles.template go<true>(all, tile);
   start<Config>(all);
-  if constexpr (Scheduler::kPointerArrays) more = tiles.go(all, tile);
+  if constexpr (Scheduler::kStepsVary) more = tiles.go(all, tile);
   if (threadIdx.x != 0) return;
-  int before_underway = Scheduler::kPointerArrays ? 1 : min(steps.count, Config::kStages + 1);
+  int before_underway = Scheduler::kStepsVary ? 1 : min(steps.count, Config::kStages + 1);
   const abi::GemmParams* acquired = nullptr;  // of problems, whose maps are
   TileAnnouncer<Config> announcer(all);
   const auto produce_tile = [&](const abi::GemmParams& p, const Steps& steps) {
-    const Batch a_batch = batch_of(p, 0, tiles.batch);
+    Batch a_batch = batch_of(p, 0, tiles.batch), batch = tiles.batch;
     const bool is_short = kHasShortTiles<Config> && tiles.group.is_short;
 #pragma unroll 1
     for (int i = 0; i < steps.count; ++i) {
-      const int k = p.first_k + (steps.first + i) * Config::kTileK;
+      int k = p.first_k + (steps.first + i) * Config::kTileK;
+      if constexpr (Scheduler::kKGrouped) {
+        const BoxOfK box = box_of<Config::kTileK>(tiles.part, i);
+        k = box.row;
+        batch = box.window;
+        a_batch = batch_of(p, 0, batch);
+      }
       Layout::empty(ring.stage).wait(ring.phase ^ 1);
       FullBarrier& barrier = Layout::full(ring.stage);
       const bool narrow_box = Scheduler::kTwoWidths && Producer::kBIsKMajor && tiles.is_narrow;
@@ -128,7 +134,7 @@ __device__ __forceinline__ void produce(const abi::GemmParams& all) {
         load_operand<Config, Producer::kAIsKMajor, Config::kTileM, kN>(
             p.a, barrier, Layout::a(ring.stage), tiles.m, k, a_batch, rank_n, a_mask);
       }
-      load_b<Config>(p, barrier, Layout::b(ring.stage), tiles.n, k, tiles.batch, rank_m, b_mask,
+      load_b<Config>(p, barrier, Layout::b(ring.stage), tiles.n, k, batch, rank_m, b_mask,
                      narrow_box);
       ring.next();
       if (Layout::kLoadsWait && --before_underway == 0) Layout::underway().arrive();
@@ -158,6 +164,8 @@ __device__ __forceinline__ void produce(const abi::GemmParams& all) {
         if (acquired != &p) acquire_operands<Config>(p);
         acquired = &p;
         produce_tile(p, steps_of<Config>(p));
+      } else if constexpr (Scheduler::kKGrouped) {
+        produce_tile(all, steps_of<Config>(all, tiles));
       } else {
         produce_tile(all, steps);
       }

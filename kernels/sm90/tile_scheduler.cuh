@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/sm90/groups.cuh"
+#include "kernels/sm90/k_groups.cuh"
 #include "kernels/sm90/pointer_arrays.cuh"
 #include "kernels/sm90/policies.cuh"
 #include "kernels/sm90/primitives.cuh"
@@ -33,6 +34,7 @@ struct TileScheduler {
   Batch batch;
   bool is_narrow = false;
   GroupScheduler<Config> group;
+  GroupOfK part;  // of K, where groups cut it
 
   static constexpr int kRows = Config::kTileM * Producer::kClusterM;
   static constexpr int kColumns = kResultColumns<Config> * Producer::kClusterN;
@@ -76,6 +78,7 @@ struct TileScheduler {
       tile -= product * tiles_m * tiles_n;
       batch.outer = fast_divide(product, static_cast<float>(p.batch_inner));
       batch.inner = product - batch.outer * p.batch_inner;
+      if constexpr (Scheduler::kKGrouped) part.find(p, product);
     } else if (tile >= tiles_m * tiles_n) {
       return false;
     }
@@ -172,6 +175,17 @@ __device__ __forceinline__ Steps steps_of(const abi::GemmParams& p) {
   }
 }
 
+// The same of the tile that a tile scheduler is at.
+template <class Config>
+__device__ __forceinline__ Steps steps_of(const abi::GemmParams& all,
+                                          const TileScheduler<Config>& tile) {
+  if constexpr (Config::Scheduler::kKGrouped) {
+    return {0, tile.part.template steps<Config::kTileK>()};
+  } else {
+    return steps_of<Config>(params_of<Config>(all, tile));
+  }
+}
+
 // The chunks of a consumer's part of a tile: those of a block of 64 rows, then of the next. Where a
 // cluster splits K, its CTAs take turns at them.
 template <class Config>
@@ -189,7 +203,7 @@ struct ConsumerScheduler : TileScheduler<Config> {
   using Consumers = typename Config::Consumers;
   using Scheduler = typename Config::Scheduler;
   int number = 0;         // of the tile
-  int steps_between = 0;  // of problems: those of the other consumer's tile before this one
+  int steps_between = 0;  // where steps vary: those of the other consumer's tile before this one
 
   // False when there is nothing to do.
   __device__ __forceinline__ bool begin(const abi::GemmParams& p, int consumer) {
@@ -206,9 +220,10 @@ struct ConsumerScheduler : TileScheduler<Config> {
  private:
   // Looks at the tile before, of the other one of ping-pong consumers, for how long it takes.
   __device__ __forceinline__ void pass_over(const abi::GemmParams& p) {
-    if constexpr (Scheduler::kPointerArrays && !Consumers::kCooperative) {
+    if constexpr (Scheduler::kStepsVary && !Consumers::kCooperative) {
       const bool exists = this->go(p, number - this->step());
-      steps_between = exists ? steps_of<Config>(params_of<Config>(p, *this)).count : 0;
+      steps_between = exists ? steps_of<Config>(p, *this).count : 0;
+      if constexpr (Scheduler::kKGrouped) steps_between = same(steps_between);
     }
   }
 };

@@ -118,8 +118,11 @@ std::vector<GroupRows> rows_of_groups(const Graph& graph, const Node& node,
   const std::vector<std::int64_t> integers = integers_of(graph, node, bound);
   const std::vector<std::int64_t> shape = ir::eval(node.type.shape, bound.sizes);
   std::vector<GroupRows> groups;
-  if (shape.size() == 2) {
-    check_ends(graph, node, integers, shape[0]);
+  const bool is_along_k = node.op == Op::k_grouped_matmul;
+  if (shape.size() == 2 || is_along_k) {
+    const ir::Shape& a = graph[node.args[0]].type.shape;
+    const Dim& k = a[node.transpose_a ? 0 : 1];
+    check_ends(graph, node, integers, is_along_k ? k.eval(bound.sizes) : shape[0]);
     std::int64_t first = 0;
     for (const std::int64_t end : integers) {
       groups.push_back({first, end - first});

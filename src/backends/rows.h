@@ -30,7 +30,7 @@ std::vector<std::int64_t> looked_up_rows(const ir::Graph& graph, const ir::Node&
 std::vector<std::int64_t> rows_put(const ir::Graph& graph, const ir::Node& node,
                                    const codegen::Bound& bound);
 
-// The rows of each group of a grouped_matmul.
+// The rows of each group of a grouped_matmul; of a k_grouped_matmul its part of K.
 std::vector<GroupRows> rows_of_groups(const ir::Graph& graph, const ir::Node& node,
                                       const codegen::Bound& bound);
 

@@ -19,9 +19,10 @@ std::string gemm_comment(const plan::Plan& plan, const plan::FusedGemm& step,
       "{}: {}{} x {}{} -> {}[m, n], {} x {} -> f32, numerics {}\n{}{}{}\n{}", plan.graph.name,
       plan.graph[gemm.a.value].name, letters(gemm.a.major, "[m, k]", "[k, m]"),
       plan.graph[gemm.b.value].name, letters(gemm.b.major, "[n, k]", "[k, n]"),
-      gemm.is_grouped()    ? "groups of "
-      : gemm.batch.empty() ? ""
-                           : "batches of ",
+      gemm.is_grouped()     ? "groups of "
+      : gemm.is_k_grouped() ? "groups of k, each "
+      : gemm.batch.empty()  ? ""
+                            : "batches of ",
       epifuse::name(gemm.a.dtype), epifuse::name(gemm.b.dtype), epifuse::name(plan.numerics),
       config, variant.empty() ? "" : "; ", variant, plan::print(step.epilogue));
 }

@@ -1,4 +1,5 @@
-// The kernel of a bare grouped product that no family takes (kernels/common/grouped.cuh).
+// The kernel of a bare product of groups that no family takes (kernels/common/grouped.cuh,
+// k_grouped.cuh).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ abi::Matrix matrix(const BoundTensor& tensor, DType dtype, bool transposed) {
 }
 
 const plan::Store& only_store(const FusedGemm& step) {
-  EPIFUSE_CHECK(plan::is_bare(step) && step.gemm.is_grouped(), "a bare grouped product");
+  EPIFUSE_CHECK(plan::is_bare(step) && step.gemm.has_groups(), "a bare grouped product");
   return step.epilogue.stores.front();
 }
 
@@ -43,16 +44,21 @@ KernelSource grouped_source(const plan::Plan& plan, const FusedGemm& step,
   const plan::GemmDesc& gemm = step.gemm;
   const plan::Store& store = only_store(step);
   KernelParts parts;
-  parts.comment =
-      fmt::format("Groups of rows of {} times a matrix each.", plan.graph[gemm.a.value].name);
-  parts.includes = "#include \"kernels/common/grouped.cuh\"\n";
+  const bool by_k = gemm.is_k_grouped();
+  const std::string& a = plan.graph[gemm.a.value].name;
+  parts.comment = by_k ? fmt::format("Groups of columns of {} times the same rows of {}.", a,
+                                     plan.graph[gemm.b.value].name)
+                       : fmt::format("Groups of rows of {} times a matrix each.", a);
+  parts.includes =
+      fmt::format("#include \"kernels/common/{}.cuh\"\n", by_k ? "k_grouped" : "grouped");
   parts.bounds = "epifuse::abi::kGroupedThreads";
   parts.entry = "epifuse_grouped_product";
   parts.params = "abi::GroupedParams";
   parts.body = fmt::format(
       "  using namespace epifuse;\n"
-      "  grouped::product<{}, {}, {}>(p);  // of a, b and the result\n",
-      element_cuda(gemm.a.dtype), element_cuda(gemm.b.dtype), element_cuda(store.dtype));
+      "  grouped::{}<{}, {}, {}>(p);  // of a, b and the result\n",
+      by_k ? "product_by_k" : "product", element_cuda(gemm.a.dtype), element_cuda(gemm.b.dtype),
+      element_cuda(store.dtype));
   return kernel_source(target, parts);
 }
 
@@ -74,7 +80,7 @@ Launch grouped_launch(const plan::Plan& plan, const FusedGemm& step, const Bound
   if (p.looks_up) p.rows_of_a = kernel_integers(graph, graph[gemm.a.lookup], bound);
 
   const std::int64_t groups = p.groups.num_rows;
-  const std::int64_t products = gemm.is_padded() ? groups : 1;
+  const std::int64_t products = gemm.is_padded() || gemm.is_k_grouped() ? groups : 1;
   const std::int64_t rows_of_tiles = products * (p.m / kTile + std::min<std::int64_t>(groups, p.m));
   const std::int64_t tiles = rows_of_tiles * ((p.n + kTile - 1) / kTile);
   Launch launch;

@@ -1,4 +1,4 @@
-// A bare grouped product on any tensors: what runs where no family takes it.
+// A bare product of groups, of rows or along K, on any tensors: what runs where no family takes it.
 #pragma once
 
 #include "codegen/bound.h"

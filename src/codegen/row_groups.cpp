@@ -93,7 +93,7 @@ void bind_integers(const plan::Plan& plan, const FusedGemm& step, const Epilogue
   const auto integers = [&](ir::ValueId node) {
     return kernel_integers(plan.graph, plan.graph[node], bound);
   };
-  if (step.gemm.is_grouped()) params.groups = integers(step.gemm.matmul);
+  if (step.gemm.has_groups()) params.groups = integers(step.gemm.matmul);
   if (step.gemm.a.lookup >= 0) params.rows_of_a = integers(step.gemm.a.lookup);
   const plan::Epilogue& epilogue = step.epilogue;
   const auto bind = [&](const Place& place, ir::ValueId node) {

@@ -15,7 +15,7 @@ using plan::FusedGemm;
 // What is read element by element may be overwritten in place by the step that reads it last.
 bool may_run_beside_others(const FusedGemm& step) {
   const auto is_tile = [](const plan::Load& load) { return load.access == plan::Access::tile; };
-  return step.gemm.gating == plan::Gating::none && !step.gemm.is_grouped() &&
+  return step.gemm.gating == plan::Gating::none && !step.gemm.has_groups() &&
          !step.gemm.is_scaled() && !step.epilogue.reduces() &&
          std::ranges::none_of(step.epilogue.loads, is_tile);
 }

@@ -58,6 +58,7 @@ void add_product(const Plan& plan, const FusedGemm& step, const Sizes& sizes, St
   result.dtype = gemm.a.dtype;
   result.flops = 2 * eval(gemm.m, sizes) * eval(gemm.n, sizes) * eval(gemm.k, sizes);
   if (gemm.gating != plan::Gating::none) result.flops *= 2;
+  if (gemm.is_k_grouped()) return;  // their parts of K are all of it
   for (const Dim& dim : gemm.batch) result.flops *= eval(dim, sizes);
 }
 

@@ -203,6 +203,16 @@ Value grouped_matmul(const Value& x, const Value& w, const Value& ends, DType re
       {x, w, ends});
 }
 
+Value k_grouped_matmul(const Value& a, const Value& b, const Value& ends) {
+  return k_grouped_matmul(a, b, ends, ir::usual_result(a.dtype()));
+}
+Value k_grouped_matmul(const Value& a, const Value& b, const Value& ends, DType result, Sums sums) {
+  return Access::make(
+      Node{
+          .op = Op::k_grouped_matmul, .type = {result, {}, {}}, .promoted = sums == Sums::promoted},
+      {a, b, ends});
+}
+
 Value take_rows(const Value& x, const Value& index) { return binary(Op::take_rows, x, index); }
 Value repeat_rows(const Value& x, const Value& ends, const Dim& num_rows) {
   return with_rows(Op::repeat_rows, x, ends, num_rows);

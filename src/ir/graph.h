@@ -13,7 +13,9 @@
 // Groups. grouped_matmul multiplies rows of x by the matrix of their group. Of x [T, K], group g
 // has the rows from ends[g-1] (0 for the first) to ends[g]; ends never fall and are at most T. Of
 // x [G, M, K], it has the first counts[g] rows of x[g]. Rows of no group are not computed: what a
-// result has there, and what is computed of it, is not said, and need not be written. repeat_rows
+// result has there, and what is computed of it, is not said, and need not be written.
+// k_grouped_matmul sums over groups: result [g] is the product of columns ends[g-1] to ends[g] of A
+// [M, K] and those rows of B [K, N]; of a group without any it is zeros. repeat_rows
 // gives each of T rows that of its group, rows behind the last end that of the last group.
 // take_rows and put_rows go by any index: entries are rows, negative ones counted from the end,
 // those of put_rows distinct; what it has in rows that the index does not name is not said.
@@ -61,7 +63,7 @@ struct Node {
   std::vector<ValueId> args;
   TensorType type;                                // of the result
   double value = 0;                               // constant
-  bool transpose_a = false, transpose_b = false;  // matmul; grouped_matmul has the second
+  bool transpose_a = false, transpose_b = false;  // products; grouped_matmul has the second
   bool promoted = false;           // a product of fp8: every 128 products of K are added in float32
   std::vector<int> permutation;    // transpose
   std::vector<SliceRange> ranges;  // slice, one per dim

@@ -304,11 +304,30 @@ TensorType infer_grouped_matmul(const Graph& graph, const Node& node) {
   return type;
 }
 
+TensorType infer_k_grouped_matmul(const Graph& graph, const Node& node) {
+  const TensorType& groups = graph[node.args[2]].type;
+  const auto rank = [&](std::size_t i) { return graph[node.args[i]].type.shape.size(); };
+  if (rank(0) != 2 || rank(1) != 2) fail_matmul(graph, node, "both must have 2 dims");
+  if (!is_integer(groups.dtype) || groups.shape.size() != 1) {
+    fail_matmul(graph, node,
+                fmt::format("the ends of groups along K must be i32[G] or i64[G], not {}",
+                            describe_value(graph[node.args[2]])));
+  }
+  TensorType type = infer_matmul(graph, node);
+  type.shape.insert(type.shape.begin(), groups.shape[0]);
+  return type;
+}
+
+TensorType infer_any_matmul(const Graph& graph, const Node& node) {
+  if (is_grouped_matmul(node.op)) return infer_grouped_matmul(graph, node);
+  if (node.op == Op::k_grouped_matmul) return infer_k_grouped_matmul(graph, node);
+  return infer_matmul(graph, node);
+}
+
 TensorType infer_unchecked(const Graph& graph, const Node& node) {
   switch (info(node.op).kind) {
     case OpKind::matmul: {
-      TensorType type = is_grouped_matmul(node.op) ? infer_grouped_matmul(graph, node)
-                                                   : infer_matmul(graph, node);
+      TensorType type = infer_any_matmul(graph, node);
       const auto k = depth(graph, node).constant();
       if (k && !sums_fit(graph, node, *k)) throw GraphError(too_many_products(node, *k));
       if (is_scaled_matmul(node.op)) check_scales(graph, node);

@@ -22,6 +22,7 @@ IntegerUse use_by(const Graph& graph, const Node& node) {
     case Op::scaled_grouped_matmul:
       if (operand.size() == 2) return {Kind::ends, operand[0]};
       return {Kind::counts, operand[1]};
+    case Op::k_grouped_matmul: return {Kind::ends, operand[node.transpose_a ? 0 : 1]};
     case Op::repeat_rows: return {Kind::ends, node.type.shape[0]};
     case Op::take_rows: return {Kind::rows, operand[0]};
     default: return {Kind::places, node.type.shape[0]};
@@ -29,7 +30,7 @@ IntegerUse use_by(const Graph& graph, const Node& node) {
 }
 
 bool goes_by_integers(Op op) {
-  return is_grouped_matmul(op) || op == Op::put_rows || is_lookup(op);
+  return is_grouped_matmul(op) || op == Op::k_grouped_matmul || op == Op::put_rows || is_lookup(op);
 }
 
 // The cuts fall anywhere, so that groups differ in size; one in four times some rows are left over.

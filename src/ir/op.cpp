@@ -39,6 +39,7 @@ constexpr OpInfo kOps[] = {
     structural(Op::constant, "constant", 0, OpKind::source),
     structural(Op::matmul, "matmul", 2, OpKind::matmul),
     structural(Op::grouped_matmul, "grouped_matmul", 3, OpKind::matmul),
+    structural(Op::k_grouped_matmul, "k_grouped_matmul", 3, OpKind::matmul),
     structural(Op::scaled_matmul, "scaled_matmul", 4, OpKind::matmul),
     structural(Op::scaled_grouped_matmul, "scaled_grouped_matmul", 5, OpKind::matmul),
     structural(Op::transpose, "transpose", 1, OpKind::view),

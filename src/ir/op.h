@@ -10,12 +10,13 @@
 namespace epifuse::ir {
 
 enum class Op : std::uint8_t {
-  input,           // a tensor bound at run time
-  scalar,          // a float32 number passed by value at run time
-  constant,        // a float32 number known now
-  matmul,          // [.., M, K] x [.., K, N], either operand transposed
-  grouped_matmul,  // [T, K] x [G, K, N] by ends [G], or [G, M, K] x [G, K, N] by counts [G]
-  scaled_matmul,   // matmul of fp8 operands with scales of blocks of K
+  input,             // a tensor bound at run time
+  scalar,            // a float32 number passed by value at run time
+  constant,          // a float32 number known now
+  matmul,            // [.., M, K] x [.., K, N], either operand transposed
+  grouped_matmul,    // [T, K] x [G, K, N] by ends [G], or [G, M, K] x [G, K, N] by counts [G]
+  k_grouped_matmul,  // [M, K] x [K, N] by ends [G] along K -> [G, M, N]
+  scaled_matmul,     // matmul of fp8 operands with scales of blocks of K
   scaled_grouped_matmul,
   transpose,    // view: permutes dims
   reshape,      // view: same elements in row-major order, another shape
@@ -84,10 +85,10 @@ std::optional<Op> op_from_name(std::string_view name);
 constexpr int kBlockColumns = 128;
 
 // One result element depends on the same element of each operand, after broadcasting.
-bool is_elementwise(Op op);  // arith, compare, select or cast
-bool is_matmul(Op op);       // of any kind
-bool is_grouped_matmul(Op op);
-bool is_scaled_matmul(Op op);  // of fp8 operands with block scales, its last two operands
+bool is_elementwise(Op op);     // arith, compare, select or cast
+bool is_matmul(Op op);          // of any kind
+bool is_grouped_matmul(Op op);  // whose rows are of groups
+bool is_scaled_matmul(Op op);   // of fp8 operands with block scales, its last two operands
 bool is_view(Op op);
 bool is_lookup(Op op);  // a view whose rows are looked up in an integer operand, its second
 bool is_reduction(Op op);

@@ -61,6 +61,7 @@ Node CallParser::parse() {
     case Op::constant: parse_constant(node); break;
     case Op::matmul:
     case Op::grouped_matmul:
+    case Op::k_grouped_matmul:
     case Op::scaled_matmul:
     case Op::scaled_grouped_matmul: parse_matmul(node); break;
     case Op::transpose: parse_transpose(node); break;
@@ -101,6 +102,7 @@ void CallParser::parse_constant(Node& node) {
 
 // matmul = "matmul" value ["^" "T"] "," value ["^" "T"] ["->" dtype] ["promoted"]
 //        | "grouped_matmul" value "," value ["^" "T"] "," value ["->" dtype] ["promoted"]
+//        | "k_grouped_matmul" value ["^" "T"] "," value ["^" "T"] "," value ["->" dtype] [..]
 //        | "scaled_matmul" value ["^" "T"] "," value ["^" "T"] "," value "," value ["->" dtype]
 //        | "scaled_grouped_matmul" value "," value ["^" "T"] "," value "," value "," value [..]
 void CallParser::parse_matmul(Node& node) {
@@ -117,6 +119,7 @@ void CallParser::parse_matmul(Node& node) {
     node.args.push_back(state_.parse_value());
   };
   if (is_grouped_matmul(node.op)) value("',' and the ends or sizes of groups");
+  if (node.op == Op::k_grouped_matmul) value("',' and the ends of groups along K");
   if (is_scaled_matmul(node.op)) {
     value("',' and the block scales of the first operand");
     value("',' and the block scales of the second operand");

@@ -32,7 +32,7 @@ std::optional<Lookup> lookup(const Graph& graph, ValueId id);
 // False where there are two lookups or views blur one, so that no single dim of the view is looked
 // up.
 bool has_plain_lookup(const Graph& graph, ValueId id);
-// The integers that `node`, a lookup, a scatter or a grouped product, goes by.
+// The integers that `node`, a lookup, a scatter or a product of groups, goes by.
 ValueId index_of(const Node& node);
 
 // Whether `view` is a slice that leaves all dims of its operand as they are but the last.

@@ -48,7 +48,7 @@ bool folds(const Facts& facts, const GemmDesc& gemm, const Epilogue& epilogue) {
   const Graph& graph = facts.graph;
   const Shape space = plan::space(graph, gemm);
   if (space.size() < 3 || gemm.b.batched || gemm.second_b.batched) return false;
-  if (gemm.a.transposed || gemm.is_grouped()) return false;
+  if (gemm.a.transposed || gemm.has_groups()) return false;
   Shape a_space(space.begin(), space.end() - 1);
   a_space.push_back(gemm.k);
   const std::vector<bool> varies = varies_in(graph, gemm.a.value, a_space);
@@ -104,6 +104,7 @@ FusedGemm build_gemm(const Facts& facts, const StepDraft& draft, Epilogue epilog
     gemm.groups = ir::index_of(node);
     gemm.num_groups = graph[gemm.b.value].type.shape.front();
   }
+  if (node.op == ir::Op::k_grouped_matmul) gemm.k_groups = ir::index_of(node);
   if (draft.gate) {
     gemm.gating = draft.gate->gating;
     gemm.first = draft.gate->first;

@@ -67,7 +67,7 @@ class GateFinder {
     std::optional<Gate> gate;
     if (both_columns) gate = gate_of_columns(first, second);
     if (both_matmuls) gate = gate_of_matmuls(first, second);
-    if (!gate) return;
+    if (!gate || graph_[gate->matmul].op == ir::Op::k_grouped_matmul) return;
     gates_.push_back(*gate);
     is_taken_[index(gate->matmul)] = is_taken_[index(gate->second)] = true;
   }

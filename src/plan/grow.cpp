@@ -48,7 +48,8 @@ Grower::Grower(Draft& draft, ValueId seed)
       facts_(draft.facts),
       seed_(seed),
       is_gemm_(draft.is_gemm(seed)),
-      is_grouped_(ir::is_grouped_matmul(draft.graph()[seed].op)),
+      is_grouped_(ir::is_grouped_matmul(draft.graph()[seed].op) ||
+                  draft.graph()[seed].op == Op::k_grouped_matmul),
       space_(draft.facts.space(seed)),
       loads_(draft.graph(), draft.num_products(seed), space_),
       stores_(draft.facts) {}

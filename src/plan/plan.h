@@ -46,7 +46,9 @@ std::string_view name(Gating gating);
 
 // D[batch.., m, n] = A[batch.., m, k] * B[batch.., k, n], and where it is gated a second such
 // product of the same sizes. A grouped product has one B for each group: rows of a [m, k] are of
-// groups that end where `groups` says, or of a batch [g, m, k] only so many rows are computed.
+// groups that end where `groups` says, or of a batch [g, m, k] only so many rows are computed. Of a
+// product that is grouped along K, batch is [groups] and neither operand varies along it: each sums
+// over a part of K of its own.
 struct GemmDesc {
   ir::ValueId matmul;  // the node in Plan::graph
   Operand a, b;        // b: all columns of the matmul, of both products where it gives both
@@ -62,10 +64,13 @@ struct GemmDesc {
   Operand second_b{-1};                 // where they are separate
   ir::ValueId groups = -1;              // of a grouped product: the ends or sizes of its groups
   Dim num_groups;
+  ir::ValueId k_groups = -1;  // of a product that is grouped along K: the ends of its groups
   OperandScales a_scales, b_scales, second_b_scales;  // of blocks of K
   bool is_scaled() const { return a_scales.value >= 0; }
   bool is_grouped() const { return groups >= 0; }
   bool is_padded() const { return is_grouped() && !batch.empty(); }
+  bool is_k_grouped() const { return k_groups >= 0; }
+  bool has_groups() const { return is_grouped() || is_k_grouped(); }  // no vendor takes it
   ir::Halves halves() const;  // how two products of one matmul share out its columns
   std::vector<ir::ValueId> operands() const;  // a, b, and where they are separate the second b
   std::vector<ir::ValueId> scales() const;    // of the same, where they have them

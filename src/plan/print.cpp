@@ -68,11 +68,12 @@ std::string print(const Plan& plan, const FusedGemm& step) {
   shape.push_back(gemm.n);
   const bool is_gated = gemm.gating != Gating::none;
   std::string text = fmt::format(
-      "gemm {}: {}{}, k = {}{}{}{}{}  # {}\n  a {}\n  b {}\n", plan.graph[gemm.matmul].name,
+      "gemm {}: {}{}, k = {}{}{}{}{}{}  # {}\n  a {}\n  b {}\n", plan.graph[gemm.matmul].name,
       name(gemm.result), ir::print(shape), gemm.k.str(), gemm.flattened ? ", flattened" : "",
       gemm.promoted ? ", promoted" : "",
       is_gated ? fmt::format(", gated: {}", name(gemm.gating)) : "",
       gemm.is_grouped() ? fmt::format(", groups by {}", plan.graph[gemm.groups].name) : "",
+      gemm.is_k_grouped() ? fmt::format(" by groups {}", plan.graph[gemm.k_groups].name) : "",
       label(step.epilogue), print(plan.graph, gemm.a), print(plan.graph, gemm.b));
   if (gemm.is_scaled()) {
     text += fmt::format("  scales of a {}, of b {}\n", print(plan.graph, gemm.a_scales),

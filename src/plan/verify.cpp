@@ -119,9 +119,14 @@ void Checker::check_grouping(const FusedGemm& step) const {
   const ir::Node& node = graph_[gemm.matmul];
   const bool is_grouped = ir::is_grouped_matmul(node.op);
   check(gemm.groups == (is_grouped ? ir::index_of(node) : -1), "its groups are not its product's");
+  const bool is_k_grouped = node.op == ir::Op::k_grouped_matmul;
+  check(gemm.k_groups == (is_k_grouped ? ir::index_of(node) : -1),
+        "the groups of K are not its product's");
+  check(!is_k_grouped || (gemm.batch.size() == 1 && gemm.gating == Gating::none),
+        "a product that is grouped along K is no batch, or gated");
   check(gemm.a.lookup < 0 || (is_grouped && gemm.batch.empty()), "its A cannot be looked up");
   check(gemm.b.lookup < 0 && gemm.second_b.lookup < 0, "its B is looked up");
-  check(!is_grouped || !step.epilogue.reduces(), "rows of groups are reduced");
+  check(!gemm.has_groups() || !step.epilogue.reduces(), "rows of groups are reduced");
 }
 
 void Checker::check_step(const FusedGemm& step) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "base/ceil_div.h"
 #include "epifuse/error.h"
 
 namespace epifuse::tune {
@@ -72,6 +73,8 @@ codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const Sizes& sizes) {
   out.m = gemm.m.eval(sizes);
   out.n = gemm.n.eval(sizes);
   out.k = gemm.k.eval(sizes);
+  // Nobody knows how much of K each has: even parts of it are what can be expected.
+  if (gemm.is_k_grouped()) out.k = ceil_div(out.k, std::max<std::int64_t>(out.batch, 1));
   if (gemm.is_grouped() && !gemm.is_padded()) {
     out.groups = gemm.num_groups.eval(sizes);
     if (out.groups == 0) out.batch = 0;

@@ -28,7 +28,7 @@ double limit_us(const codegen::GemmSizes& s, const targets::DeviceRates& rates) 
 }
 
 bool is_measured_kind(const plan::GemmDesc& gemm, const codegen::GemmSizes& sizes) {
-  if (gemm.is_grouped()) return false;
+  if (gemm.has_groups()) return false;
   return is_float(gemm.a.dtype) && size_bytes(gemm.a.dtype) == kMeasuredBytes && sizes.batch == 1 &&
          std::min({sizes.m, sizes.n, sizes.k}) >= 1;
 }

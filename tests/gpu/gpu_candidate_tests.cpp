@@ -49,7 +49,8 @@ constexpr const char* kGraphs[] = {
     "grouped/grouped_moe_up",     "grouped/grouped_padded",
     "grouped/grouped_put",        "int8/int8_batched",
     "int8/int8_grouped",          "int8/int8_row_scales",
-    "int8/int8_swiglu",           "matmul/matmul_nn_epilogue",
+    "int8/int8_swiglu",           "k_grouped/k_grouped_accumulate",
+    "k_grouped/k_grouped_bare",   "matmul/matmul_nn_epilogue",
     "matmul/matmul_tn_epilogue",  "outputs/outputs_mixed_dtypes",
     "outputs/preact_gelu_erf",    "outputs/preact_gelu_tanh_residual",
     "reductions/reduce_col_max",  "reductions/reduce_residual_rows",
@@ -78,8 +79,18 @@ const Sizes kSizesOf8Bits[] = {
     {{"M", 2200}, {"N", 4112}, {"K", 208}, {"B", 1}, {"T", 2200}, {"G", 9}, {"NB", 33}, {"KB", 2}},
 };
 
+// Of groups along K, each of which has a result of its own.
+const Sizes kSizesOfKGroups[] = {
+    {{"M", 1}, {"N", 8}, {"K", 8}, {"G", 1}},
+    {{"M", 65}, {"N", 133}, {"K", 205}, {"G", 3}},
+    {{"M", 136}, {"N", 264}, {"K", 1000}, {"G", 12}},
+    {{"M", 264}, {"N", 520}, {"K", 776}, {"G", 5}},
+    {{"M", 1032}, {"N", 776}, {"K", 2056}, {"G", 3}},
+};
+
 std::span<const Sizes> sizes_of(std::string_view graph) {
   const auto is_in = [&](std::string_view folder) { return graph.starts_with(folder); };
+  if (is_in("k_grouped/")) return kSizesOfKGroups;
   if (is_in("fp8/") || is_in("blocks/") || is_in("int8/")) return kSizesOf8Bits;
   return kSizes;
 }

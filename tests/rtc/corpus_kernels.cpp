@@ -132,7 +132,7 @@ class Collector {
     const plan::Split parts = split(plan, step);
     if (parts.tail && turn_ % 4 == 0) add_tail(plan, *parts.tail, target);
     for (const plan::FusedGemm& bare : parts.gemms) {
-      if (bare.gemm.is_grouped()) add("grouped", codegen::grouped_source(plan, bare, target));
+      if (bare.gemm.has_groups()) add("grouped", codegen::grouped_source(plan, bare, target));
     }
     ++turn_;
   }
@@ -197,7 +197,7 @@ class Collector {
     std::vector<codegen::GemmConfig> large;
     std::ranges::copy_if(configs, std::back_inserter(large),
                          [&](const auto& config) { return !is_for_few_rows(family, config); });
-    const bool may_be_all = !step.gemm.is_grouped() && step.gemm.gating == plan::Gating::none;
+    const bool may_be_all = !step.gemm.has_groups() && step.gemm.gating == plan::Gating::none;
     const bool with_operands = may_be_all && turn / 3 % 2 == 0;
     add_fitted(plan, step, family, large,
                full_off_boundaries(family, step, 1 << turn % 3, with_operands), turn / 6, target);

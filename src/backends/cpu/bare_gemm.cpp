@@ -82,7 +82,7 @@ bool run_bare_gemm(const GemmProblem& problem, const plan::FusedGemm& step,
 }
 
 bool is_one_call(const plan::FusedGemm& step) {
-  if (step.gemm.is_grouped() || !plan::is_bare(step) || step.gemm.a.dtype != step.gemm.b.dtype)
+  if (step.gemm.has_groups() || !plan::is_bare(step) || step.gemm.a.dtype != step.gemm.b.dtype)
     return false;
   const DType dtype = step.epilogue.stores.front().dtype;
   return dtype == DType::f32 || dtype == DType::bf16;

@@ -113,6 +113,25 @@ GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
   return problem;
 }
 
+GemmProblem part_of_k(const GemmProblem& problem, std::int64_t batch, std::int64_t first,
+                      std::int64_t count) {
+  GemmProblem part = problem;
+  part.shape = {problem.m, problem.n};
+  part.num_batches = 1;
+  part.first_row = batch * problem.m;
+  part.k = count;
+  part.a_grid = make_grid({problem.m, count});
+  part.b_grid = make_grid({problem.n, count});
+  const auto cut = [&](Operand& operand) {
+    const std::vector<std::int64_t>& strides = operand.row_strides;
+    operand.data = operand.at(batch * strides.front() + first * operand.column_stride);
+    operand.row_strides = {strides.back()};
+  };
+  cut(part.a);
+  for (Operand& each : part.b) cut(each);
+  return part;
+}
+
 GroupedProblem make_grouped_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                                     const codegen::Bound& bound) {
   GroupedProblem problem;

@@ -31,6 +31,10 @@ struct GemmProblem {
 GemmProblem make_problem(const plan::Plan& plan, const plan::GemmDesc& gemm,
                          const codegen::Bound& bound, bool keeps_batches);
 
+// The product of one batch over a part of K, from `first` on.
+GemmProblem part_of_k(const GemmProblem& problem, std::int64_t batch, std::int64_t first,
+                      std::int64_t count);
+
 // A product for each group. `b` of each is seen over [g, n, k], `a` over its rows [t, k], or
 // [g, m, k].
 struct GroupedProblem {

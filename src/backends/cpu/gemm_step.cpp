@@ -73,6 +73,20 @@ void run_groups(const plan::Plan& plan, const plan::FusedGemm& step, const Epilo
   });
 }
 
+// A product for each group, over its part of K.
+void run_groups_of_k(const plan::Plan& plan, const plan::FusedGemm& step,
+                     const EpilogueProgram& program, const codegen::Bound& bound,
+                     MatmulCache& matmuls, BufferPool& pool) {
+  const auto groups = backends::rows_of_groups(plan.graph, plan.graph[step.gemm.matmul], bound);
+  const GemmProblem problem = make_problem(plan, step.gemm, bound, true);
+  EpilogueRun epilogue(plan.graph, step.epilogue, program, bound, problem.shape, Merge::none);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const GemmProblem of_group =
+        part_of_k(problem, static_cast<std::int64_t>(g), groups[g].first, groups[g].count);
+    multiply_tiles(of_group, step.gemm, epilogue, matmuls, pool);
+  }
+}
+
 }  // namespace
 
 void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const EpilogueProgram& program,
@@ -82,6 +96,7 @@ void run_gemm(const plan::Plan& plan, const plan::FusedGemm& step, const Epilogu
     return run_gemm(plan, scaled.step, program, scaled.bound, matmuls, pool);
   }
   if (step.gemm.is_grouped()) return run_groups(plan, step, program, bound, matmuls, pool);
+  if (step.gemm.is_k_grouped()) return run_groups_of_k(plan, step, program, bound, matmuls, pool);
   const GemmProblem problem = make_problem(plan, step.gemm, bound, reduces_columns(step.epilogue));
   if (is_one_call(step) && run_bare_gemm(problem, step, bound, matmuls, pool)) return;
   EpilogueRun epilogue(plan.graph, step.epilogue, program, bound, problem.shape,
@@ -98,7 +113,7 @@ std::string describe_gemm(const plan::FusedGemm& step, MatmulCache& matmuls) {
   std::string text = fmt::format(
       "oneDNN {} matmul of panels of columns{}, epilogue on each tile "
       "while it is in cache ({})",
-      name(compute), step.gemm.is_grouped() ? ", group by group" : "", best_strips().name);
+      name(compute), step.gemm.has_groups() ? ", group by group" : "", best_strips().name);
   if (compute != step.gemm.a.dtype)
     text += fmt::format("; {} operands are widened", name(step.gemm.a.dtype));
   return text;

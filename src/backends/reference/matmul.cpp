@@ -184,22 +184,27 @@ bool adds_integers(const Evaluation& evaluation, ir::ValueId matmul) {
   return evaluation.graph[node.args[0]].type.dtype == DType::i8 && !evaluation.i8_in_float32;
 }
 
-// The products of some rows of A with all of B.
+// The products of some rows of A with all of B, or with `part`, along K.
 class Product {
  public:
   Product(Evaluation& evaluation, ir::ValueId id, const Matrix& a, const Matrix& b,
           std::vector<std::int64_t> rows, std::int64_t first_result_row)
+      : Product(evaluation, id, a, b, std::move(rows), first_result_row, {0, a.num_cols()}) {}
+  Product(Evaluation& evaluation, ir::ValueId id, const Matrix& a, const Matrix& b,
+          std::vector<std::int64_t> rows, std::int64_t first_result_row,
+          const backends::GroupRows& part)
       : evaluation_(evaluation),
         id_(id),
         a_(a),
         b_(b),
         rows_(std::move(rows)),
         first_result_row_(first_result_row),
-        k_(a.num_cols()),
+        first_k_(part.first),
+        k_(part.count),
         reading_(reading_of(evaluation, id)),
         window_(window_of(evaluation, id, k_)),
         are_integers_(adds_integers(evaluation, id)),
-        a_panel_(static_cast<std::int64_t>(rows_.size()) * a.num_cols(), reading_) {
+        a_panel_(static_cast<std::int64_t>(rows_.size()) * k_, reading_) {
     ir::check_integer_sums(evaluation.graph, evaluation.graph[id], evaluation.bound.sizes);
     if (!a.scales().exist()) return;
     constexpr double kLargest = std::numeric_limits<float>::max();
@@ -217,9 +222,10 @@ class Product {
   void gather_a() {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const auto start = static_cast<std::int64_t>(i) * k_;
-      a_.visit(rows_[i], rows_[i] + 1, 0, k_, [&](std::int64_t, std::int64_t k, const Interval& x) {
-        a_panel_.set(start + k, x);
-      });
+      a_.visit(rows_[i], rows_[i] + 1, first_k_, first_k_ + k_,
+               [&](std::int64_t, std::int64_t k, const Interval& x) {
+                 a_panel_.set(start + k - first_k_, x);
+               });
     }
   }
 
@@ -232,9 +238,9 @@ class Product {
     for (std::int64_t k0 = 0; k0 < k_; k0 += kChunk) {
       const std::int64_t k1 = std::min(k0 + kChunk, k_);
       Panel b_panel((k1 - k0) * kLanes, reading_);
-      b_.visit(k0, k1, first_col, end_col,
+      b_.visit(first_k_ + k0, first_k_ + k1, first_col, end_col,
                [&](std::int64_t k, std::int64_t col, const Interval& x) {
-                 b_panel.set((k - k0) * kLanes + col - first_col, x);
+                 b_panel.set((k - first_k_ - k0) * kLanes + col - first_col, x);
                });
       exact = exact && b_panel.exact;
       for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -275,8 +281,10 @@ class Product {
 
   // `row` and `column` are filled by the first sum that takes them.
   Interval unbounded_sum(std::size_t i, Elements& row, std::int64_t col, Elements& column) const {
-    for (std::int64_t k = std::ssize(row); k < k_; ++k) row.push_back(a_.at(rows_[i], k));
-    for (std::int64_t k = std::ssize(column); k < k_; ++k) column.push_back(b_.at(k, col));
+    for (std::int64_t k = std::ssize(row); k < k_; ++k)
+      row.push_back(a_.at(rows_[i], first_k_ + k));
+    for (std::int64_t k = std::ssize(column); k < k_; ++k)
+      column.push_back(b_.at(first_k_ + k, col));
     UnboundedSum sum;
     for (std::size_t k = 0; k < row.size(); ++k) {
       const Interval factors[] = {row[k], column[k]};
@@ -289,7 +297,7 @@ class Product {
   ir::ValueId id_;
   const Matrix &a_, &b_;
   const std::vector<std::int64_t> rows_;
-  std::int64_t first_result_row_, k_;
+  std::int64_t first_result_row_, first_k_, k_;
   Reading reading_;
   std::int64_t window_;
   bool are_integers_;
@@ -341,6 +349,10 @@ void evaluate_matmul(Evaluation& evaluation, ir::ValueId id) {
   const Table &a = evaluation[node.args[0]], &b = evaluation[node.args[1]];
   const std::int64_t m = result.shape()[result.shape().size() - 2];
   const std::vector<std::int64_t>& rows = result.required();
+  std::vector<backends::GroupRows> groups;
+  if (node.op == ir::Op::k_grouped_matmul) {
+    groups = backends::rows_of_groups(evaluation.graph, node, evaluation.bound);
+  }
   for (std::size_t first = 0; first < rows.size();) {
     const std::int64_t batch = rows[first] / m;
     std::vector<std::int64_t> batch_rows;
@@ -352,7 +364,10 @@ void evaluate_matmul(Evaluation& evaluation, ir::ValueId id) {
     const std::int64_t batch_b = broadcast_batch(result.shape(), batch, b.shape());
     Matrix matrix_a(a, batch_a, node.transpose_a), matrix_b(b, batch_b, node.transpose_b);
     set_scales(evaluation, node, {matrix_a, batch_a}, {matrix_b, batch_b});
-    Product(evaluation, id, matrix_a, matrix_b, batch_rows, batch * m).run();
+    const backends::GroupRows all{0, matrix_a.num_cols()};
+    Product(evaluation, id, matrix_a, matrix_b, batch_rows, batch * m,
+            groups.empty() ? all : groups[static_cast<std::size_t>(batch)])
+        .run();
     first = end;
   }
 }

@@ -20,7 +20,7 @@ struct Config {
   bool pointer_arrays = false;  // which then are of many problems
   bool lean = false;            // takes fewer registers to copy
   int products = 1;             // whose columns are side by side in tile_n: 2 where gated
-  bool grouped = false;         // rows belong to groups
+  bool grouped = false;         // rows belong to groups, or parts of K do
   bool gathers = false;         // rows of a are looked up
   bool scaled = false;          // blocks of K have scales
   bool operator==(const Config&) const = default;

@@ -60,7 +60,7 @@ Config config_of(const Shape& shape, int step_bytes, int stages, const plan::Gem
   Config config{shape.tile_m, shape.tile_n, shape.warp_m, shape.warp_n, step_bytes, stages};
   config.ctas = ctas_of_sm(config, gemm, target);
   config.products = gemm.gating == plan::Gating::none ? 1 : 2;
-  config.grouped = gemm.is_grouped();
+  config.grouped = gemm.has_groups();
   config.gathers = gemm.a.lookup >= 0;
   config.scaled = gemm.is_scaled();
   return config;
@@ -117,7 +117,7 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
       if (config) out.push_back(*config);
     }
   }
-  if (step.gemm.is_grouped()) return out;  // few groups have too few rows for all SMs
+  if (step.gemm.has_groups()) return out;  // few groups have too few rows for all SMs
   for (const Shape& shape : kSplitShapes) {
     if (!leaves_registers(shape, step.gemm)) continue;
     for (const int parts : kSplits) {

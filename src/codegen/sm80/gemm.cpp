@@ -74,6 +74,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(is_batched(gemm), "bool kBatched", true, "one product beside another");
   add(gemm.is_grouped(), "bool kGrouped", true, "one for each group of rows");
   add(gemm.is_padded(), "bool kPaddedGroups", true, "of each group so many of its rows");
+  add(gemm.is_k_grouped(), "bool kKGrouped", true, "each sums over a group of K");
   add(config.products > 1, "bool kGated", true, "a tile of b holds columns of two products");
   add(has_adjacent_gates(gemm), "bool kAdjacentGates", true, "by turns");
   add(variant.non_tma_loads != 0, "unsigned kNonTmaLoads", variant.non_tma_loads,

@@ -48,12 +48,14 @@ int alignment(const MatrixView& rows, DType dtype, int most, bool is_looked_up) 
   return static_cast<int>(starts & -starts);
 }
 
-// Of all that is copied of an operand. Where groups start along M is not known.
+// Of all that is copied of an operand. Where groups start along M, or along K, is not known.
 int alignment_of(const plan::GemmDesc& gemm, const plan::Operand& operand, const MatrixView& view,
                  bool is_a) {
   constexpr int kUnitBytes = 16;
   if (view.cols == 0) return kUnitBytes;  // nothing is
-  const bool starts_anywhere = is_a && has_rows_of_groups(gemm) && operand.major != plan::Major::k;
+  const bool is_k_major = operand.major == plan::Major::k;
+  const bool starts_anywhere =
+      gemm.is_k_grouped() ? is_k_major : is_a && has_rows_of_groups(gemm) && !is_k_major;
   const int most = starts_anywhere ? static_cast<int>(size_bytes(operand.dtype)) : kUnitBytes;
   return alignment(rows_of(operand, view), operand.dtype, most, operand.lookup >= 0);
 }

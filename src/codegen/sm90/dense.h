@@ -58,6 +58,9 @@ plan::FusedGemm paired(plan::FusedGemm step, const Variant& variant);
 plan::FusedGemm as_compiled(plan::FusedGemm step, const Variant& variant);
 // Why the kernel cannot take the groups of a step, or rows that it looks up.
 std::optional<plan::WhyNot> why_not_groups(const plan::Plan& plan, const plan::FusedGemm& step);
+// The map of rows of K that groups share out: from each on, a window of a step's rows
+// (kernels/sm90/k_groups.cuh).
+TensorMapRequest windows(TensorMapRequest rows_of_k, int step_k);
 // Whether memory suits pairs: every two of them at multiples of their bytes, side by side.
 bool can_pair(const plan::FusedGemm& step, const Bound& bound);
 

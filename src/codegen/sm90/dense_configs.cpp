@@ -133,7 +133,7 @@ bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& 
 // and no cluster is started for one of them. Rows that are looked up come to one CTA.
 bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
   if (gemm.a.lookup >= 0 && shape.cluster_m * shape.cluster_n > 1) return false;
-  return !gemm.is_grouped() || (!shape.two_widths && shape.split_k == 1);
+  return !gemm.has_groups() || (!shape.two_widths && shape.split_k == 1);
 }
 
 // A step's own sums take registers beside the accumulators, and while they are added the tensor
@@ -323,7 +323,7 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
   }
   Config out = config;
   if (variant.is_misaligned()) {
-    if (!takes_misaligned_rows(config)) return std::nullopt;
+    if (!takes_misaligned_rows(config) || step.gemm.is_k_grouped()) return std::nullopt;
   }
   out.scaling = scaling_of(variant.swapped ? exchanged(step).gemm : step.gemm, out);
   const EpilogueLayout layout(step.epilogue, variant.swapped);

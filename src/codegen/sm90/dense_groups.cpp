@@ -13,6 +13,20 @@ namespace epifuse::codegen::sm90 {
 using plan::FusedGemm;
 using plan::WhyNot;
 
+namespace {
+
+// Rows of K of another group must come as zeros, which whole rows can (kernels/sm90/k_groups.cuh).
+std::optional<WhyNot> why_not_part_of_k(const plan::Plan& plan, const plan::Operand& operand,
+                                        std::string_view side) {
+  if (operand.major == plan::Major::mn) return std::nullopt;
+  return WhyNot{fmt::format("{}_not_mn_major", side),
+                fmt::format("groups along K start anywhere in rows of {}, and are read here where "
+                            "it is not contiguous along K.",
+                            plan.graph[operand.value].name)};
+}
+
+}  // namespace
+
 std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& step) {
   constexpr std::size_t kGatheredBytes = 2;  // an element, of kernels/sm90/gather.cuh
   const plan::GemmDesc& gemm = step.gemm;
@@ -26,7 +40,19 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
           fmt::format("{} is looked up, which takes rows along K of 16-bit elements.", name)};
     }
   }
+  if (gemm.is_k_grouped()) {
+    if (auto no = why_not_part_of_k(plan, gemm.a, "a")) return no;
+    if (auto no = why_not_part_of_k(plan, gemm.b, "b")) return no;
+  }
   return why_not_rows_by_index(plan, step);
+}
+
+TensorMapRequest windows(TensorMapRequest rows_of_k, int step_k) {
+  TensorMapRequest out = rows_of_k;
+  out.rows = step_k;
+  out.inner = rows_of_k.rows;
+  out.inner_stride = rows_of_k.row_stride;
+  return out;
 }
 
 FusedGemm as_compiled(FusedGemm step, const Variant& variant) {

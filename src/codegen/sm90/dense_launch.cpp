@@ -165,6 +165,10 @@ class Binder {
     }
     const int rows = operand.major == plan::Major::k ? tile_rows : step_k;
     add_map(offset, index, view, operand.dtype, rows, step_k);
+    if (step_.gemm.is_k_grouped() && views_.a.cols > 0) {
+      out_.maps.back() = windows(out_.maps.back(), step_k);
+      params_.batched |= 1u << (2 * index);
+    }
     out_.maps.back().rounds_to_tf32 = format.rounds;
   }
 
@@ -348,7 +352,7 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const plan::GemmDesc& gemm = step.gemm;
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
     if (!is_misaligned(operand, view)) return std::optional<WhyNot>();
-    const auto why_not = gemm.is_grouped() ? why_not_tma : why_not_row_classes;
+    const auto why_not = gemm.has_groups() ? why_not_tma : why_not_row_classes;
     return why_not(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(gemm.a, views->a)) return no;
@@ -368,15 +372,15 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   const FusedGemm step = as_compiled(given, out);
   GemmViews views = require_views(plan, step, bound);
   const bool is_gated = step.gemm.gating != plan::Gating::none;
-  const bool is_grouped = step.gemm.is_grouped();
+  const bool is_grouped = step.gemm.is_grouped(), has_groups = step.gemm.has_groups();
   const EpilogueLayout layout(step.epilogue);  // its lists of full-size matrices are both variants'
   const bool is_plain = !is_gated && !is_grouped && !step.epilogue.has_blocks();
   out.swapped = is_plain && wants_exchange(step, layout, views);
   if (out.swapped) views = exchanged(views);
   const plan::GemmDesc& gemm = step.gemm;
-  out.misaligned_a = !is_grouped && is_misaligned(out.swapped ? gemm.b : gemm.a, views.a);
+  out.misaligned_a = !has_groups && is_misaligned(out.swapped ? gemm.b : gemm.a, views.a);
   out.misaligned_b =
-      !is_gated && !is_grouped && is_misaligned(out.swapped ? gemm.a : gemm.b, views.b);
+      !is_gated && !has_groups && is_misaligned(out.swapped ? gemm.a : gemm.b, views.b);
   const std::vector<FullSize> loads = full_loads(step, layout, views);
   const std::vector<FullSize> stores = full_stores(step, layout, views);
   out.non_tma_loads = non_tma_bits(loads) | layout.indexed(List::tiles);

@@ -18,6 +18,7 @@ std::string consumers(const Config& config) {
 std::string scheduler(const plan::GemmDesc& gemm, const Config& config) {
   const std::string out = gemm.is_padded()        ? "sm90::PaddedGroups"
                           : gemm.is_grouped()     ? "sm90::GroupedProducts"
+                          : gemm.is_k_grouped()   ? "sm90::GroupsOfK"
                           : is_batched(gemm)      ? "sm90::BatchOfProducts"
                           : config.pointer_arrays ? "sm90::ManyProblems"
                                                   : "sm90::OneProduct";

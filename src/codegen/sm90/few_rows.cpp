@@ -192,6 +192,7 @@ std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
                                                epifuse::name(gemm.a.dtype))};
   }
   if (gemm.is_grouped()) return WhyNot{"groups", "its rows belong to groups."};
+  if (gemm.is_k_grouped()) return WhyNot{"groups", "K is cut by groups."};
   if (has_adjacent_gates(gemm)) {
     return WhyNot{"gates", "columns of its two products alternate in memory."};
   }

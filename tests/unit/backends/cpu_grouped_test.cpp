@@ -149,6 +149,34 @@ TEST(CpuGrouped, ComputesTheFirstRowsOfPaddedGroups) {
   }
 }
 
+// The gradient of grouped weights. Rows of no group are NaN here.
+TEST(CpuGrouped, SumsOverTheRowsOfEachGroup) {
+  const CpuProgram program(
+      "graph g(x: f32[T, M], dy: f32[T, N], ends: i64[G], d: f32[G, M, N]) {\n"
+      "  p = k_grouped_matmul x^T, dy, ends\n  q = mul p, 0.5\n  s = add d, q\n  return s\n}\n");
+  ASSERT_EQ(program.plan().steps.size(), 1u);
+  const std::int64_t m = 37, n = 41;
+  for (const Integers& counts : {Integers{1, 0, 40, 37, 0, 64, 129}, Integers{0, 0}, Integers{5}}) {
+    const Integers ends = counts_to_ends(counts);
+    const std::int64_t t = ends.back() + 3, num_groups = std::ssize(ends);
+    HostTensor x = random_tensor(DType::f32, {t, m}, 1), dy = random_tensor(DType::f32, {t, n}, 2);
+    for (std::int64_t i = ends.back() * m; i < t * m; ++i) x.set(i, std::nan(""));
+    HostTensor e = integers(ends, DType::i64), s(DType::f32, {num_groups, m, n});
+    HostTensor d = random_tensor(DType::f32, {num_groups, m, n}, 3);
+    program.run({x.bind("x"), dy.bind("dy"), e.bind("ends"), d.bind("d"), s.bind("s")});
+    for (std::int64_t i = 0; i < num_groups * m * n; ++i) {
+      const std::int64_t g = i / (m * n), row = i / n % m, column = i % n;
+      double sum = 0;
+      const std::int64_t first = g == 0 ? 0 : ends[static_cast<std::size_t>(g - 1)];
+      for (std::int64_t k = first; k < ends[static_cast<std::size_t>(g)]; ++k) {
+        sum += x.get(k * m + row) * dy.get(k * n + column);
+      }
+      EXPECT_NEAR(s.get(i), d.get(i) + sum / 2, 1e-4 * (1 + std::abs(sum)))
+          << "group " << g << ": " << row << ", " << column;
+    }
+  }
+}
+
 // A gate, in each layout of its weights, is one step; the values before it are another result.
 TEST(CpuGrouped, ComputesGates) {
   const std::string inputs =

@@ -291,6 +291,52 @@ TEST(Sm80Kernel, MultipliesGroupsOfRowsThatAreLookedUp) {
   test_gathered_groups<E4m3>();
 }
 
+template <class Layout>
+struct GroupsOfK : Layout {
+  static constexpr bool kBatched = true, kKGrouped = true;
+};
+template <class Layout>
+struct PersistentLayout : Layout {
+  static constexpr bool kPersistent = true;
+};
+// Each product of the batch sums over a part of K, which ends anywhere; rows of no group are NaN.
+template <class Config>
+void test_groups_of_k(bool late) {
+  constexpr int kM = 72, kN = 40, kK = 300, kGroups = 9, kAll = 310;
+  const int ends[kGroups] = {0, 1, 32, 64, 64, 65, 161, 299, 300};
+  Operand<Bf16> a(kM, kAll, Config::kAIsKMajor, 8, 0), b(kN, kAll, Config::kBIsKMajor, 8, 1);
+  Operand<Bf16> y(kGroups * kM, kN, true, 0, 2);
+  for (int k = kK; k < kAll; ++k) {
+    for (int r = 0; r < kM; ++r) a.data[a.index(r, k)] = Bf16::store(NAN);
+    for (int c = 0; c < kN; ++c) b.data[b.index(c, k)] = Bf16::store(NAN);
+  }
+  abi::CopiedGemmParams p = params(a.params(), b.params(), kM, kN, kAll);
+  p.gemm.batch = p.gemm.batch_inner = kGroups;
+  p.gemm.groups = {ends, 1, kGroups, 0};
+  p.gemm.non_tma_stores[0] = y.params();
+  p.gemm.non_tma_stores[0].batch = {0, kM * kN};
+  device_on_host::copies_land_late = late;
+  run<Config, Bare<Bf16>>(p, Config::kPersistent ? 3 : 2 * kGroups);
+  for (int g = 0; g < kGroups; ++g) {
+    for (int r = 0; r < kM; ++r) {
+      for (int c = 0; c < kN; ++c) {
+        float want = 0;
+        for (int k = g == 0 ? 0 : ends[g - 1]; k < ends[g]; ++k) want += a.at(r, k) * b.at(c, k);
+        ASSERT_EQ(y.at(g * kM + r, c), Bf16::load(Bf16::store(want)))
+            << "group " << g << ": " << r << ", " << c;
+      }
+    }
+  }
+}
+TEST(Sm80Kernel, SumsOverGroupsOfK) {
+  for (const bool late : {false, true}) {
+    test_groups_of_k<GroupsOfK<Layout<Bf16, false, false, 64, 16>>>(late);
+    test_groups_of_k<GroupsOfK<Layout<Bf16, true, true, 128, 2>>>(late);
+    test_groups_of_k<GroupsOfK<PersistentLayout<Layout<Bf16, false, false, 64, 16>>>>(late);
+    test_groups_of_k<GroupsOfK<PersistentLayout<Layout<Bf16, false, true, 128, 2>>>>(late);
+  }
+}
+
 struct Reduces : Layout<Bf16, true, true, 64, 16> {
   using RowReductions = Reductions<Reduce::sum, Reduce::max>;
   using ColReductions = Reductions<Reduce::max, Reduce::sum>;

@@ -17,7 +17,7 @@ std::optional<Product> product_as_asked(const Prepared& prepared, std::size_t in
                                         codegen::Bound bound) {
   const plan::Plan& plan = prepared.plan;
   const auto& step = std::get<plan::FusedGemm>(plan.steps[index]);
-  const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.is_grouped();
+  const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.has_groups();
   if (!is_one || size_bytes(step.gemm.a.dtype) != 2) return std::nullopt;
   plan::FusedGemm bare = plan::is_bare(step) ? step : plan::split(plan, step).gemms.front();
   plan::Store& store = bare.epilogue.stores.front();

@@ -59,7 +59,7 @@ class Preparer {
     plan::Split parts = plan::split(plan_, gemm);
     for (FusedGemm& bare : parts.gemms) {
       StepKernels kernels = bare_kernels(plan_, bare, target_, std::exchange(refusals, {}));
-      if (asks_families && bare.gemm.is_grouped()) {
+      if (asks_families && bare.gemm.has_groups()) {
         StepKernels family = family_kernels(plan_, bare, target_, fuses_, choosing_);
         if (family.kind == StepKind::family) kernels = std::move(family);
       }

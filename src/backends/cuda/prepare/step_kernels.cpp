@@ -50,7 +50,7 @@ StepKernels tail_kernels(const Plan& plan, const Tail& tail, const TargetInfo& t
 
 StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
                          std::vector<WhyNot> refusals) {
-  if (!gemm.gemm.is_grouped()) return vendor_kernels(gemm.gemm, std::move(refusals));
+  if (!gemm.gemm.has_groups()) return vendor_kernels(gemm.gemm, std::move(refusals));
   StepKernels step;
   step.kind = StepKind::grouped;
   FusedGemm multiplied = gemm;
@@ -71,7 +71,7 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     return WhyNot{"bare_product",
                   fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
   };
-  const bool has_vendor = is_bare(gemm) && !gemm.gemm.is_grouped() && !choosing.is_named &&
+  const bool has_vendor = is_bare(gemm) && !gemm.gemm.has_groups() && !choosing.is_named &&
                           !is_narrow(gemm.gemm.a.dtype);  // which it is given widened
   if (has_vendor && !fuses) {
     step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
