@@ -224,13 +224,79 @@ def test_rows_by_an_index_of_unknown_origin_are_taken_as_it_says():
     assert distance(got, not_from_a_router(*args)) < 1e-2
 
 
-def test_products_of_other_forms_are_left_alone():
-    def of_columns(x, y, ends):
-        return F.relu(F.grouped_mm(x.t(), y, offs=ends))
+ROWS = 100
 
-    x, y = torch.randn(32, 16).bfloat16(), torch.randn(32, 24).bfloat16()
+
+def gradient(x, dy, ends):
+    return F.grouped_mm(x.t(), dy, offs=ends)
+
+
+def accumulated(x, dy, ends, total):
+    return total + gradient(x, dy, ends).float() * 0.5
+
+
+def widened(x, dy, ends):
+    return gradient(F.silu(x), dy, ends).float()
+
+
+def sums(x, dy, ends):
+    """The gradient in float64; rows of no group are in no sum."""
+    first, out = 0, []
+    for end in ends.tolist():
+        out.append(x[first:end].double().t() @ dy[first:end].double())
+        first = end
+    return torch.stack(out)
+
+
+def operands(ends):
+    x, dy = torch.randn(ROWS, WIDTH).bfloat16(), torch.randn(ROWS, INNER).bfloat16()
+    ends = torch.tensor(ends, dtype=torch.int32)
+    x[ends[-1]:] = torch.nan
+    return x, dy, ends
+
+
+@pytest.mark.parametrize("ends", [[100], [0, 40, 40, 97], [1, 64, 65, 100], [0, 0]])
+def test_gradients_of_grouped_weights_are_added_to_those_there_are(ends):
+    x, dy, ends = operands(ends)
+    total = torch.randn(len(ends), WIDTH, INNER)
+    report = epifuse.torch.explain(accumulated, x, dy, ends, total)
+    assert [kernel.epilogue for kernel in report.kernels] == ["scale+residual"]
+    assert "k_grouped_matmul" in report.kernels[0].graph
+    got = torch.compile(accumulated, backend=epifuse.torch.backend)(x, dy, ends, total)
+    assert distance(got, total.double() + sums(x, dy, ends) / 2) < 3e-3
+
+
+def test_gradients_of_grouped_weights_in_float32_are_one_kernel():
+    x, dy, ends = operands([0, 40, 40, 100])
+    report = epifuse.torch.explain(widened, x, dy, ends)
+    assert len(report.kernels) == 1 and "k_grouped_matmul" in report.kernels[0].graph
+    got = torch.compile(widened, backend=epifuse.torch.backend)(x, dy, ends)
+    assert distance(got, sums(F.silu(x.double()), dy, ends)) < 5e-3
+
+
+def test_gradients_of_any_number_of_rows():
+    run = torch.compile(accumulated, backend=epifuse.torch.backend, dynamic=True)
+    x, dy, ends = operands([0, 40, 40, 100])
+    total = torch.randn(len(ends), WIDTH, INNER)
+    for num_rows in (100, 77, 41):
+        ends = ends.clamp(max=num_rows)
+        args = (x[:num_rows], dy[:num_rows], ends)
+        assert distance(run(*args, total), total.double() + sums(*args) / 2) < 3e-3
+
+
+def test_gradients_of_grouped_weights_alone_are_left_alone():
+    x, dy, ends = operands([0, 40, 40, 100])
+    report = epifuse.torch.explain(gradient, x, dy, ends)
+    assert not report.kernels and set(report.reasons()) == {"nothing_to_fuse"}
+
+
+def test_groups_that_start_within_rows_are_left_alone():
+    def of_rows(x, y, ends):
+        return F.relu(F.grouped_mm(x, y, offs=ends))
+
+    x, y = torch.randn(16, 32).bfloat16(), torch.randn(32, 24).bfloat16()
     ends = torch.tensor([16, 32], dtype=torch.int32)
-    report = epifuse.torch.explain(of_columns, x, y, ends)
+    report = epifuse.torch.explain(of_rows, x, y, ends)
     assert not report.kernels and set(report.reasons()) == {"sums_of_groups"}
-    got = torch.compile(of_columns, backend=epifuse.torch.backend)(x, y, ends)
-    assert distance(got, of_columns(x, y, ends)) < 1e-2
+    got = torch.compile(of_rows, backend=epifuse.torch.backend)(x, y, ends)
+    assert distance(got, of_rows(x, y, ends)) < 1e-2

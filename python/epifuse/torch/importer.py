@@ -3,8 +3,8 @@
 Codes of what is refused: `op_not_known`, `dtype`, `shape`, `scalar_operand` (a number that is not
 known, or no float32), `layout` (elements move in memory, or a sparse tensor), `device`, `option`
 (an argument that the language cannot express), `scaled_mm`, `int_mm`, `grouped_mm`, `sparse_mm`,
-`sums_of_groups` (a grouped product that sums over rows), `rows_of_no_group` (a mask of whole rows
-of a grouped product) and `too_large`."""
+`sums_of_groups` (a grouped product that sums over groups within rows), `rows_of_no_group` (a mask
+of whole rows of a grouped product) and `too_large`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
 from .memory import is_fused_by_inductor, is_needed_in_memory
+from .products import sums_of_groups
 from .values import Operand, Refusal, Value, graph_text, reachable, symbols
 from .views import VIEWS, is_getitem, is_split, part, source
 
@@ -82,7 +83,7 @@ class _Importer:
         target = str(node.target)
         is_product = target in PRODUCTS
         grouped = [n for n in node.all_input_nodes if n in self.base and n in self.scope.grouped]
-        if target in GROUPED:
+        if target in GROUPED and not sums_of_groups(node):
             self.scope.grouped[node] = bind(node)["offs"]
         elif grouped and not is_product:
             self.scope.grouped[node] = self.scope.grouped[grouped[0]]

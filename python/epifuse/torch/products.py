@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import fx
+
 from . import sizes
 from .rows import inverted
 from .elementwise import Row
-from .emitter import Args, Emitter
+from .emitter import Args, Emitter, tensor_of
 from .sizes import Size
 from .values import ARITHMETIC, FP8, INT8, Literal, Operand, Refusal, Value
 from .views import sliced
@@ -167,12 +169,39 @@ def _with_bias(emit: Emitter, args: Args, total: Value) -> Operand:
 
 def grouped_mm(emit: Emitter, args: Args) -> Operand:
     """Rows of groups, which end where `offs` says, each group by a matrix of its own."""
-    x, w, ends = _groups(emit, args)
+    sums_over_groups = sums_of_groups(emit.node)
+    x, w, ends = _groups_of_k(emit, args) if sums_over_groups else _groups(emit, args)
     if x.dtype != w.dtype or x.dtype not in ARITHMETIC or emit.dtype not in (x.dtype, "f32"):
         raise Refusal("dtype", f"{emit.what} multiplies {x.dtype} by {w.dtype} and gives "
                                f"{emit.dtype}.")  # fmt: skip
-    form = "grouped_matmul {0}, {1}, {2}" + ("" if emit.dtype == x.dtype else f" -> {emit.dtype}")
+    result = "" if emit.dtype == x.dtype else f" -> {emit.dtype}"
+    if sums_over_groups:
+        form = "k_grouped_matmul {0}, {1}, {2}" + result
+        shape = (ends.shape[0], x.shape[0], w.shape[1])
+        return emit.add("product", [x, w, ends], emit.dtype, shape, form)
+    form = "grouped_matmul {0}, {1}, {2}" + result
     return emit.add("product", [x, w, ends], emit.dtype, (x.shape[0], w.shape[2]), form)
+
+
+def sums_of_groups(node: fx.Node) -> bool:
+    """Whether each group of a grouped product sums over rows of its own, as gradients of grouped
+    weights do: of two matrices."""
+    operands = [tensor_of(operand) for operand in node.args[:2]]
+    return all(operand is not None and operand.dim() == 2 for operand in operands)
+
+
+def _groups_of_k(emit: Emitter, args: Args) -> tuple[Value, Value, Value]:
+    """Both matrices, and where groups of what is summed end."""
+    if args["bias"] is not None or args["offs"] is None:
+        raise Refusal("option", f"{emit.what} has a bias, or no ends of groups.")
+    x, w = emit.value(args["self"]), emit.value(args["mat2"])
+    strides = (emit.tensor(args["self"]).stride(0), emit.tensor(args["mat2"]).stride(1))
+    if not all(isinstance(stride, int) and stride == 1 for stride in strides):
+        why = "has groups that start anywhere in rows along K, which kernels of epifuse read slowly"
+        raise Refusal("sums_of_groups", f"{emit.what} {why}.")
+    if not sizes.same(x.shape[1], w.shape[0]):
+        raise Refusal("shape", f"The shapes of {emit.what} do not provably fit.")
+    return x, w, emit.integers(args["offs"])
 
 
 def _groups(emit: Emitter, args: Args) -> tuple[Value, Value, Value]:
@@ -181,9 +210,6 @@ def _groups(emit: Emitter, args: Args) -> tuple[Value, Value, Value]:
         raise Refusal("option", f"{emit.what} has a bias, or no ends of groups.")
     x, w = emit.value(args["self"]), emit.value(args["mat2"])
     ends = emit.integers(args["offs"])
-    if len(x.shape) == len(w.shape) == 2:
-        why = "sums over the rows of each group, as gradients of grouped weights do"
-        raise Refusal("sums_of_groups", f"{emit.what} {why}; no kernel of epifuse does.")
     if len(x.shape) != 2 or len(w.shape) != 3:
         raise Refusal("shape", f"{emit.what} multiplies tensors of {len(x.shape)} and "
                                f"{len(w.shape)} dims; epifuse those of 2 and 3.")  # fmt: skip
