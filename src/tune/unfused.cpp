@@ -90,17 +90,19 @@ double tail_bytes(const plan::FusedGemm& step, const codegen::GemmSizes& sizes, 
   return stores_anything ? bytes : 0;
 }
 
-// What a framework reads again where it reduces columns of what it has stored: another pass.
+// What a framework reads again, in a pass of its own, where it reduces columns of what it stores.
 double bytes_read_again(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   const std::vector<plan::Store>& stores = step.epilogue.stores;
-  const auto reduces = [](const plan::Store& store) { return plan::reduces_columns(store.kind); };
-  const auto is_stored = [&](const plan::Store& store) {
-    return store.kind == plan::StoreKind::tile && store.value != step.gemm.matmul;
+  const auto is_reduced = [&](const plan::Store& full) {
+    return full.kind == plan::StoreKind::tile && full.value != step.gemm.matmul &&
+           std::ranges::any_of(stores, [&](const plan::Store& store) {
+             return plan::reduces_columns(store.kind) && store.source == full.source;
+           });
   };
-  const auto stored = std::ranges::find_if(stores, is_stored);
-  if (std::ranges::none_of(stores, reduces) || stored == stores.end()) return 0;
+  const auto full = std::ranges::find_if(stores, is_reduced);
+  if (full == stores.end()) return 0;
   return static_cast<double>(sizes.batch) * static_cast<double>(sizes.m * sizes.n) *
-         static_cast<double>(size_bytes(stored->dtype));
+         static_cast<double>(size_bytes(full->dtype));
 }
 
 }  // namespace
