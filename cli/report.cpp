@@ -153,7 +153,8 @@ std::string models_section(const json& rows) {
          "CUDA "
          "graphs: a fused kernel, or what Inductor makes of it.\nRatios are to `inductor`, "
          "torch.compile as it "
-         "is, in the same run.\n\n| model | by | time | time / inductor |\n" +
+         "is, in the same run; those of `decoding`,\nsteps for one token behind 512, to "
+         "`inductor-cudagraphs`.\n\n| model | by | time | time / inductor |\n" +
          rule(4) + lines;
 }
 

@@ -40,6 +40,11 @@ TEST(Report, ModelsAndSuitesThatWereNotMeasuredAreNotInTheSummary) {
   EXPECT_EQ(report_summary(nlohmann::json::array({row("torch", "epifuse", 0.5)})),
             "| what | instead of | time | back to back | points slower |\n|---|---|---|---|---|\n"
             "| model `a_model` | `torch.compile` | 0.50 | - |  |\n");
+  auto by_graphs = row("torch", "epifuse-cudagraphs", 0.75);
+  by_graphs["baseline"] = "inductor-cudagraphs";
+  EXPECT_EQ(report_summary(nlohmann::json::array({by_graphs})),
+            "| what | instead of | time | back to back | points slower |\n|---|---|---|---|---|\n"
+            "| model `a_model`, CUDA graphs | `torch.compile` with CUDA graphs | 0.75 | - |  |\n");
 }
 
 TEST(Report, LinksAreSeenFromThePage) {
