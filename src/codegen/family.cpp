@@ -46,7 +46,8 @@ std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
                                               const targets::TargetInfo& target,
                                               std::string_view name) {
   std::vector<const KernelFamily*> out = families_for(target, name);
-  const bool has_vendor = !step.gemm.has_groups() && !step.gemm.is_scaled();
+  const plan::GemmDesc& gemm = step.gemm;
+  const bool has_vendor = !gemm.has_groups() && !gemm.is_scaled() && gemm.a.dtype != DType::i8;
   if (has_vendor || !name.empty()) return out;
   for (const KernelFamily& family : all_families()) {
     if (!suits(family, target)) out.push_back(&family);

@@ -100,8 +100,8 @@ std::span<const KernelFamily> all_families();
 std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,
                                               std::string_view name = "");
 
-// The same for this step: of groups of rows and blocks with scales, which no vendor multiplies,
-// also those that are not the target's usual ones, behind these, unless one is named.
+// The same for this step: of groups of rows, blocks with scales and i8, which no vendor multiplies
+// here, also those that are not the target's usual ones, behind these, unless one is named.
 std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
                                               const targets::TargetInfo& target,
                                               std::string_view name = "");

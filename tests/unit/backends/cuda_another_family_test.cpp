@@ -119,6 +119,13 @@ TEST(FamilyOfGroups, IsAnyThatTakesThemWhereTheTargetsOwnDoesNot) {
   EXPECT_EQ(family_of(kGathered8Bits, "sm_80"), refused_once("")) << "has no fp8";
 }
 
+TEST(FamilyOfIntegers, IsAnyThatTakesThemSinceTheVendorHasNone) {
+  EXPECT_EQ(family_of("graph g(x: i8[M, 64], w: i8[64, 64], s: f32[M, 1]) {\n"
+                      "  h = matmul x, w\n  t = mul h, s\n  y = cast t -> bf16\n  return y\n}\n",
+                      "sm_90a"),
+            std::pair(std::string("sm80"), 1ul));
+}
+
 TEST(FamilyOfGroups, IsNoReasonToTakeAProductFromTheVendor) {
   EXPECT_EQ(family_of("graph g(x: e4m3[M, 64], w: e4m3[64, 64], s: f32[M, 1]) {\n"
                       "  h = matmul x, w\n  t = mul h, s\n  y = cast t -> bf16\n  return y\n}\n",
