@@ -148,7 +148,8 @@ bool Checker::multiplies(std::size_t step, ValueId input) const {
   if (fused == nullptr) return false;
   const plan::GemmDesc& gemm = fused->gemm;
   const std::vector<ValueId> operands = gemm.reads();
-  return is_storage(input, gemm.groups) || names_rows(input, gemm.a.lookup) ||
+  return is_storage(input, gemm.groups) || is_storage(input, gemm.k_groups) ||
+         names_rows(input, gemm.a.lookup) ||
          std::ranges::any_of(operands, [&](ValueId id) { return is_storage(input, id); });
 }
 

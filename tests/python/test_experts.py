@@ -4,9 +4,11 @@ import pytest
 import torch
 from close import distance
 from torch import nn
+from torch._inductor.utils import run_and_get_code
 from torch.nn import functional as F
 
 import epifuse.torch
+from epifuse.torch import process
 
 pytestmark = pytest.mark.usefixtures("fresh")
 if not hasattr(F, "grouped_mm"):
@@ -282,6 +284,44 @@ def test_gradients_of_any_number_of_rows():
         ends = ends.clamp(max=num_rows)
         args = (x[:num_rows], dy[:num_rows], ends)
         assert distance(run(*args, total), total.double() + sums(*args) / 2) < 3e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_grouped_weights_are_summed_in_place(dtype):
+    def plus(x, dy, ends, total):
+        total += gradient(x, dy, ends)
+
+    x, dy, ends = operands([0, 40, 40, 97])
+    total = torch.randn(len(ends), WIDTH, INNER).to(dtype)
+    exact, place = total.double() + sums(x, dy, ends), total.data_ptr()
+    _, (code,) = run_and_get_code(torch.compile(plus, backend=epifuse.torch.backend),
+                                  x, dy, ends, total)  # fmt: skip
+    assert "epifuse_" in code and ".copy_(" not in code and total.data_ptr() == place
+    assert "cpp_fused" not in code and "empty_strided_cpu(" not in code.split("def call")[1]
+    assert distance(total, exact) < 5e-3
+
+
+class WideExperts(Experts):
+    """Whose weights are in float32, and multiplied in bf16."""
+
+    def linear(self, x, weight, bias, ends, ids):
+        return super().linear(x, weight.bfloat16(), bias, ends, ids)
+
+
+def test_gradients_of_weights_in_float32_are_the_kernels():
+    model = WideExperts(8, 2, swiglu, False, True)
+    model.up.data, model.down.data = model.up.data.float(), model.down.data.float()
+    x = torch.randn(24, WIDTH).bfloat16()
+    run, results = torch.compile(model, backend=epifuse.torch.backend), []
+    before = len(process.stats().kernels)
+    for each in (run, model):
+        model.zero_grad()
+        each(x).float().square().mean().backward()
+        results.append([model.up.grad, model.down.grad])
+    graphs = [kernel.graph for kernel in process.stats().kernels[before:]]
+    assert sum("k_grouped_matmul" in graph for graph in graphs) == 2
+    for ours, eager in zip(*results):
+        assert ours.dtype == torch.float32 and distance(ours, eager) < 0.05
 
 
 def test_gradients_of_grouped_weights_alone_are_left_alone():

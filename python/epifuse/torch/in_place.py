@@ -18,12 +18,13 @@ _COPY = "aten.copy_.default"
 
 
 def _lies_as(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether both are matrices of one size and dtype, and the first one is dense."""
-    if (tensor.dim(), tensor.dtype, tensor.device) != (2, other.dtype, other.device):
+    """Whether both are matrices, or matrices of groups, of one size and dtype, and the first one is
+    dense."""
+    alike = (tensor.dim(), tensor.dtype, tensor.device) == (other.dim(), other.dtype, other.device)
+    if not alike or tensor.dim() not in (2, 3):
         return False
-    same_sizes = other.dim() == 2 and all(
-        statically_known_true(a == b) for a, b in zip(tensor.shape, other.shape))
-    return same_sizes and (tensor.is_contiguous() or tensor.t().is_contiguous())
+    same_sizes = all(statically_known_true(a == b) for a, b in zip(tensor.shape, other.shape))
+    return same_sizes and (tensor.is_contiguous() or tensor.mT.is_contiguous())
 
 
 def _adds_to(node: Node, target: Node) -> bool:
@@ -34,8 +35,8 @@ def _adds_to(node: Node, target: Node) -> bool:
 
 
 def is_over_input(node: Node) -> bool:
-    """Whether a node copies a matrix over an input of the graph that only this matrix is computed
-    of, element by element."""
+    """Whether a node copies a matrix, or those of groups, over an input of the graph that only this
+    is computed of, element by element."""
     if str(node.target) != _COPY:
         return False
     target, source = node.args[:2]

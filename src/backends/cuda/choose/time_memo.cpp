@@ -36,7 +36,7 @@ class Renamer {
 FusedGemm without_names(FusedGemm step) {
   Renamer renamer;
   plan::GemmDesc& gemm = step.gemm;
-  for (ValueId* value : {&gemm.matmul, &gemm.first, &gemm.second, &gemm.groups}) {
+  for (ValueId* value : {&gemm.matmul, &gemm.first, &gemm.second, &gemm.groups, &gemm.k_groups}) {
     renamer.rename(*value);
   }
   for (plan::Operand* operand : {&gemm.a, &gemm.b, &gemm.second_b}) renamer.rename(*operand);
