@@ -86,6 +86,16 @@ def test_a_backward_that_is_compiled_when_it_runs():
         assert distance(mine, theirs) <= 2**-6
 
 
+def test_the_derivative_of_a_gelu_is_one_op():
+    model = nn.Sequential(nn.Linear(layers.WIDTH, layers.INNER), nn.GELU(),
+                          nn.Linear(layers.INNER, layers.WIDTH)).bfloat16()  # fmt: skip
+    process.reset_stats()
+    gradients(model, compiled(model), batches())
+    names = [kernel.name for kernel in process.stats().kernels]
+    assert [name for name in names if "grad" in name] == ["matmul_gelu_erf_grad_mul_col_sum"]
+    assert not [name for name in names if "exp" in name or "erf_add" in name]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_gradients_are_summed_in_place(dtype):
     """Compiled autograd sees sums over micro-steps: those of weights are the kernels'."""
