@@ -78,6 +78,36 @@ def test_integers_times_scales(dtype):
     torch.testing.assert_close(y.double(), expected, rtol=step, atol=0)
 
 
+class Scaled(torch.nn.Module):
+    """A layer whose weights have a size along K that is known."""
+
+    def __init__(self, w, sw):
+        super().__init__()
+        self.register_buffer("w", w)
+        self.register_buffer("sw", sw)
+
+    def forward(self, x, sx):
+        return torch._int_mm(x, self.w.t()).float() * sx * self.sw
+
+
+def test_rows_may_be_a_symbol():
+    x, w, sx, sw = operands(64)
+    layer = Scaled(w, sw)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch._dynamo.mark_dynamic(sx, 0)
+    torch._dynamo.reset()
+    report = epifuse.torch.explain(layer, x, sx)
+    assert len(report.kernels) == 1 and not report.left_out
+    assert report.kernels[0].products[0].node == report.kernels[0].nodes[0] == "_int_mm"
+    assert "x0: i8[d0, 64]" in report.kernels[0].graph
+    torch._dynamo.reset()
+    fast = torch.compile(layer, backend=epifuse.torch.backend)
+    for rows in (M, 20, 30):
+        expected = (exact(x, w) * sx.double() * sw.double())[:rows]
+        y = fast(x[:rows], sx[:rows])
+        torch.testing.assert_close(y.double(), expected, rtol=2**-21, atol=0)
+
+
 def test_a_gate_of_two_products():
     def whole(x, w, v, sx, sw):
         gate = torch._int_mm(x, w.t()).float() * sx * sw

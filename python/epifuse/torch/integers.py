@@ -23,6 +23,7 @@ class FloatProduct:
     """A product in float32, and what it stands for."""
 
     product: Node
+    product_name: str
     name: str  # of the product of integers
 
 
@@ -70,7 +71,7 @@ def _in_float32(graph: Graph, node: Node) -> FloatProduct:
         else:
             user.replace_input_with(node, _converted(graph, user, product, dtype))
     graph.erase_node(node)
-    return FloatProduct(product, node.name)
+    return FloatProduct(product, product.name, node.name)
 
 
 def as_floats(graph: Graph) -> list[FloatProduct]:
@@ -78,14 +79,12 @@ def as_floats(graph: Graph) -> list[FloatProduct]:
     return [_in_float32(graph, node) for node in list(graph.nodes) if _is_of_floats(node)]
 
 
-def put_back(graph: Graph, products: list[FloatProduct]) -> dict[str, str]:
-    """Makes those give integers again that are still there. Returns what their names stand for."""
-    names = {}
+def put_back(graph: Graph, products: list[FloatProduct]) -> None:
+    """Makes those give integers again that are still there."""
     for each in products:
         product = each.product
         if product._erased:
             continue
-        names[product.name] = each.name
         integers = _call(graph, product, _INT_MM, *product.args[:2])
         integers.meta = {**product.meta, "val": product.meta["val"].to(torch.int32)}
         for user in list(product.users):
@@ -94,4 +93,3 @@ def put_back(graph: Graph, products: list[FloatProduct]) -> dict[str, str]:
         if product.users:
             product.replace_all_uses_with(_converted(graph, product, integers, torch.float32))
         graph.erase_node(product)
-    return names

@@ -256,7 +256,10 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     report = _fuse(graph, options, only_faster, asks_hopper)
     report.left_out = [replace(each, product=products.get(each.node)) for each in report.left_out]
     report.left_out = maxima.put_back(largest, report.left_out)
-    names = {**put_back(graph, unpadded), **integers.put_back(graph, floats)}
+    integers.put_back(graph, floats)
+    stands_for = {each.product_name: each.name for each in floats}
+    report.kernels = [_with_names(kernel, stands_for) for kernel in report.kernels]
+    names = {**put_back(graph, unpadded), **stands_for}
     report.left_out = [replace(each, node=names.get(each.node, each.node))
                        for each in report.left_out]
     if report.kernels or names:
@@ -264,6 +267,13 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
         gone = write_in_place(graph, over_inputs)
         report.left_out = [each for each in report.left_out if each.node not in gone]
     return report
+
+
+def _with_names(kernel: Kernel, names: dict[str, str]) -> Kernel:
+    products = tuple(replace(each, node=names.get(each.node, each.node))
+                     for each in kernel.products)
+    return replace(kernel, nodes=tuple(names.get(node, node) for node in kernel.nodes),
+                   products=products)
 
 
 def _on_hopper(imported: Imported, request: dict[str, Any]) -> OnHopper | None:
