@@ -165,7 +165,8 @@ class Finder {
                                                         "an operand or a result needs a copy.",
                                                         product)};
     }
-    if (plan::is_bare(*step) && !stores_wider(cut.kernel.graph)) return nothing_to_fuse(product);
+    const bool is_bare = plan::is_bare(*step) && !stores_wider(cut.kernel.graph);
+    if (is_bare && !pays_alone(gemm)) return nothing_to_fuse(product);
     const plan::Plan named = with_framework_names(*plan, nameless, cut.kernel.graph);
     if (auto no = why_not_fused(named, std::get<plan::FusedGemm>(named.steps[0]))) return no;
     if (auto no = why_slower(*step, gemm)) return no;
@@ -260,6 +261,14 @@ class Finder {
             fmt::format("There is no work on {} that pays to be done with it.", product)};
   }
 
+  // Where the framework's own product is slower at all sizes measured (docs/gotchas-groups.md).
+  bool pays_alone(const plan::GemmDesc& gemm) const {
+    const auto is_usual = [](const plan::Operand& x) {
+      return x.major == plan::Major::mn && size_bytes(x.dtype) == 2;
+    };
+    return target_.has_wgmma && gemm.is_k_grouped() && is_usual(gemm.a) && is_usual(gemm.b);
+  }
+
   // What the framework runs faster itself, on CPUs by measurements of PyTorch. `gemm`: in its
   // sizes.
   std::optional<plan::WhyNot> why_slower(const plan::FusedGemm& step,
@@ -269,6 +278,7 @@ class Finder {
     if (target_.kind != DeviceKind::cpu) return std::nullopt;
     if (gemm.is_grouped())
       return std::nullopt;  // what frameworks do is slower at all sizes measured
+    if (gemm.is_k_grouped()) return slower_by_groups_of_k();
     const auto sizes = likely_sizes(gemm);
     const auto ratio = sizes ? tune::framework_ratio(step, *sizes) : std::nullopt;
     if (!ratio || !tune::is_framework_faster(*ratio)) return std::nullopt;
@@ -285,6 +295,12 @@ class Finder {
                         fmt::format("Kernels for {} convert {} to {} bits before they multiply; "
                                     "the framework's own product takes it as it is.",
                                     target_.name, name(dtype), is_cpu ? 32 : 16)};
+  }
+
+  static plan::WhyNot slower_by_groups_of_k() {
+    return {"framework_is_faster",
+            "On CPUs the framework's own sums over groups and a loop behind them took less time "
+            "than a kernel at most sizes measured."};
   }
 
   static std::string framework_is_faster(const codegen::GemmSizes& sizes, double ratio) {
