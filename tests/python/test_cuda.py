@@ -206,3 +206,26 @@ def test_sums_of_integers_are_those_of_pytorch(rows, depth):
     sx[::2], sw[::2] = 0.5, 2
     assert len(epifuse.torch.explain(whole, x, w, sx, sw).kernels) == 1
     assert torch.equal(compiled(whole)(x, w, sx, sw), whole(x, w, sx, sw))
+
+
+@pytest.mark.parametrize("ends", [[1000], [0, 64, 65, 65, 700, 990]])
+@pytest.mark.parametrize("is_added", [False, True])
+def test_gradients_of_grouped_weights(ends, is_added):
+    """Alone they are a kernel, too. Rows behind the last group are NaN and in no sum."""
+
+    def gradient(x, dy, ends, total):
+        sums = torch._grouped_mm(x.t(), dy, offs=ends)
+        return total + sums.float() if is_added else sums
+
+    x, dy = (torch.randn(1000, width, device="cuda").bfloat16() for width in (136, 264))
+    x[ends[-1]:] = torch.nan
+    total = torch.randn(len(ends), 136, 264, device="cuda")
+    args = (x, dy, torch.tensor(ends, dtype=torch.int32, device="cuda"), total)
+    assert len(epifuse.torch.explain(gradient, *args).kernels) == 1
+    got, first = compiled(gradient)(*args), 0
+    for i, end in enumerate(ends):
+        exact = x[first:end].double().t() @ dy[first:end].double()
+        exact = exact + total[i].double() if is_added else exact
+        scale = (end - first) ** 0.5 + 1
+        assert (got[i].double() - exact).abs().max() <= scale * 2**-5
+        first = end
