@@ -51,7 +51,8 @@ __device__ __forceinline__ float reciprocal_root(float x) {
   return y;
 }
 
-// 0.5 erfcx(x / sqrt 2) for x >= 0: the standard normal's tail over e^(-x^2/2), relative error 2^-20.
+// 0.5 erfcx(x / sqrt 2) for x >= 0: the standard normal's tail over e^(-x^2/2), relative error
+// 2^-20.
 //
 // A polynomial in t = 1 / (1 + 0.342 x), minimax of the error as a share of what ops.def grants
 // gelu_erf, a twelfth for x < 14.4, where e^(-x^2/2) is 0.

@@ -19,6 +19,7 @@
 #include "partition/fusion_region.h"
 #include "partition/fusion_request.h"
 #include "partition/fusion_side_by_side.h"
+#include "partition/why_left.h"
 #include "plan/facts.h"
 #include "tune/framework_gemm.h"
 #include "tune/shortlist.h"
@@ -29,7 +30,6 @@ namespace {
 using Names = std::set<std::string, std::less<>>;
 using Reasons = std::map<std::string, plan::WhyNot, std::less<>>;
 using ir::ValueId;
-constexpr const char* kNothingToFuse = "nothing_to_fuse";
 
 // What must be in memory, whoever computes it, because products and kernels read it.
 class ReadByProducts {
@@ -245,22 +245,6 @@ class Finder {
         cut.outputs, [&](const ir::Output& output) { return plan::widens(cut, output.value); });
   }
 
-  static plan::WhyNot why_left_out(const std::string& value, bool saves_nothing) {
-    if (saves_nothing) {
-      return {
-          "saves_nothing",
-          fmt::format("Without {} the kernel and the rest move as few bytes as with it.", value)};
-    }
-    return {"stores_more",
-            fmt::format("With {} the kernel and the rest would move more bytes than without it.",
-                        value)};
-  }
-
-  static plan::WhyNot nothing_to_fuse(const std::string& product) {
-    return {kNothingToFuse,
-            fmt::format("There is no work on {} that pays to be done with it.", product)};
-  }
-
   // Where the framework's own product is slower at all sizes measured (docs/gotchas-groups.md).
   bool pays_alone(const plan::GemmDesc& gemm) const {
     const auto is_usual = [](const plan::Operand& x) {
@@ -278,11 +262,11 @@ class Finder {
     if (target_.kind != DeviceKind::cpu) return std::nullopt;
     if (gemm.is_grouped())
       return std::nullopt;  // what frameworks do is slower at all sizes measured
-    if (gemm.is_k_grouped()) return slower_by_groups_of_k();
+    if (gemm.is_k_grouped()) return framework_sums_groups_faster();
     const auto sizes = likely_sizes(gemm);
     const auto ratio = sizes ? tune::framework_ratio(step, *sizes) : std::nullopt;
     if (!ratio || !tune::is_framework_faster(*ratio)) return std::nullopt;
-    return plan::WhyNot{"framework_is_faster", framework_is_faster(*sizes, *ratio)};
+    return framework_is_faster(*sizes, *ratio);
   }
 
   // The target has instructions that multiply it, but not those of our kernels.
@@ -295,24 +279,6 @@ class Finder {
                         fmt::format("Kernels for {} convert {} to {} bits before they multiply; "
                                     "the framework's own product takes it as it is.",
                                     target_.name, name(dtype), is_cpu ? 32 : 16)};
-  }
-
-  static plan::WhyNot slower_by_groups_of_k() {
-    return {"framework_is_faster",
-            "On CPUs the framework's own sums over groups and a loop behind them took less time "
-            "than a kernel at most sizes measured."};
-  }
-
-  static std::string framework_is_faster(const codegen::GemmSizes& sizes, double ratio) {
-    const std::string at = fmt::format("At {}x{}x{} a kernel ", sizes.m, sizes.n, sizes.k);
-    if (ratio > 1) {
-      return fmt::format("{}takes about {:.2f} times as long as the product and a loop behind it.",
-                         at, ratio);
-    }
-    return fmt::format(
-        "{}saves about {:.0f} % of the product and a loop behind it, and {:.0f} % "
-        "are asked for, as measurements scatter.",
-        at, 100 * (1 - ratio), 100 * (1 - tune::kMostHostRatio));
   }
 
   // Empty where a symbol is not known.

@@ -1,0 +1,43 @@
+#include "partition/why_left.h"
+
+#include <fmt/format.h>
+
+#include "tune/framework_gemm.h"
+
+namespace epifuse {
+
+plan::WhyNot nothing_to_fuse(const std::string& product) {
+  return {kNothingToFuse,
+          fmt::format("There is no work on {} that pays to be done with it.", product)};
+}
+
+plan::WhyNot why_left_out(const std::string& value, bool saves_nothing) {
+  if (saves_nothing) {
+    return {"saves_nothing",
+            fmt::format("Without {} the kernel and the rest move as few bytes as with it.", value)};
+  }
+  return {
+      "stores_more",
+      fmt::format("With {} the kernel and the rest would move more bytes than without it.", value)};
+}
+
+plan::WhyNot framework_is_faster(const codegen::GemmSizes& sizes, double ratio) {
+  const std::string at = fmt::format("At {}x{}x{} a kernel ", sizes.m, sizes.n, sizes.k);
+  const std::string why =
+      ratio > 1
+          ? fmt::format("takes about {:.2f} times as long as the product and a loop behind it.",
+                        ratio)
+          : fmt::format(
+                "saves about {:.0f} % of the product and a loop behind it, and {:.0f} % "
+                "are asked for, as measurements scatter.",
+                100 * (1 - ratio), 100 * (1 - tune::kMostHostRatio));
+  return {"framework_is_faster", at + why};
+}
+
+plan::WhyNot framework_sums_groups_faster() {
+  return {"framework_is_faster",
+          "On CPUs the framework's own sums over groups and a loop behind them took less time "
+          "than a kernel at most sizes measured."};
+}
+
+}  // namespace epifuse
