@@ -140,7 +140,8 @@ class _Rewriter:
     def start(self, kernel: dict[str, Any]) -> None:
         """Starts to compile and measure a kernel, before others are waited for."""
         values = [self.imported.names[tensor["value"]].meta["val"] for tensor in kernel["inputs"]]
-        if not self.waits or any(tensor["shape"] is not None for tensor in kernel["inputs"]):
+        if not self.waits or any(tensor["shape"] is not None or tensor["value"] in
+                                 self.imported.stored for tensor in kernel["inputs"]):
             return
         compile_ahead(kernel["graph"], self.options, values)
 
@@ -188,12 +189,15 @@ class _Rewriter:
             call = self.call(fused, (inputs, kernel["graph"], self.options),
                              f"epifuse_{kernel['name']}")
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
-                result = self.call(operator.getitem, (call, index))
+                stored = result = self.call(operator.getitem, (call, index))
                 if result.meta["val"].shape != node.meta["val"].shape:
                     result = self.call(torch.ops.aten.reshape.default, (result, shape))
                 node.replace_all_uses_with(result)
                 result.meta = {**node.meta, "val": result.meta["val"]}
                 self.replace(node, result)
+                value = kernel["outputs"][index]["value"]
+                if value in self.imported.stored:  # later kernels read it as it is in memory
+                    self.imported.names[value] = stored
         self.graph.erase_node(place)
         self.erase(list(taken))
         return description
