@@ -42,9 +42,9 @@ def test_unknown_command():
 
 def test_unknown_op():
     pathlib.Path("g.epi").write_text(PRODUCT.format(name="g").replace("relu", "gelu"))
-    fails("got 'gelu' (did you mean 'gelu_erf' or 'gelu_tanh'?)", "run", "g.epi", *QUIET)
-    fails("(did you mean 'gelu_erf' or 'gelu_tanh'?)", "functions", "--only", "gelu", "--target",
-          "cpu")
+    names = "(did you mean 'gelu_erf', 'gelu_tanh', 'gelu_erf_slope' or 'gelu_tanh_slope'?)"
+    fails(f"got 'gelu' {names}", "run", "g.epi", *QUIET)
+    fails(names, "functions", "--only", "gelu", "--target", "cpu")
 
 
 # --- programs -------------------------------------------------------------------------------------
