@@ -88,7 +88,7 @@ struct OfIntegers : Layout {
 };
 TEST(Sm80Sums, SplitsKOfIntegers) {
   using Config = OfIntegers<Split<Layout<I8, true, true, 64, 16>, 4>>;
-  constexpr int kM = 3, kN = 5, kK = 4096;
+  constexpr int kM = 3, kN = 8, kK = 4096;
   Operand<I8> a(2 * kM, kK, true, 0, 0), b(kN, kK, true, 0, 1);
   for (int k = 0; k < kK; ++k) {
     for (int r = 0; r < 2 * kM; ++r) a.data[a.index(r, k)] = I8::store(127.0f - (k + r) % 2);
