@@ -130,11 +130,11 @@ class TiledGemm {
         const std::int64_t m = last_block ? rows_of(tiling_.num_row_blocks - 1) : tiling_.rows;
         const std::int64_t n = last_panel ? columns_of(tiling_.num_panels - 1) : tiling_.columns;
         for (std::size_t product = 0; product < panels_.size(); ++product) {
-          for (const bool last_slice : {false, true}) {
-            const auto matmul = matmuls.get(matmul_type(product, m, n, last_slice));
+          for (int slice = in_slices_ ? 0 : 1; slice <= 1; ++slice) {  // 1: the last one
+            const auto matmul = matmuls.get(matmul_type(product, m, n, slice == 1));
             if (!matmul) return false;
             scratch_bytes_ = std::max(scratch_bytes_, matmul->scratch_bytes());
-            matmuls_[product][which(last_block, last_panel, last_slice)] = matmul;
+            matmuls_[product][which(last_block, last_panel, slice == 1)] = matmul;
           }
         }
       }
