@@ -126,6 +126,10 @@ class Program {
 
   struct State;
   explicit Program(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  // Copies alone: what was moved from can still be run.
+  Program(const Program&) = default;
+  Program& operator=(const Program&) = default;
+  ~Program() = default;
   const State& state() const { return *state_; }
 
  private:

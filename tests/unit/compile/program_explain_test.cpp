@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "epifuse/epifuse.h"
 
@@ -63,6 +64,14 @@ TEST(ProgramExplain, SizesAreInBounds) {
     EXPECT_THROW(program.explain_json({{"M", size}}), ArgumentError);
   }
   program.explain({{"M", 1 << 20}});
+}
+
+TEST(ProgramExplain, WhatWasMovedFromStillAnswers) {
+  Program program = compile(Graph::parse(kText), Target::parse("cpu"));
+  const std::string before = program.explain();
+  const Program moved = std::move(program);
+  EXPECT_EQ(program.explain(), before);  // NOLINT(bugprone-use-after-move): this is what is tested
+  EXPECT_EQ(moved.explain(), before);
 }
 
 TEST(ProgramExplain, TheCpuSplitsNothing) {
