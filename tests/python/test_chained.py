@@ -19,3 +19,17 @@ def test_a_maximum_of_columns_is_a_row_of_the_next_product():
     assert len(report.kernels) == 2, str(report)
     compiled = torch.compile(function, backend=epifuse.torch.backend)
     torch.testing.assert_close(compiled(*args), function(*args), rtol=1e-5, atol=1e-5)
+
+
+def left_to_the_program(x, w, v):
+    h = (x @ x.mT * 0.01).mean(0)
+    return torch.relu(torch.nn.functional.linear(h, w)) + v
+
+
+def test_a_sum_of_columns_that_the_program_computes_itself_is_a_row_of_the_next_product():
+    args = [torch.randn(16, 64).half().as_strided((16, 64), (0, 1)),
+            torch.randn(128, 16).half(), torch.randn(128).half()]  # fmt: skip
+    report = epifuse.torch.explain(left_to_the_program, *args, only_faster=False)
+    assert len(report.kernels) == 1, str(report)
+    compiled = torch.compile(left_to_the_program, backend=epifuse.torch.backend)
+    torch.testing.assert_close(compiled(*args), left_to_the_program(*args), rtol=4e-3, atol=4e-3)

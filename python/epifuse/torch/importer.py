@@ -18,6 +18,7 @@ from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
 from .memory import is_fused_by_inductor, is_needed_in_memory
 from .products import sums_of_groups
+from .sizes import Size
 from .values import Operand, Refusal, Value, graph_text, reachable, symbols
 from .views import VIEWS, is_getitem, is_split, part, source
 
@@ -45,6 +46,7 @@ class Imported:
     likely_sizes: dict[str, int] = field(default_factory=dict)  # of symbols of the text
     inputs: tuple[str, ...] = ()
     stored: dict[str, fx.Node] = field(default_factory=dict)  # values that nodes are reshapes of
+    shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)  # of `stored`
 
 
 def import_graph(graph: fx.Graph) -> Imported:
@@ -195,7 +197,7 @@ class _Importer:
             if value in needed and value.name == self.scope.names[node]:
                 names[value.name] = node
         groups = [[value.name for value in group if value in needed] for group in self.groups]
-        used = symbols(needed)
+        used, stored = symbols(needed), self._stored(needed)
         return Imported(
             graph_text(
                 inputs,
@@ -209,12 +211,14 @@ class _Importer:
             self.refused,
             {name: size for name, size in self.scope.sizes.likely.items() if name in used},
             tuple(value.name for value in inputs),
-            self._stored(needed),
+            {value.name: node for value, node in stored.items()},
+            {value.name: value.shape for value in stored},
         )
 
-    def _stored(self, needed: set[Value]) -> dict[str, fx.Node]:
-        return {value.operands[0].name: node for node, value in self.scope.computed.items()
-                if value in needed and value.op == "reshape" and self.base.get(node) is node}
+    def _stored(self, needed: set[Value]) -> dict[Value, fx.Node]:
+        return {value.operands[0]: node for node, value in self.scope.computed.items()
+                if value in needed and value.op == "reshape" and self.base.get(node) is node
+                and isinstance(value.operands[0], Value)}
 
     def _after(self, leaves: dict[fx.Node, Value], needed: set[Value]) -> dict[str, list[str]]:
         """For each input the nearest computed values that it depends on."""

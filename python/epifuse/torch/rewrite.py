@@ -74,14 +74,10 @@ class _NoSize(Exception):
     """A shape with more sizes that no node has than a reshape can find itself."""
 
 
-def _input_shape(tensor: dict[str, Any]) -> list[int] | None:
-    """What the kernel reshapes an input to; one size may be -1."""
-    if tensor["shape"] is None:
-        return None
-    sizes = [int(size) if size.isdigit() else -1 for size in tensor["shape"]]
-    if sizes.count(-1) > 1:
-        raise _NoSize
-    return sizes
+def _is_alike(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether no size that is known differs."""
+    return len(shape) == len(other) and all(
+        a == b for a, b in zip(shape, other) if isinstance(a, int) and isinstance(b, int))
 
 
 class _Left(Exception):
@@ -137,6 +133,21 @@ class _Rewriter:
             return node
         return self.call(torch.ops.aten.reshape.default, (node, shape))
 
+    def input_shape(self, tensor: dict[str, Any]) -> list[int] | None:
+        """What the kernel reshapes an input to: one size may be -1. What another kernel would have
+        stored in a shape of its own is the program's tensor, where that kernel was not made."""
+        asked = tensor["shape"]
+        if asked is None:
+            lies = self.imported.shapes.get(tensor["value"])
+            node = self.imported.names[tensor["value"]]
+            if lies is None or _is_alike(lies, tuple(node.meta["val"].shape)):
+                return None
+            asked = lies
+        sizes = [int(size) if str(size).isdigit() else -1 for size in asked]
+        if sizes.count(-1) > 1:
+            raise _NoSize
+        return sizes
+
     def start(self, kernel: dict[str, Any]) -> None:
         """Starts to compile and measure a kernel, before others are waited for."""
         values = [self.imported.names[tensor["value"]].meta["val"] for tensor in kernel["inputs"]]
@@ -165,7 +176,7 @@ class _Rewriter:
         """
         outputs = [self.imported.names[tensor["value"]] for tensor in kernel["outputs"]]
         shapes = [self.shape_argument(tuple(node.meta["val"].shape)) for node in outputs]
-        input_shapes = [_input_shape(tensor) for tensor in kernel["inputs"]]
+        input_shapes = list(map(self.input_shape, kernel["inputs"]))
         names = {self.imported.names[tensor["value"]] for tensor in kernel["inputs"]}
         last = [node for node in self.graph.nodes if node in names][-1]
         taken = dict.fromkeys(self.node_of[value] for value in kernel["values"])
