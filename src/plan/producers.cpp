@@ -35,6 +35,7 @@ class Absorber {
   Room with(ValueId value, ValueId step) const;
   void move(ValueId value, const std::set<ValueId>& targets);
   std::vector<ValueId> full_producers(ValueId step) const;
+  Room with_operands(Room room, ValueId value, ValueId step) const;
   void absorb_together(ValueId step);
   const ir::Shape& space(ValueId step) const { return draft_.facts.space(step); }
 
@@ -182,23 +183,49 @@ std::vector<ValueId> Absorber::full_producers(ValueId step) const {
   return {found.rbegin(), found.rend()};
 }
 
+// The step with `value` computed in it, whose operands may be elsewhere.
+Room Absorber::with_operands(Room room, ValueId value, ValueId step) const {
+  room.loads.remove_all(value);
+  ++room.num_computes;
+  if (draft_.graph()[value].type.shape != space(step)) ++room.num_recomputed;
+  for (const ValueId operand : draft_.facts.operands[index(value)]) {
+    if (!is_hosted(draft_.facts.producer(operand), step)) room.loads.add(operand);
+  }
+  return room;
+}
+
 // Several values that read the same few tensors may fit where one of them alone loads too many.
+// What is computed in several steps comes with those that read it.
 void Absorber::absorb_together(ValueId step) {
   const std::vector<ValueId> values = full_producers(step);
   if (values.empty()) return;
   Room room = *rooms_[index(step)];
-  for (const ValueId value : values) {
-    if (is_hosted(value, step)) continue;
-    room.loads.remove_all(value);
-    ++room.num_computes;
+  std::set<ValueId> open{values.begin(), values.end()}, shared;
+  while (!open.empty()) {  // readers first
+    const ValueId value = *open.rbegin();
+    open.erase(value);
+    const bool is_here = is_hosted(value, step);
+    if (!is_here) room = with_operands(std::move(room), value, step);
     for (const ValueId operand : draft_.facts.operands[index(value)]) {
-      if (!is_hosted(draft_.facts.producer(operand), step)) room.loads.add(operand);
+      const ValueId producer = draft_.facts.producer(operand);
+      const bool is_shared = hosts_[index(producer)].size() > 1;
+      if (is_shared && std::ranges::find(values, producer) == values.end()) {
+        shared.insert(producer);
+        open.insert(producer);
+      }
     }
   }
-  if (room.loads.exceeded(draft_.facts.limits) || room.num_computes > kMaxComputes) return;
+  if (room.loads.exceeded(draft_.facts.limits) || room.num_computes > kMaxComputes ||
+      room.num_recomputed > kMaxRecomputed) {
+    return;
+  }
   for (const ValueId value : values) {
     move(value, {step});
     draft_.refused[index(value)].reset();
+  }
+  for (auto value = shared.rbegin(); value != shared.rend(); ++value) {
+    const std::set<ValueId> steps = targets(*value);
+    hosts_[index(*value)].assign(steps.begin(), steps.end());
   }
   rooms_[index(step)] = std::move(room);
 }
