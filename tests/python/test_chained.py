@@ -33,3 +33,16 @@ def test_a_sum_of_columns_that_the_program_computes_itself_is_a_row_of_the_next_
     assert len(report.kernels) == 1, str(report)
     compiled = torch.compile(left_to_the_program, backend=epifuse.torch.backend)
     torch.testing.assert_close(compiled(*args), left_to_the_program(*args), rtol=4e-3, atol=4e-3)
+
+
+def columns_of_work_on_operands(x, w, z):
+    pairs = torch.where(z > 0, z * 2, z.exp()).view(-1, 2)
+    return (x @ w).squeeze(0) + pairs[:, 0] + pairs[:, 1]
+
+
+def test_columns_that_the_program_takes_of_what_it_computes_itself():
+    args = [torch.randn(1, 4), torch.randn(4, 8), torch.randn(16)]
+    report = epifuse.torch.explain(columns_of_work_on_operands, *args, only_faster=False)
+    assert len(report.kernels) == 1, str(report)
+    compiled = torch.compile(columns_of_work_on_operands, backend=epifuse.torch.backend)
+    torch.testing.assert_close(compiled(*args), columns_of_work_on_operands(*args))

@@ -8,7 +8,7 @@ of whole rows of a grouped product) and `too_large`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 
 from torch import fx
@@ -45,7 +45,7 @@ class Imported:
     refused: list[Refused] = field(default_factory=list)
     likely_sizes: dict[str, int] = field(default_factory=dict)  # of symbols of the text
     inputs: tuple[str, ...] = ()
-    stored: dict[str, fx.Node] = field(default_factory=dict)  # values that nodes are reshapes of
+    stored: dict[str, fx.Node] = field(default_factory=dict)  # values that a node is a reshape of
     shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)  # of `stored`
 
 
@@ -197,7 +197,7 @@ class _Importer:
             if value in needed and value.name == self.scope.names[node]:
                 names[value.name] = node
         groups = [[value.name for value in group if value in needed] for group in self.groups]
-        used, stored = symbols(needed), self._stored(needed)
+        used, stored = symbols(needed), self._stored(needed, names)
         return Imported(
             graph_text(
                 inputs,
@@ -215,10 +215,16 @@ class _Importer:
             {value.name: value.shape for value in stored},
         )
 
-    def _stored(self, needed: set[Value]) -> dict[Value, fx.Node]:
-        return {value.operands[0]: node for node, value in self.scope.computed.items()
-                if value in needed and value.op == "reshape" and self.base.get(node) is node
-                and isinstance(value.operands[0], Value)}
+    def _stored(self, needed: set[Value], names: Container[str]) -> dict[Value, fx.Node]:
+        """What an op's result is a reshape of, and what stands for no node before such a view."""
+        stored = {}
+        for node, value in self.scope.computed.items():
+            if value not in needed or value.op != "reshape":
+                continue
+            (inner,) = (each for each in value.operands if isinstance(each, Value))
+            if self.base.get(node) is node or inner.name not in names:
+                stored[inner] = node
+        return stored
 
     def _after(self, leaves: dict[fx.Node, Value], needed: set[Value]) -> dict[str, list[str]]:
         """For each input the nearest computed values that it depends on."""
