@@ -186,6 +186,18 @@ def test_gradients(num_here, num_routed, bias):
         assert distance(ours, eager) < 0.05
 
 
+def test_gradients_of_rows_in_the_order_of_their_experts_are_looked_up():
+    model = Experts(8, 2, swiglu, False, False)
+    x = torch.randn(24, WIDTH).bfloat16().requires_grad_()
+    run = torch.compile(model, backend=epifuse.torch.backend)
+
+    def step():
+        run(x).float().square().mean().backward()
+
+    _, (forward, backward) = run_and_get_code(step)
+    assert "grouped" in backward and "atomic_add" not in forward + backward
+
+
 def test_rows_that_a_kernel_looks_up_are_not_left_out():
     def gathered(x, w, ends, index):
         return F.relu(F.grouped_mm(x[index], w, offs=ends))

@@ -13,12 +13,12 @@ have what the mask says; there it is applied behind that, as
 so that a kernel puts its rows itself.
 """
 
-import contextlib
 from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Graph, Node
 
+from epifuse.torch.nodes import call
 from epifuse.torch.rows import are_groups, inverted, same_size
 
 _GROUPED = "aten._grouped_mm.default"
@@ -115,17 +115,6 @@ def _ignores(reader: Node, operand: Node, mask: _Mask, value: torch.Tensor, dept
                                       for user in reader.users)  # fmt: skip
 
 
-def _call(graph: Graph, target: Any, arguments: tuple[Any, ...]) -> Node:
-    """A node with its meta value, at the insertion point."""
-    node = graph.call_function(target, arguments)
-    values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
-    modes = [value.fake_mode for value in torch.utils._pytree.tree_leaves(values)
-             if hasattr(value, "fake_mode")]  # fmt: skip
-    with modes[0] if modes else contextlib.nullcontext():
-        node.meta["val"] = target(*values)
-    return node
-
-
 def _way_to_tokens(reader: Node, operand: Node) -> list[Node] | None:
     """The nodes from a reader to the index that puts rows back; by columns and numbers only."""
     way = [reader]
@@ -148,17 +137,17 @@ def _apply_behind(graph: Graph, node: Node, way: list[Node]) -> None:
     with graph.inserting_before(index):
         for each in way[:-1]:
             arguments = torch.fx.node.map_arg(each.args, lambda n: known.get(n, n))
-            known[each] = _call(graph, each.target, arguments)
+            known[each] = call(graph, each.target, arguments)
     way[0].replace_input_with(node, value)
     following = index.next
     with graph.inserting_before(following):
         place = index.args[1]
         other = known[way[-2]] if len(way) > 1 else number
         if (column := _value(other)) is not None and column.ndim == 2:
-            other = _call(graph, index.target, (other, place))
+            other = call(graph, index.target, (other, place))
         readers = list(index.users)
-        mask = _call(graph, index.target, (mask, place))
-        masked = _call(graph, node.target, (mask, other, index))
+        mask = call(graph, index.target, (mask, place))
+        masked = call(graph, node.target, (mask, other, index))
         for reader in readers:
             reader.replace_input_with(index, masked)
 

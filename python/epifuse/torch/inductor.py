@@ -13,6 +13,7 @@ from epifuse.torch import op, process
 from epifuse.torch.call import keep_report
 from epifuse.torch.group_masks import without_masks_nobody_reads
 from epifuse.torch.masks import without_masks_set_nowhere
+from epifuse.torch.permutations import without_sums_into_permuted_rows
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
 
@@ -45,7 +46,8 @@ def _identity(before: Any) -> Any:
 
 
 class MasksPass(CustomGraphPass):
-    """Takes masks that are set nowhere out of a joint graph, so that no backward pass has them."""
+    """Takes masks that are set nowhere, and sums into rows that are permuted, out of a joint graph,
+    so that no backward pass has them."""
 
     def __init__(self, before: Callable[[torch.fx.Graph], None] | None) -> None:
         self.before = before
@@ -55,6 +57,7 @@ class MasksPass(CustomGraphPass):
             self.before(graph)
         without_masks_set_nowhere(graph)
         without_masks_nobody_reads(graph)
+        without_sums_into_permuted_rows(graph)
 
     def uuid(self) -> Any:
         """As that of the pass behind it, which has the hash of all sources."""

@@ -20,7 +20,7 @@ def same_size(size: Any, other: Any) -> bool:
     return bool(statically_known_true(size == other))
 
 
-def _index_of_rows(indices: Any) -> fx.Node | None:
+def index_of_rows(indices: Any) -> fx.Node | None:
     """The one integer tensor that numbers rows, of one dim."""
     if not isinstance(indices, (list, tuple)) or len(indices) != 1:
         return None
@@ -35,7 +35,7 @@ def taken(node: Any) -> tuple[fx.Node, fx.Node] | None:
     """What a node takes rows of, and their index."""
     if not isinstance(node, fx.Node) or str(node.target) != _TAKES:
         return None
-    index = _index_of_rows(node.args[1])
+    index = index_of_rows(node.args[1])
     return None if index is None else (node.args[0], index)
 
 
@@ -56,10 +56,10 @@ def _counts_up(node: Any, size: Any) -> bool:
 
 def inverted(indices: Any) -> fx.Node | None:
     """The permutation whose inverse `indices` is: `inverse[permutation] = 0, 1, 2, ..`."""
-    inverse = _index_of_rows(indices)
+    inverse = index_of_rows(indices)
     if inverse is None or str(inverse.target) not in _PUTS:
         return None
-    permutation = _index_of_rows(inverse.args[1])
+    permutation = index_of_rows(inverse.args[1])
     size = inverse.meta["val"].shape[0]
     if permutation is None or not same_size(permutation.meta["val"].shape[0], size):
         return None
