@@ -10,6 +10,7 @@
 
 #include "epifuse/error.h"
 #include "ir/views.h"
+#include "partition/fusion_sums.h"
 #include "passes/pipeline.h"
 #include "passes/rewriter.h"
 #include "plan/facts.h"
@@ -42,7 +43,11 @@ std::set<std::string_view> values_waited_for(const FusionRequest& request) {
 class Levels {
  public:
   Levels(const Graph& graph, const FusionRequest& request)
-      : graph_(graph), needs_(graph.nodes.size()), levels_(graph.nodes.size(), kUnknown) {
+      : graph_(graph),
+        needs_(graph.nodes.size()),
+        levels_(graph.nodes.size(), kUnknown),
+        sums_beside_(graph.nodes.size()),
+        is_sum_beside_(graph.nodes.size()) {
     std::unordered_map<std::string, ValueId> ids;
     for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
       ids.emplace(graph.nodes[id].name, static_cast<ValueId>(id));
@@ -57,8 +62,15 @@ class Levels {
     wait_for_readers(request);
     wait_with_operands();
     for (const std::vector<std::string>& part : request.whole) raise(part, ids);
+    wait_with_sums(request);
   }
   int operator[](ValueId id) const { return levels_[index(id)]; }
+  // Sums of what a value reads that is work on a product, with what is computed of them.
+  const std::vector<ValueId>& sums_beside(ValueId reader) const {
+    return sums_beside_[index(reader)];
+  }
+  bool is_sum_beside(ValueId id) const { return is_sum_beside_[index(id)]; }
+  bool has_sums_beside(int level) const { return levels_of_sums_.contains(level); }
   int highest() const { return *std::max_element(levels_.begin(), levels_.end()); }
 
  private:
@@ -152,9 +164,24 @@ class Levels {
     }
   }
 
+  // Sums of a tensor wait until the first level where a product's kernel reads it.
+  void wait_with_sums(const FusionRequest& request) {
+    for (const SumBeside& sum : sums_beside_products(graph_, levels_, values_waited_for(request))) {
+      for (const ValueId id : sum.values) {
+        levels_[index(id)] = levels_[index(sum.reader)];
+        levels_of_sums_.insert(levels_[index(id)]);
+        is_sum_beside_[index(id)] = true;
+        sums_beside_[index(sum.reader)].push_back(id);
+      }
+    }
+  }
+
   const Graph& graph_;
   std::vector<std::vector<ValueId>> needs_;  // of inputs that the framework computes
   std::vector<int> levels_;
+  std::vector<std::vector<ValueId>> sums_beside_;  // of each reader
+  std::vector<bool> is_sum_beside_;
+  std::set<int> levels_of_sums_;
 };
 
 // The values that one level hands to others or to the framework.
@@ -188,11 +215,14 @@ class LevelGraph {
       const auto id = static_cast<ValueId>(i);
       if (!is_here(id)) continue;
       for (const ValueId arg : from_[id].args) {
-        if (!is_here(arg) && from_[arg].op != Op::constant) add_input(handed(from_, arg));
+        if (!is_here(arg) && from_[arg].op != Op::constant) add_input(handed_to(id, arg));
       }
     }
     for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
-      if (is_here(static_cast<ValueId>(i))) add(static_cast<ValueId>(i));
+      const auto id = static_cast<ValueId>(i);
+      if (!is_here(id) || levels_.is_sum_beside(id)) continue;
+      add_once(id);
+      for (const ValueId sum : levels_.sums_beside(id)) add_once(sum);
     }
     for (const ValueId id : results) {
       if (levels_[id] == level_) to_.outputs.push_back({from_[id].name, new_id_.at(id)});
@@ -202,6 +232,17 @@ class LevelGraph {
 
  private:
   bool is_here(ValueId id) const { return levels_[id] == level_ && !is_source(from_[id].op); }
+
+  // What a value reads of another level: a sum beside a product, and what reads beside the product,
+  // the same value, not a reshape of it each.
+  ValueId handed_to(ValueId id, ValueId arg) const {
+    const bool is_shared = levels_.is_sum_beside(id) || !levels_.sums_beside(id).empty();
+    while (is_shared && is_reshape_of_value(arg)) arg = from_[arg].args[0];
+    return handed(from_, arg);
+  }
+  bool is_reshape_of_value(ValueId id) const {
+    return from_[id].op == Op::reshape && !is_source(from_[from_[id].args[0]].op);
+  }
 
   void add_input(ValueId id) {
     if (new_id_.contains(id)) return;
@@ -215,11 +256,28 @@ class LevelGraph {
   void add(ValueId id) {
     Node node = from_[id];
     for (ValueId& arg : node.args) {
-      const bool is_copied = from_[arg].op == Op::constant || handed(from_, arg) != arg;
-      if (is_copied && !new_id_.contains(arg)) add(arg);
+      const bool is_copied = from_[arg].op == Op::constant || handed_to(id, arg) != arg;
+      if (is_copied && !new_id_.contains(arg)) add_copy(arg, handed_to(id, arg));
       arg = new_id_.at(arg);
     }
     push(id, std::move(node));
+  }
+
+  // What another level has, of what it hands over.
+  void add_copy(ValueId id, ValueId origin) {
+    if (from_[id].op != Op::reshape) return add(id);
+    Node node = from_[id];  // several reshapes are one
+    node.args = {new_id_.at(origin)};
+    push(id, std::move(node));
+  }
+
+  // With its operands: what a sum reads may come behind the one that it stands behind.
+  void add_once(ValueId id) {
+    if (new_id_.contains(id)) return;
+    for (const ValueId arg : from_[id].args) {
+      if (is_here(arg)) add_once(arg);
+    }
+    add(id);
   }
 
   void push(ValueId id, Node node) {
@@ -285,7 +343,10 @@ std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionReque
     if (one.outputs.empty()) continue;
     passes::PushedSlices pushed =
         passes::push_slices_by_name(passes::block_maxima(passes::sink_reshapes_of_operands(one)));
-    if (!pushed.whole_of.empty()) pushed.graph = passes::common_subexpressions(pushed.graph);
+    // A sum and what reads beside a product have the same tensor in one shape, as one value.
+    if (!pushed.whole_of.empty() || levels.has_sums_beside(level)) {
+      pushed.graph = passes::common_subexpressions(pushed.graph);
+    }
     all.push_back({with_own_casts(with_inner_results(pushed.graph)), std::move(pushed.whole_of)});
   }
   return all;

@@ -78,6 +78,18 @@ Producers::Values Producers::pruned(const Values& values) const {
   return kept;
 }
 
+Producers::Values Producers::without_lone_sums(const Values& values) const {
+  const Values results = framework_.results(values);
+  Values others = values;
+  std::erase_if(others, [&](ValueId id) { return framework_.is_sum_beside(id, results); });
+  const Values read = loads(others);
+  Values kept = others;
+  for (const ValueId id : values) {
+    if (!others.contains(id) && read.contains(graph_[id].args[0])) kept.insert(id);
+  }
+  return pruned(kept);
+}
+
 // What the epilogue reads in memory, each once.
 Producers::Values Producers::loads(const Values& values) const {
   Values found;

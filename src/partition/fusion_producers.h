@@ -21,6 +21,8 @@ class Producers {
   Values cheapest() const;
   // `values` without the producers that none of the others reads.
   Values pruned(const Values& values) const;
+  // `values` without the sums of tensors that none of the others reads.
+  Values without_lone_sums(const Values& values) const;
   // Whether a kernel of `values` reads any full tensor beside its product's operands.
   bool reads_any(const Values& values) const;
   // Bytes an element that go through memory only because a kernel of `values` reads them.

@@ -10,6 +10,7 @@
 
 namespace epifuse {
 
+using ir::Op;
 using ir::ValueId;
 using plan::index;
 
@@ -104,9 +105,17 @@ FrameworkPlan::Values FrameworkPlan::results(const Values& values) const {
     const auto is_result = [&](ValueId arg) {
       return found.contains(ir::storage(plan_.graph, arg));
     };
-    if (ir::is_matmul(plan_.graph[id].op) || std::ranges::any_of(args, is_result)) found.insert(id);
+    const Op op = plan_.graph[id].op;
+    const bool is_own = ir::is_matmul(op) || ir::is_reduction(op);
+    if (is_own || std::ranges::any_of(args, is_result)) found.insert(id);
   }
   return found;
+}
+
+bool FrameworkPlan::is_sum_beside(ValueId value, const Values& results) const {
+  const ir::Graph& graph = plan_.graph;
+  return ir::is_reduction(graph[value].op) &&
+         !results.contains(ir::storage(graph, graph[value].args[0]));
 }
 
 double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
@@ -136,7 +145,8 @@ double FrameworkPlan::second_read(ValueId value, const Values& inside,
 }
 
 // Bytes an element: what the kernel stores, what the framework reads of that to compute the other
-// results, and what it stores of those. Elementwise work of the framework is taken to be fused.
+// results, or of other tensors for sums that the kernel has not, and what it stores of those.
+// Elementwise work of the framework is taken to be fused.
 double FrameworkPlan::traffic(const Values& results, const Values& inside,
                               const ir::Shape& tile) const {
   double sum = 0;
@@ -154,6 +164,7 @@ double FrameworkPlan::traffic(const Values& results, const Values& inside,
     const bool needed = memory || std::any_of(readers.begin(), readers.end(), is_product);
     if (!inside.contains(id)) {
       sum += (needed ? bytes(id, tile) : 0) + second_read(id, inside, tile);
+      if (is_sum_beside(id, results)) sum += bytes(plan_.graph[id].args[0], tile);
     } else if (is_read_outside(id, inside)) {
       sum += bytes(id, tile) * (framework_reads ? 2 : 1);
     }
@@ -197,7 +208,7 @@ WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step, bool 
       improved = true;
     }
   }
-  best = producers.pruned(best);
+  best = producers.without_lone_sums(producers.pruned(best));
   bool saves_nothing = false;
   if (step.gemm.gating == plan::Gating::none && best.contains(step.gemm.matmul)) {
     Values least = producers.pruned(fewest(best, step.gemm.matmul));

@@ -36,9 +36,11 @@ class FrameworkPlan {
   double bytes(ir::ValueId value, const ir::Shape& tile) const;
   bool is_in_memory(ir::ValueId value) const;  // whoever computes it
   bool is_unstored(ir::ValueId value) const;   // in memory only if a kernel reads it
-  // Those of a kernel's values that need a product of it. Of the others no kernel stores any: the
-  // framework makes them too.
+  // Those of a kernel's values that need a product of it, and sums. Of the others no kernel stores
+  // any: the framework makes them too.
   std::set<ir::ValueId> results(const std::set<ir::ValueId>& values) const;
+  // Whether a value of a kernel is a sum of what needs no product of it.
+  bool is_sum_beside(ir::ValueId value, const std::set<ir::ValueId>& results) const;
 
  private:
   using Values = std::set<ir::ValueId>;

@@ -99,7 +99,7 @@ void Grower::join(ValueId value) {
   for (ValueId dependent : facts_.dependents[index(value)]) {
     push(dependent, facts_.reads(dependent, value));
   }
-  if (!is_gemm_) push_siblings(value);
+  push_siblings(value);
 }
 
 void Grower::note_block(ValueId value) {
@@ -136,7 +136,8 @@ void Grower::push(ValueId value, bool as_candidate) {
   if (as_candidate && is_candidate(value)) candidates_.insert(step);
 }
 
-// Other steps over the same elements of a full tensor can share the reading of it.
+// Other steps over the same elements of a full tensor can share the reading of it. Of these a
+// product's step takes sums alone: other work on what it reads has nothing to do with the product.
 void Grower::push_siblings(ValueId value) {
   for (ValueId operand : facts_.operands[index(value)]) {
     const std::vector<ValueId>& readers = facts_.readers[index(operand)];
@@ -146,6 +147,7 @@ void Grower::push_siblings(ValueId value) {
       const ValueId step = draft_.order.step_of(reader);
       // Only forward, so that everything before it has been visited.
       if (draft_.order.position(step) <= draft_.order.position(value)) continue;
+      if (is_gemm_ && !ir::is_reduction(draft_.graph()[reader].op)) continue;
       if (facts_.space(reader) == space_) push(reader, true);
     }
   }

@@ -1,0 +1,51 @@
+// Sums of what products' kernels read.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/partition/found.h"
+
+namespace epifuse {
+namespace {
+
+// The gradient of a bias: a sum of the gradient that the kernel reads as a residual.
+TEST(FusionSums, SumsOfWhatAKernelReadsAreItsOwn) {
+  const std::string head =
+      "graph g(x: bf16[M, K], w: bf16[K, N], r: bf16[M, N]) {\n  b = col_sum r\n"
+      "  h = matmul x, w\n";
+  EXPECT_EQ(found(head + "  y = add h, r\n  return y, b\n}\n"),
+            "matmul_residual_col_sum(x, w, r) -> y[M, N], b[1, N]: h y b\n");
+  EXPECT_EQ(found(head + "  y = relu h\n  return y, b\n}\n", {.in_memory = {"y"}}),
+            "matmul_relu(x, w) -> y[M, N]: h y\n");
+}
+
+TEST(FusionSums, ASumWaitsForTheKernelThatReadsWhatItSums) {
+  const std::string text =
+      "graph g(x: bf16[M, K], v: bf16[K, N], n: bf16[M, K], w: bf16[K, N]) {\n"
+      "  a = matmul x, v\n  e = exp a\n  s = row_sum e\n  d = div e, s\n"
+      "  t = reshape d [1, M, N]\n  b = col_sum d\n  c = cast b -> f32\n  h = matmul n, w\n"
+      "  g = reshape h [1, M, N]\n  y = add t, g\n  return d, c, y\n}\n";
+  FusionRequest request{.after = {{"n", {"d"}}}, .in_memory = {"y"}};
+  EXPECT_NE(
+      found(text, request).find("matmul_residual_col_sum(n, w, d) -> y[M, N], b[1, N]: h y b\n"),
+      std::string::npos)
+      << found(text, request);
+  request.after["n"].push_back("c");  // what is asked for before does not wait
+  EXPECT_NE(found(text, request).find("matmul_residual(n, w, t[M, N]) -> y[M, N]: h y\n"),
+            std::string::npos)
+      << found(text, request);
+}
+
+// Work on a product is summed in its own kernel, also where another one reads it.
+TEST(FusionSums, ASumOfAResultStaysWithIt) {
+  const std::string text =
+      "graph g(x: bf16[M, K], v: bf16[K, N], n: bf16[M, K], w: bf16[K, N]) {\n"
+      "  a = matmul x, v\n  e = exp a\n  b = col_sum e\n  h = matmul n, w\n  y = add e, h\n"
+      "  return e, b, y\n}\n";
+  const std::string lines = found(text, {.after = {{"n", {"e"}}}, .in_memory = {"e", "y"}});
+  EXPECT_NE(lines.find("matmul_exp_col_sum(x, v) -> e[M, N], b[1, N]: a e b"), std::string::npos)
+      << lines;
+}
+
+}  // namespace
+}  // namespace epifuse
