@@ -153,6 +153,13 @@ struct FewRowsSideBySideParams {
 };
 static_assert(sizeof(FewRowsSideBySideParams) <= 4096);
 
+// The same of products by tiles: part i has those before ends[i] that no earlier one has. A, m and
+// k are those of all parts, and so is what is the kernel's and not a product's.
+struct GemmSideBySideParams {
+  GemmParams parts[kMostSideBySide];
+  int ends[kMostSideBySide];
+};
+
 struct Strided {  // x[i..] = data[sum of i[d] * strides[d]], strides in elements
   void* data;
   long long strides[kMaxRank];

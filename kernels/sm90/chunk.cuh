@@ -47,7 +47,7 @@ struct Chunk {
 template <class Config>
 __device__ __forceinline__ const abi::GemmParams& params_of(const abi::GemmParams& all,
                                                             const Chunk& chunk) {
-  if constexpr (Config::Scheduler::kPointerArrays) return *chunk.params;
+  if constexpr (Config::Scheduler::kOwnParams) return *chunk.params;
   return all;
 }
 

@@ -108,7 +108,9 @@ class Consumer {
     const int rank = cluster_rank<Config>();
     start<Config>(p_);
     tiles_.go(p_, tiles_.first());
-    if constexpr (!Scheduler::kBatched) epilogue_.load_scalars(p_, {});
+    if constexpr (!Scheduler::kBatched) {
+      epilogue_.load_scalars(params_of<Config>(p_, tiles_), {});
+    }
     fetch();
     Accumulators acc;
     multiply_all<typename Config::Wgmma, kAccumulators, kBlocks>(acc, steps_of<Config>(p_).count);
@@ -141,7 +143,7 @@ class Consumer {
 
  private:
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
-  static constexpr bool kManyProducts = Scheduler::kBatched || Scheduler::kPointerArrays;
+  static constexpr bool kManyProducts = Scheduler::kBatched || Scheduler::kOwnParams;
   // Where the producer's other warps move operands, the first warp of each consumer transfers.
   using Schedule = ConsumerScheduler<Config>;
   static constexpr bool kTransfers = Layout::kMovesRows && Layout::kStagedDepth > 0;

@@ -46,7 +46,7 @@ class WarpEpilogue {
   static_assert(kChunks % Staging::kLoadDepth == 0 && kChunks % Staging::kStoreDepth == 0);
   static_assert(Consumers::kSplitK == 1 || (Staging::kLoadDepth == 1 && Staging::kStoreDepth == 1));
   static_assert(!kInPlace || kStoreSlots == kLoadSlots);
-  static_assert(kCopySlots == 0 || !Config::Scheduler::kPointerArrays, "one block of parameters");
+  static_assert(kCopySlots == 0 || !Config::Scheduler::kOwnParams, "one block of parameters");
 
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, int group, int warp, int lane)
       : p_(p), group_(group), warp_(warp), lane_(lane) {

@@ -25,11 +25,13 @@ struct SplitK : Consumers {
   static constexpr int kSplitK = kCtas;
 };
 
-enum class Products { one, batch, groups, padded_groups, k_groups, problems };
+enum class Products { one, batch, groups, padded_groups, k_groups, problems, side_by_side };
 
 template <Products kProducts>
 struct TilesOf {
   static constexpr bool kPointerArrays = kProducts == Products::problems;
+  static constexpr bool kSideBySide = kProducts == Products::side_by_side;
+  static constexpr bool kOwnParams = kPointerArrays || kSideBySide;  // of a tile's product
   static constexpr bool kPadded = kProducts == Products::padded_groups;
   static constexpr bool kGrouped = kProducts == Products::groups || kPadded;
   static constexpr bool kKGrouped = kProducts == Products::k_groups;
@@ -48,6 +50,8 @@ using PaddedGroups = TilesOf<Products::padded_groups>;
 using GroupsOfK = TilesOf<Products::k_groups>;
 // Many products, each of its own sizes, described in memory.
 using ManyProblems = TilesOf<Products::problems>;
+// A few products of one A, each with parameters of its own.
+using SideBySide = TilesOf<Products::side_by_side>;
 // Some tiles are 8 columns narrower, so that tiles fill whole waves.
 template <class Scheduler>
 struct TwoWidths : Scheduler {

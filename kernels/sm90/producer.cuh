@@ -97,11 +97,14 @@ __device__ __forceinline__ void produce(const abi::GemmParams& all) {
   const auto b_mask = static_cast<uint16_t>(((1 << kM) - 1) << kM * rank_n);
   const Steps steps = steps_of<Config>(all);
   constexpr bool kReadsToFindTiles = Scheduler::kGrouped || Scheduler::kStepsVary;
-  if (threadIdx.x == 0 && !Scheduler::kPointerArrays) prefetch_operands<Config>(all);
+  if (threadIdx.x == 0 && !Scheduler::kOwnParams) prefetch_operands<Config>(all);
   TileScheduler<Config> tiles;
   RingPosition<Config::kStages> ring;
   int tile = tiles.first();
   bool more = !kReadsToFindTiles && tiles.template go<true>(all, tile);
+  if (threadIdx.x == 0 && Scheduler::kSideBySide && more) {
+    prefetch_operands<Config>(params_of<Config>(all, tiles));
+  }
   start<Config>(all);
   if constexpr (Scheduler::kStepsVary) more = tiles.go(all, tile);
   if (threadIdx.x != 0) return;
@@ -167,7 +170,7 @@ __device__ __forceinline__ void produce(const abi::GemmParams& all) {
       } else if constexpr (Scheduler::kKGrouped) {
         produce_tile(all, steps_of<Config>(all, tiles));
       } else {
-        produce_tile(all, steps);
+        produce_tile(params_of<Config>(all, tiles), steps);
       }
     }
   }

@@ -11,7 +11,7 @@ template <class Config, class Epilogue>
 struct Registers {
   static constexpr bool kMostAccumulators = kChunksOfConsumer<Config> > 4;
   static constexpr bool kManyProducts =
-      Config::Scheduler::kBatched || Config::Scheduler::kPointerArrays;
+      Config::Scheduler::kBatched || Config::Scheduler::kOwnParams;
   static constexpr bool kSimple = !Config::Scheduler::kTwoWidths && !kManyProducts &&
                                   kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0 &&
                                   Config::kScaling == Scaling::none;

@@ -6,6 +6,7 @@
 #include "kernels/sm90/pointer_arrays.cuh"
 #include "kernels/sm90/policies.cuh"
 #include "kernels/sm90/primitives.cuh"
+#include "kernels/sm90/side_by_side.cuh"
 
 namespace epifuse::sm90 {
 
@@ -25,7 +26,7 @@ __device__ __forceinline__ int cluster_rank() {
 // Two widths even out the last wave: the host cuts n into p.columns columns such that tiles fill
 // whole waves; some are 8 narrower, side by side, and others from one band of rows to the next, so
 // that every CTA gets its share of both.
-template <class Config, bool = Config::Scheduler::kPointerArrays>
+template <class Config, bool = Config::Scheduler::kOwnParams>
 struct TileScheduler {
   using Scheduler = typename Config::Scheduler;
   using Producer = typename Config::Producer;
@@ -134,10 +135,16 @@ struct TileScheduler {
   }
 };
 
+// Which problem a tile belongs to, of those of an array or side by side.
+template <bool kPointerArrays>
+struct ProblemFinder : PartScheduler {};
+template <>
+struct ProblemFinder<true> : ProblemScheduler {};
+
 // Of many problems: those of one, then of the next.
 template <class Config>
 struct TileScheduler<Config, true> : TileScheduler<Config, false> {
-  ProblemScheduler problem;
+  ProblemFinder<Config::Scheduler::kPointerArrays> problem;
 
   template <bool kSoon = false>
   __device__ __forceinline__ bool go(const abi::GemmParams& all, int tile) {
@@ -150,7 +157,7 @@ struct TileScheduler<Config, true> : TileScheduler<Config, false> {
 template <class Config>
 __device__ __forceinline__ const abi::GemmParams& params_of(
     const abi::GemmParams& all, const TileScheduler<Config>& scheduler) {
-  if constexpr (Config::Scheduler::kPointerArrays) {
+  if constexpr (Config::Scheduler::kOwnParams) {
     return *scheduler.problem.params;
   } else {
     return all;
@@ -247,7 +254,7 @@ __device__ __forceinline__ Chunk chunk_of(const TileScheduler<Config>& tile, int
               tile.batch,
               has_cut && across == kAcross - 1,
               tile.group.row_end};
-  if constexpr (Config::Scheduler::kPointerArrays) chunk.params = tile.problem.params;
+  if constexpr (Config::Scheduler::kOwnParams) chunk.params = tile.problem.params;
   return chunk;
 }
 

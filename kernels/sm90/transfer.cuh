@@ -30,9 +30,10 @@ class ChunkTransfers {
   // All transfers of a consumer.
   __device__ __forceinline__ void run() {
     start<Config>(p_);
-    if (lane_ == 0 && !Scheduler::kPointerArrays) prefetch_maps();
+    if (lane_ == 0 && !Scheduler::kOwnParams) prefetch_maps(p_);
     Schedule tiles;
     bool more = tiles.begin(p_, group_);
+    if (lane_ == 0 && Scheduler::kSideBySide && more) prefetch_maps(params_of<Config>(p_, tiles));
     if (Layout::kLoadsWait && more) Layout::underway().wait(0);
     if (more) begin(tiles);
     if constexpr (Consumers::kSplitK > 1) cute::cluster_sync();  // with the consumers' two
@@ -90,12 +91,12 @@ class ChunkTransfers {
   __device__ __forceinline__ void finish() { await_stores<0>(); }
 
  private:
-  __device__ __forceinline__ void prefetch_maps() {
+  __device__ __forceinline__ void prefetch_maps(const abi::GemmParams& p) {
     Epilogue::Tiles::for_each([&](auto, int i) {
-      if (!(Config::kNonTmaLoads >> i & 1)) prefetch(p_.full[i].load);
+      if (!(Config::kNonTmaLoads >> i & 1)) prefetch(p.full[i].load);
     });
     Epilogue::Stores::for_each([&](auto, int i) {
-      if (!(Config::kNonTmaStores >> i & 1)) prefetch(p_.full[i].store);
+      if (!(Config::kNonTmaStores >> i & 1)) prefetch(p.full[i].store);
     });
   }
 

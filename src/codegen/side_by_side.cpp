@@ -88,11 +88,23 @@ const KernelFamily* family_side_by_side(const targets::TargetInfo& target, std::
   return found == families.end() ? nullptr : *found;
 }
 
+const SideBySideKind* kind_side_by_side(const KernelFamily& family, const FusedGemm& step,
+                                        const targets::TargetInfo& target, std::int64_t rows) {
+  const auto& kinds = family.side_by_side->kinds;
+  const auto found = std::ranges::find_if(kinds, [&](const SideBySideKind& kind) {
+    return rows <= kind.most_rows && !kind.configs(step, target).empty();
+  });
+  return found == kinds.end() ? nullptr : &*found;
+}
+
 std::vector<StepRange> side_by_side(const plan::Plan& plan, const KernelFamily& family,
-                                    const targets::TargetInfo& target) {
+                                    const targets::TargetInfo& target,
+                                    std::optional<std::int64_t> rows) {
+  const std::int64_t known_rows = rows.value_or(0);  // any kind takes as few
   const auto is_refused = [&](const plan::Step& step) {
     const auto& gemm = std::get<FusedGemm>(step);
-    return family.why_not(plan, gemm, target) || family.side_by_side->configs(gemm).empty();
+    return family.why_not(plan, gemm, target) ||
+           kind_side_by_side(family, gemm, target, known_rows) == nullptr;
   };
   std::vector<StepRange> out = side_by_side(plan, family.side_by_side->most);
   std::erase_if(out, [&](const StepRange& range) {

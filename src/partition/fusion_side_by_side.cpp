@@ -19,7 +19,7 @@ bool go_together(const LoneProduct& x, const LoneProduct& y) {
 FewRows few_rows_side_by_side(const targets::TargetInfo& target, const std::string& family) {
   const codegen::KernelFamily* const found = codegen::family_side_by_side(target, family);
   if (found == nullptr) return {};
-  return {found->side_by_side->most, found->side_by_side->most_rows};
+  return {found->side_by_side->most, found->side_by_side->most_rows()};
 }
 
 std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct>& products,
@@ -39,11 +39,11 @@ std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct
   return groups;
 }
 
-bool is_one_launch(const plan::Plan& plan, std::size_t num_products,
+bool is_one_launch(const plan::Plan& plan, std::size_t num_products, std::int64_t rows,
                    const targets::TargetInfo& target, const std::string& family) {
   const codegen::KernelFamily* const kernels = codegen::family_side_by_side(target, family);
   if (kernels == nullptr || plan.steps.size() != num_products) return false;
-  const auto ranges = codegen::side_by_side(plan, *kernels, target);
+  const auto ranges = codegen::side_by_side(plan, *kernels, target, rows);
   return ranges.size() == 1 && ranges.front().count == num_products;
 }
 

@@ -21,6 +21,7 @@ FewRows few_rows_side_by_side(const targets::TargetInfo& target, const std::stri
 // A product that would be alone in a launch: `values` are what its kernel computes.
 struct LoneProduct {
   const plan::FusedGemm* step = nullptr;
+  std::int64_t rows = 0;  // that it likely has
   std::vector<ir::ValueId> values;
   std::string epilogue, name;  // of its kernel
 };
@@ -29,8 +30,8 @@ struct LoneProduct {
 std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct>& products,
                                                    const FewRows& few);
 
-// Whether a kernel's plan is so many steps in one launch of few rows.
-bool is_one_launch(const plan::Plan& plan, std::size_t num_products,
+// Whether a kernel's plan is so many steps in one launch of so many rows.
+bool is_one_launch(const plan::Plan& plan, std::size_t num_products, std::int64_t rows,
                    const targets::TargetInfo& target, const std::string& family);
 
 // Puts the last kernel, which others from the `first` on may read, behind those that make its

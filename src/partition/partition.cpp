@@ -193,9 +193,10 @@ class Finder {
     const ValueId product = step.gemm.matmul;
     if (!sizes || sizes->m > few_rows_.most_rows) return;
     if (has_kernel) {
-      lone_.push_back({&step, values, found_.kernels.back().epilogue, found_.kernels.back().name});
+      lone_.push_back(
+          {&step, sizes->m, values, found_.kernels.back().epilogue, found_.kernels.back().name});
     } else if (framework.unit(product).size() == 1) {
-      lone_.push_back({&step, {product}, "", "matmul"});
+      lone_.push_back({&step, sizes->m, {product}, "", "matmul"});
     }
   }
 
@@ -212,7 +213,8 @@ class Finder {
     Graph kernel = Graph::parse(ir::print(without_names(cut.kernel.graph)));
     const auto plan =
         plans_.of(with_strides_of(cut.kernel.graph, kernel.ir()), options_, target_.limits);
-    if (!is_one_launch(*plan, products.size(), target_, options_.family)) return;
+    const std::int64_t rows = products.front().rows;
+    if (!is_one_launch(*plan, products.size(), rows, target_, options_.family)) return;
     std::set<std::string> names;
     for (const ValueId id : values) names.insert(graph[id].name);
     std::erase_if(found_.kernels, [&](const FusedKernel& each) {

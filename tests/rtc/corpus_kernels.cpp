@@ -143,8 +143,10 @@ class Collector {
     if (family == nullptr || plan.numerics != Numerics::fast) return;
     for (const codegen::StepRange range : codegen::side_by_side(plan, *family, target)) {
       const auto& step = std::get<plan::FusedGemm>(plan.steps[range.first]);
-      for (const codegen::GemmConfig& config : family->side_by_side->configs(step)) {
-        add("side by side", family->side_by_side->source(plan, step, config, target));
+      for (const codegen::SideBySideKind& kind : family->side_by_side->kinds) {
+        for (const codegen::GemmConfig& config : kind.configs(step, target)) {
+          add("side by side", kind.source(plan, step, config, target));
+        }
       }
     }
   }

@@ -22,6 +22,7 @@ struct Config {
   bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
                              // or, where K is split, one of them the only one (one-consumer)
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
+  bool side_by_side = false;         // there are a few products of one a
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile
   int products = 1;                  // whose columns are side by side in tile_n: 2 where gated

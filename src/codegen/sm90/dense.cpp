@@ -99,10 +99,15 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
   return std::nullopt;
 }
 
-// The type of the kernel's parameter.
-std::string_view params_text(const Config& config, const Variant& variant) {
-  if (variant.is_misaligned()) return "abi::MisalignedGemmParams";
-  return config.pointer_arrays ? "abi::PointerArrayGemmParams" : "abi::GemmParams";
+// The type of the kernel's parameter `p`, and which part of it the kernel takes.
+struct ParamsText {
+  std::string_view type, block;
+};
+ParamsText params_text(const Config& config, const Variant& variant) {
+  if (variant.is_misaligned()) return {"abi::MisalignedGemmParams", "p"};
+  if (config.pointer_arrays) return {"abi::PointerArrayGemmParams", "p.usual"};
+  if (config.side_by_side) return {"abi::GemmSideBySideParams", "p.parts[0]"};
+  return {"abi::GemmParams", "p"};
 }
 
 // The constants in which this kernel differs from the usual one.
@@ -207,12 +212,12 @@ KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config
       fmt::arg("unusual", unusual_text(step, layout, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   parts.bounds = fmt::format("{}, 1", kThreads);
-  parts.entry = entry_name("gemm", given.epilogue);
-  parts.params = params_text(config, variant);
+  parts.entry = entry_name(config.side_by_side ? "side_by_side" : "gemm", given.epilogue);
+  const auto [type, block] = params_text(config, variant);
+  parts.params = type;
   parts.body = fmt::format(
       "  using namespace epifuse;\n  sm90::{}<generated::Config, generated::Epilogue>({});\n",
-      variant.is_misaligned() ? "dense_misaligned" : "dense",
-      !variant.is_misaligned() && config.pointer_arrays ? "p.usual" : "p");
+      variant.is_misaligned() ? "dense_misaligned" : "dense", block);
   return kernel_source(target, parts);
 }
 

@@ -29,8 +29,9 @@ Partials partials(const plan::FusedGemm& step, const Config& config, const Varia
                   const Sizes& sizes, const targets::DeviceLimits& limits);
 Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,
               const Variant& variant, const Bound& bound, const targets::DeviceLimits& limits);
-// Of many problems in one launch.
+// Of many problems in one launch, and of a few products of one A.
 const PointerArrayFunctions& pointer_arrays();
+const SideBySideFunctions& side_by_side();
 
 constexpr int kBlockRows = 64;  // of an instruction
 constexpr int kNarrower = 8;    // columns, of a narrow tile where tiles have two widths

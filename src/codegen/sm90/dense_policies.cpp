@@ -21,6 +21,7 @@ std::string scheduler(const plan::GemmDesc& gemm, const Config& config) {
                           : gemm.is_k_grouped()   ? "sm90::GroupsOfK"
                           : is_batched(gemm)      ? "sm90::BatchOfProducts"
                           : config.pointer_arrays ? "sm90::ManyProblems"
+                          : config.side_by_side   ? "sm90::SideBySide"
                                                   : "sm90::OneProduct";
   return config.two_widths ? fmt::format("sm90::TwoWidths<{}>", out) : out;
 }

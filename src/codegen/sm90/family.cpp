@@ -3,11 +3,9 @@
 #include <iterator>
 
 #include "codegen/family_row.h"
-#include "codegen/side_by_side.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/few_rows.h"
 #include "codegen/sm90/model_constants.h"
-#include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {
@@ -54,21 +52,12 @@ struct Functions {
   }
 };
 
-constexpr SideBySideFunctions kSideBySide{
-    abi::kMostSideBySide, kMostFewRows,
-    [](const FusedGemm& step) { return opaque(few_rows_configs(step)); },
-    [](const Plan& plan, const FusedGemm& step, const GemmConfig& config,
-       const TargetInfo& target) {
-      return few_rows_side_by_side_source(plan, step, config.as<Config>(), target);
-    },
-    few_rows_side_by_side_launch};
-
 }  // namespace
 
 // Of the row in families.def.
 KernelFamily family(std::string_view name, std::string_view summary) {
   KernelFamily out = family_row<Functions>(name, summary);
-  out.side_by_side = &kSideBySide;
+  out.side_by_side = &side_by_side();
   out.pointer_arrays = &pointer_arrays();
   out.constants = named_constants;
   return out;

@@ -84,16 +84,42 @@ TEST(SideBySide, IsOneLaunchOfFewRows) {
       return how.ends_with(", side by side in one launch of 3 steps");
     });
   };
-  EXPECT_EQ(together(1, late, {device}), 3);
-  EXPECT_EQ(together(16, late, {device}), 3);
-  const SideBySideKernels& kernels = late.side_by_side(prepared, late.range_at(prepared, 0));
-  EXPECT_EQ(kernels.candidates.size(), 4);
-  EXPECT_EQ(kernels.kernels.size(), 4) << "none spills";
-  EXPECT_EQ(together(17, late, {device}), 0);
+  for (const std::int64_t rows : {1, 16, 17, 64}) EXPECT_EQ(together(rows, late, {device}), 3);
+  EXPECT_EQ(together(65, late, {device}), 0);
   EXPECT_EQ(together(0, late, {device}), 0);
   EXPECT_EQ(together(1, early, {device}), 0) << "compiles for sizes";
   const ForcedChoice forced{1, "of one step alone"};
   EXPECT_EQ(together(1, late, {.device = device, .forced = &forced}), 0);
+}
+
+// Of a kind for so many rows, all configs: each compiles as it is, and takes all steps.
+void expect_takes_all(std::int64_t rows, std::size_t num_configs) {
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const jit::TemporaryFolder folder;
+  const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(folder.path()));
+  const Prepared prepared = prepare_steps(plan_of(kThree), target, *jit);
+  LateKernels late(target, jit);
+  const targets::DeviceProfile device = targets::reference_profile(target);
+  const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps.front());
+  const codegen::SideBySideKind& kind =
+      *codegen::kind_side_by_side(*late.family_side_by_side(), step, target, rows);
+  const std::vector<codegen::GemmConfig> configs = kind.configs(step, target);
+  EXPECT_EQ(configs.size(), num_configs);
+  const codegen::Bound bound =
+      backends::bind_stand_ins(prepared.plan, {{"M", rows}}, DeviceKind::cuda);
+  for (const codegen::GemmConfig& config : configs) {
+    const ForcedChoice forced{0, std::string(kSideBySide) + codegen::print(config)};
+    const ChoiceRules rules{.device = device, .forced = &forced};
+    const backends::RunPlan run = plan_of_run(prepared, late, rules, bound);
+    ASSERT_EQ(run.how.size(), 3);
+    EXPECT_EQ(run.how.front(),
+              "sm90_dense, " + codegen::print(config) + ", side by side in one launch of 3 steps");
+  }
+}
+
+TEST(SideBySide, EveryConfigTakesAllSteps) {
+  expect_takes_all(16, 4);
+  expect_takes_all(64, 18);
 }
 
 TEST(SideBySide, RunAloneWhereAllTogetherTakeLonger) {

@@ -26,7 +26,9 @@ TEST(FusionSideBySide, ProductsOfOneInputAreOneKernelWhereRowsAreFew) {
   const std::string bare = "  return q, k, v\n";
   EXPECT_EQ(found(of_one_input("16", bare), request, kHopper), together("16"));
   const std::string alone = "q: nothing_to_fuse\nk: nothing_to_fuse\nv: nothing_to_fuse\n";
-  EXPECT_EQ(found(of_one_input("17", bare), request, kHopper), alone);
+  EXPECT_EQ(found(of_one_input("17", bare), request, kHopper), together("17"));
+  EXPECT_EQ(found(of_one_input("64", bare), request, kHopper), together("64"));
+  EXPECT_EQ(found(of_one_input("65", bare), request, kHopper), alone);
   EXPECT_EQ(found(of_one_input("16", bare), request), alone) << "on a CPU";
   EXPECT_EQ(found(of_one_input("16", bare), request, {DeviceKind::cuda, "sm_80"}), alone);
   EXPECT_EQ(found(of_one_input("M", bare), request, kHopper), alone) << "of any number of rows";
@@ -45,6 +47,19 @@ TEST(FusionSideBySide, ProductsOfOneInputGoTogetherByTheirWork) {
   EXPECT_EQ(found(of_one_input("4", gate), request, kHopper),
             "matmul_mul_bias(x, b, c, s) -> z[4, 64]: k v y z\nq: nothing_to_fuse\n")
       << "a gate has its kernel";
+}
+
+TEST(FusionSideBySide, ProductsOfABatchGoTogetherWhereKernelsForFewRowsTakeThem) {
+  const auto batched = [](std::string_view rows) {
+    return fmt::format(
+        "graph g(x: bf16[2, {}, 64], a: bf16[2, 64, 64], b: bf16[2, 64, 64]) {{\n"
+        "  q = matmul x, a\n  k = matmul x, b\n  return q, k\n}}\n",
+        rows);
+  };
+  const FusionRequest request{.in_memory = {"q", "k"}};
+  EXPECT_EQ(found(batched("16"), request, kHopper),
+            "matmul_side_by_side(x, a, b) -> q[2, 16, 64], k[2, 16, 64]: q k\n");
+  EXPECT_EQ(found(batched("17"), request, kHopper), "q: nothing_to_fuse\nk: nothing_to_fuse\n");
 }
 
 TEST(FusionSideBySide, WhatReadsProductsThatGoTogetherComesBehindThem) {

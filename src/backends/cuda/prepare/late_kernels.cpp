@@ -2,7 +2,7 @@
 #include "backends/cuda/prepare/late_kernels.h"
 
 #include <algorithm>
-#include <numeric>
+#include <iterator>
 
 #include "codegen/tail.h"
 #include "epifuse/error.h"
@@ -172,29 +172,37 @@ codegen::StepRange LateKernels::range_at(const Prepared& prepared, std::size_t s
   return found == ranges_->end() ? codegen::StepRange{} : *found;
 }
 
-const SideBySideKernels& LateKernels::side_by_side(const Prepared& prepared,
-                                                   codegen::StepRange range) {
+SideBySideKernel LateKernels::side_by_side(
+    const Prepared& prepared, codegen::StepRange range, const codegen::SideBySideKind& kind,
+    const std::function<double(const codegen::GemmConfig&)>& us_of, double below_us) {
   const std::scoped_lock lock(mutex_);
-  const auto [found, is_new] = side_by_side_.try_emplace(range.first);
-  SideBySideKernels& out = found->second;
-  if (!is_new) return out;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[range.first]);
-  out.family = family_side_by_side();
-  out.candidates = out.family->side_by_side->configs(gemm);
-  const auto all = [&] {
-    std::vector<std::size_t> places(out.candidates.size());
-    std::iota(places.begin(), places.end(), std::size_t{0});
-    return places;
-  };
-  const auto source_of = [&](const codegen::GemmConfig& config) {
-    return out.family->side_by_side->source(prepared.plan, gemm, config, target_);
-  };
-  try {
-    compile_candidates({{{out.candidates, out.kernels, all, source_of}}}, {}, {}, *jit_);
-  } catch (const UnavailableError&) {  // each step runs alone
-    out.kernels.clear();
+  const auto [found, is_new] = side_by_side_.try_emplace(std::pair(range.first, &kind));
+  auto& [candidates, kernels] = found->second;
+  if (is_new) candidates = kind.configs(gemm, target_);
+  const auto least = [&] { return std::ranges::min_element(candidates, {}, us_of); };
+  while (!candidates.empty()) {
+    const auto best = least();
+    const double us = us_of(*best);
+    if (!(us < below_us)) break;
+    const auto known = std::ranges::find(kernels, *best, &Kernel::config);
+    if (known != kernels.end()) return {&*known, us};
+    std::vector<Kernel> compiled;
+    const auto only = [&]() -> std::vector<std::size_t> {
+      if (candidates.empty() || !compiled.empty()) return {};
+      return {static_cast<std::size_t>(least() - candidates.begin())};
+    };
+    const auto source_of = [&](const codegen::GemmConfig& config) {
+      return kind.source(prepared.plan, gemm, config, target_);
+    };
+    try {
+      compile_candidates({{{candidates, compiled, only, source_of}}}, {}, {}, *jit_);
+    } catch (const UnavailableError&) {  // each step runs alone
+      candidates.clear();
+    }
+    std::ranges::move(compiled, std::back_inserter(kernels));
   }
-  return out;
+  return {};
 }
 
 bool LateKernels::is_compiled(const Prepared& prepared, std::size_t step,

@@ -2,6 +2,8 @@
 // no GEMM can address, the split form of fused steps, other variants of their kernels.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,12 +23,17 @@ namespace epifuse::cuda {
 
 struct InOrder;
 
-// Kernels that take several steps in one launch. None where no candidate compiles well, or there is
-// no compiler.
+// Kernels of one kind that take several steps in one launch. No candidates where none compiles
+// well, or there is no compiler.
 struct SideBySideKernels {
-  const codegen::KernelFamily* family = nullptr;
   std::vector<codegen::GemmConfig> candidates;
-  std::vector<Kernel> kernels;
+  std::deque<Kernel> kernels;  // those that were asked for
+};
+
+// Of such steps.
+struct SideBySideKernel {
+  const Kernel* kernel = nullptr;  // null: none is expected to take less than asked for
+  double us = 0;                   // expected
 };
 
 // Of one prepared plan. Thread-safe; results stay valid as long as the object.
@@ -81,8 +88,12 @@ class LateKernels {
   // What one of them is expected to take alone: by its best config, or the vendor's product.
   double alone_us(const Prepared& prepared, std::size_t step, const codegen::GemmSizes& sizes,
                   const targets::DeviceProfile& device);
-  // Kernels for such steps, compiled when they are asked for first.
-  const SideBySideKernels& side_by_side(const Prepared& prepared, codegen::StepRange range);
+  // The kernel of that kind for such steps whose config has the least `us_of`, where that is below
+  // `below_us`; compiled when it is asked for first.
+  SideBySideKernel side_by_side(const Prepared& prepared, codegen::StepRange range,
+                                const codegen::SideBySideKind& kind,
+                                const std::function<double(const codegen::GemmConfig&)>& us_of,
+                                double below_us);
   // Whether candidate() and split() compile nothing: their kernels are here, or in the cache.
   bool is_compiled(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                    const codegen::GemmConfig& config) const;
@@ -112,7 +123,8 @@ class LateKernels {
   std::map<std::pair<DType, std::size_t>, Prepared> scaled_copies_;
   std::map<std::size_t, Variants> variants_, others_;  // of the step's family, of another one
   std::optional<std::vector<codegen::StepRange>> ranges_;
-  std::map<std::size_t, SideBySideKernels> side_by_side_;  // by their first step
+  std::map<std::pair<std::size_t, const codegen::SideBySideKind*>, SideBySideKernels>
+      side_by_side_;  // by their first step
   std::map<std::pair<const StepKernels*, std::string>, std::vector<Kernel>>
       candidates_;  // one or none
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -41,6 +42,9 @@ backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late, const
 // no elements launch nothing.
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
                               const codegen::Bound& bound, char* workspace);
+
+// Before the name of a config that a ForcedChoice forces on steps in one launch.
+inline constexpr std::string_view kSideBySide = "side by side, ";
 
 // How many steps from this one on are one launch on these tensors; 0: it is alone.
 std::size_t num_side_by_side(const Prepared& prepared, std::size_t step, LateKernels& late,
