@@ -17,7 +17,6 @@ struct PartScheduler {
     if (tile >= p.ends[abi::kMostSideBySide - 1]) return false;
     int part = 0;
     first_tile = 0;
-#pragma unroll
     for (int i = 0; i + 1 < abi::kMostSideBySide; ++i) {
       if (tile >= p.ends[i]) {
         part = i + 1;

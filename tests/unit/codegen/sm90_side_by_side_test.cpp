@@ -1,0 +1,211 @@
+// Launches of several products of one A by tiles of the Hopper GEMM: the tile scheduler of
+// kernels/sm90/tile_scheduler.cuh runs on the host on their parameters, for all CTAs.
+#include "codegen/side_by_side.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "codegen/sm90/dense.h"
+#include "cuda_on_host.h"
+#include "ir/text.h"
+#include "kernels/sm90/tile_scheduler.cuh"
+#include "tests/unit/targets/reference_device.h"
+
+namespace epifuse {
+namespace {
+
+constexpr std::int64_t kRows = 50, kK = 192;
+constexpr const char* kThree =
+    "graph g(x: bf16[M, K], a: bf16[N, K], b: bf16[L, K], c: bf16[H, K], s: bf16[N], t: bf16[L], "
+    "u: bf16[H]) {\n  h = matmul x, a^T\n  y = add h, s\n  i = matmul x, b^T\n  z = add i, t\n"
+    "  j = matmul x, c^T\n  w = add j, u\n  return y, z, w\n}\n";
+
+using codegen::sm90::Config;
+const targets::TargetInfo& hopper() { return *targets::find_target("sm_90a"); }
+
+// Three products of these columns, bound to addresses that are never read.
+struct Case {
+  plan::Plan plan = plan::make_plan(ir::parse(kThree), {});
+  codegen::Bound bound;
+  std::vector<int> columns;
+
+  explicit Case(const std::vector<int>& given) : columns(given) {
+    bound.sizes = {{"M", kRows}, {"K", kK}, {"N", given[0]}, {"L", given[1]}, {"H", given[2]}};
+    bound.tensors.resize(plan.graph.nodes.size());
+    bound.scalars.resize(bound.tensors.size());
+    char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);
+    for (std::size_t id = 0; id < bound.tensors.size(); ++id) {
+      const auto shape = ir::eval(plan.graph.nodes[id].type.shape, bound.sizes);
+      bound.tensors[id] = {memory + (id << 24), {0, shape, TensorView::dense_strides(shape)}};
+    }
+  }
+  const plan::FusedGemm& step(std::size_t i) const {
+    return std::get<plan::FusedGemm>(plan.steps[i]);
+  }
+  std::vector<codegen::Launch> alone(const Config& config) const {
+    std::vector<codegen::Launch> out;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      out.push_back(
+          codegen::sm90::launch(plan, step(i), config, {}, bound, targets::reference_gpu().limits));
+    }
+    return out;
+  }
+  codegen::Launch launch(const Config& config) const {
+    return kind().launch(alone(config), codegen::GemmConfig(config),
+                         targets::reference_gpu().limits);
+  }
+  const codegen::SideBySideKind& kind() const { return codegen::sm90::side_by_side().kinds[1]; }
+  std::vector<Config> configs() const {
+    std::vector<Config> out;
+    for (const auto& config : kind().configs(step(0), hopper())) {
+      out.push_back(config.as<Config>());
+    }
+    return out;
+  }
+};
+
+abi::GemmSideBySideParams params_of(const codegen::Launch& launch) {
+  abi::GemmSideBySideParams out;
+  EXPECT_EQ(launch.params.size(), sizeof out);
+  std::memcpy(static_cast<void*>(&out), launch.params.data(), sizeof out);
+  return out;
+}
+
+TEST(Sm90SideBySide, EachPartIsTheLaunchOfItsStep) {
+  const Case three({200, 72, 520});
+  for (const Config& config : three.configs()) {
+    SCOPED_TRACE(print(config));
+    const std::vector<codegen::Launch> alone = three.alone(config);
+    const codegen::Launch all = three.launch(config);
+    const abi::GemmSideBySideParams p = params_of(all);
+    std::size_t num_maps = 0;
+    int tiles = 0;
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      abi::GemmParams part = p.parts[i], own;
+      std::memcpy(static_cast<void*>(&own), alone[i].params.data(), sizeof own);
+      part.lets_next_start = own.lets_next_start;
+      EXPECT_EQ(std::memcmp(&part, &own, sizeof own), 0) << i;
+      for (const codegen::TensorMapRequest& map : alone[i].maps) {
+        const codegen::TensorMapRequest& placed = all.maps.at(num_maps++);
+        EXPECT_EQ(placed.offset, map.offset + i * sizeof(abi::GemmParams));
+        EXPECT_EQ(placed.data, map.data);
+        EXPECT_EQ(placed.rows, map.rows);
+      }
+      tiles += (three.columns[i] + config.tile_n - 1) / config.tile_n;
+      EXPECT_EQ(p.ends[i], tiles);
+    }
+    EXPECT_EQ(all.maps.size(), num_maps);
+    EXPECT_EQ(p.ends[abi::kMostSideBySide - 1], tiles);
+    EXPECT_EQ(all.smem_bytes, alone[0].smem_bytes);
+    EXPECT_EQ(all.cluster, static_cast<unsigned>(config.split_k));
+  }
+}
+
+// Part, and the first column of a tile in it.
+using Place = std::pair<std::ptrdiff_t, int>;
+
+template <int kN>
+struct Tiles : sm90::UsualConfig {
+  static constexpr int kTileM = 64, kTileN = kN;
+  using Scheduler = sm90::SideBySide;
+};
+
+// The tiles of all CTAs, as the producer and as both consumers find them.
+template <int kN>
+void expect_covered(const std::vector<int>& columns) {
+  SCOPED_TRACE(fmt::format("{} {} {} in {}", columns[0], columns[1], columns[2], kN));
+  const Case three(columns);
+  Config config;
+  config.tile_m = 64, config.tile_n = kN, config.stages = 4, config.side_by_side = true;
+  const codegen::Launch launch = three.launch(config);
+  const abi::GemmSideBySideParams p = params_of(launch);
+  std::multiset<Place> produced, consumed;
+  gridDim.x = launch.grid;
+  for (unsigned cta = 0; cta < launch.grid; ++cta) {
+    blockIdx.x = cta;
+    sm90::TileScheduler<Tiles<kN>> tiles;
+    const auto place = [&](const auto& at) {
+      EXPECT_EQ(at.m, 0);
+      return Place(at.problem.params - p.parts, at.n);
+    };
+    int tile = tiles.first();
+    for (; tiles.go(p.parts[0], tile); tile += tiles.step()) produced.insert(place(tiles));
+    for (int consumer = 0; consumer < 2; ++consumer) {
+      sm90::ConsumerScheduler<Tiles<kN>> own;
+      for (bool more = own.begin(p.parts[0], consumer); more; more = own.next(p.parts[0])) {
+        consumed.insert(place(own));
+      }
+    }
+  }
+  std::multiset<Place> expected;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    for (int n = 0; n < columns[i]; n += kN) expected.emplace(i, n);
+  }
+  EXPECT_EQ(produced, expected);
+  EXPECT_EQ(consumed, expected);
+}
+
+TEST(Sm90SideBySide, TilesCoverEveryPartOnce) {
+  expect_covered<32>({2048, 512, 512});
+  expect_covered<32>({8, 16, 24});
+  expect_covered<48>({9000, 48, 1000});
+  expect_covered<256>({40, 40000, 264});
+}
+
+TEST(Sm90SideBySide, AGridIsOfAllTilesUpToAWave) {
+  const Case three({200, 72, 520});
+  const int num_sms = targets::reference_gpu().limits.num_sms;
+  for (const Config& config : three.configs()) {
+    SCOPED_TRACE(print(config));
+    const codegen::Launch launch = three.launch(config);
+    const int tiles = params_of(launch).ends[2] * config.split_k;
+    EXPECT_EQ(static_cast<int>(launch.grid), tiles);
+    EXPECT_EQ(params_of(launch).parts[0].lets_next_start, 1);
+  }
+  const Case large({9000, 72, 5200});
+  Config config = large.configs().front();
+  config.tile_n = 32;
+  const codegen::Launch launch = large.launch(config);
+  EXPECT_EQ(static_cast<int>(launch.grid), num_sms);
+  EXPECT_EQ(params_of(launch).parts[0].lets_next_start, 0);
+}
+
+TEST(Sm90SideBySide, TheKernelTakesTheFirstPart) {
+  const Case three({200, 72, 520});
+  const codegen::KernelSource source = three.kind().source(
+      three.plan, three.step(0), three.kind().configs(three.step(0), hopper()).front(), hopper());
+  EXPECT_EQ(source.entry, "epifuse_side_by_side_bias");
+  for (const char* text : {"using Scheduler = sm90::SideBySide;",
+                           "const __grid_constant__ epifuse::abi::GemmSideBySideParams p",
+                           "sm90::dense<generated::Config, generated::Epilogue>(p.parts[0]);"}) {
+    EXPECT_NE(source.text.find(text), std::string::npos) << text;
+  }
+}
+
+// What is one row for all parts is the first one's: nothing by hand, no batch, no groups.
+TEST(Sm90SideBySide, LeavesOutWhatPartsDoNotShare) {
+  const auto num_configs = [](const char* text) {
+    const plan::Plan plan = plan::make_plan(ir::parse(text), {});
+    const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
+    return codegen::sm90::side_by_side().kinds[1].configs(step, hopper()).size();
+  };
+  EXPECT_EQ(num_configs(kThree), 18);
+  EXPECT_EQ(num_configs("graph g(x: bf16[2, M, 64], a: bf16[2, 64, 64]) {\n  y = matmul x, a\n"
+                        "  return y\n}\n"),
+            0)
+      << "a batch";
+  EXPECT_EQ(num_configs("graph g(x: bf16[M, 64], a: bf16[64, 64]) {\n  h = matmul x, a\n"
+                        "  y = gt h, 0\n  return y\n}\n"),
+            0)
+      << "a result of bools";
+}
+
+}  // namespace
+}  // namespace epifuse
