@@ -102,8 +102,8 @@ __device__ __forceinline__ void produce(const abi::GemmParams& all) {
   RingPosition<Config::kStages> ring;
   int tile = tiles.first();
   bool more = !kReadsToFindTiles && tiles.template go<true>(all, tile);
-  if (threadIdx.x == 0 && Scheduler::kSideBySide && more) {
-    prefetch_operands<Config>(params_of<Config>(all, tiles));
+  if constexpr (Scheduler::kSideBySide) {
+    if (threadIdx.x == 0 && more) prefetch_operands<Config>(params_of<Config>(all, tiles));
   }
   start<Config>(all);
   if constexpr (Scheduler::kStepsVary) more = tiles.go(all, tile);
@@ -169,8 +169,10 @@ __device__ __forceinline__ void produce(const abi::GemmParams& all) {
         produce_tile(p, steps_of<Config>(p));
       } else if constexpr (Scheduler::kKGrouped) {
         produce_tile(all, steps_of<Config>(all, tiles));
-      } else {
+      } else if constexpr (Scheduler::kSideBySide) {
         produce_tile(params_of<Config>(all, tiles), steps);
+      } else {
+        produce_tile(all, steps);
       }
     }
   }

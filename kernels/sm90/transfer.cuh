@@ -33,7 +33,9 @@ class ChunkTransfers {
     if (lane_ == 0 && !Scheduler::kOwnParams) prefetch_maps(p_);
     Schedule tiles;
     bool more = tiles.begin(p_, group_);
-    if (lane_ == 0 && Scheduler::kSideBySide && more) prefetch_maps(params_of<Config>(p_, tiles));
+    if constexpr (Scheduler::kSideBySide) {
+      if (lane_ == 0 && more) prefetch_maps(params_of<Config>(p_, tiles));
+    }
     if (Layout::kLoadsWait && more) Layout::underway().wait(0);
     if (more) begin(tiles);
     if constexpr (Consumers::kSplitK > 1) cute::cluster_sync();  // with the consumers' two
