@@ -80,6 +80,13 @@ def test_each_product_is_a_kernel_on_every_gpu_since_ampere(target, name):
     assert [json.loads(call.args[2])["target"] for call in calls] == [target]
 
 
+def test_calls_print_in_one_line_as_comments_of_code_have_them():
+    graph, _ = fuse_for("sm_90a", next(iter(PROGRAMS)))
+    (call,) = (node for node in graph.nodes if node.target is fused)
+    text = call.format_node(include_tensor_metadata=True)
+    assert "\n" not in text and "matmul" in text
+
+
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
 @pytest.mark.parametrize("target", TARGETS_OF_FP8)
 def test_each_product_of_8_bit_floats_is_a_kernel_from_ada_on(target, dtype):

@@ -7,6 +7,16 @@ import torch
 from epifuse.torch import op, origin
 
 
+class OneLine(str):
+    """A text that prints in one line where nodes are printed: Inductor writes those that a kernel of
+    its own comes from into a comment of its code, and a second line of it would be code."""
+
+    __slots__ = ()
+
+    def _custom_fx_repr_fn(self) -> str:
+        return repr(str(self))
+
+
 def fused(inputs: list[Any], graph: str, options: str) -> list[Any]:
     """Tensors run the op, what stands for them in Inductor is lowered.
 

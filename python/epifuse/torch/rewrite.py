@@ -15,7 +15,7 @@ from epifuse import _native
 from epifuse.torch import integers, maxima, origin
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
-from epifuse.torch.call import fused
+from epifuse.torch.call import OneLine, fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
@@ -197,7 +197,7 @@ class _Rewriter:
                     if node not in names:
                         self.graph.erase_node(node)
                 raise
-            call = self.call(fused, (inputs, kernel["graph"], self.options),
+            call = self.call(fused, (inputs, OneLine(kernel["graph"]), self.options),
                              f"epifuse_{kernel['name']}")
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
                 stored = result = self.call(operator.getitem, (call, index))
