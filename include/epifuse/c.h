@@ -78,6 +78,7 @@ void epifuse_free(char* text);
    graph "in_memory": ["value"],                  values that the framework needs in memory in any
    case "unstored": ["leaf"],                    inputs in memory only where a kernel reads them
       "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
+      "sums_both_ways": false,     the framework sums columns while it sums rows
       "likely_sizes": {"M": 128}}  what symbols of the graph are likely to be
    The answer, kernels in an order in which they can run:
      {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier

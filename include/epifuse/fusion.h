@@ -28,6 +28,9 @@ struct FusionRequest {
   /// Whether to leave to the framework what it is known to run faster itself, as PyTorch does on
   /// CPUs.
   bool only_faster = false;
+  /// Whether the framework sums columns of a large tensor while it sums its rows, as Inductor's GPU
+  /// kernels do. No kernel reads a tensor for such sums alone.
+  bool sums_both_ways = false;
   /// What symbols of sizes are likely to be, from 0 to kMaxElements; without, a product that has
   /// some is fused.
   Sizes likely_sizes;

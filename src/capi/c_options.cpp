@@ -83,9 +83,17 @@ void read_unstored(const Json& value, FrameworkOptions& options) {
   }
 }
 
+bool read_bool(std::string_view key, const Json& value) {
+  if (!value.is_boolean()) fail(key, "true or false", value);
+  return value.get<bool>();
+}
+
 void read_only_faster(const Json& value, FrameworkOptions& options) {
-  if (!value.is_boolean()) fail("only_faster", "true or false", value);
-  options.fusion.only_faster = value.get<bool>();
+  options.fusion.only_faster = read_bool("only_faster", value);
+}
+
+void read_sums_both_ways(const Json& value, FrameworkOptions& options) {
+  options.fusion.sums_both_ways = read_bool("sums_both_ways", value);
 }
 
 void read_likely_sizes(const Json& value, FrameworkOptions& options) {
@@ -121,6 +129,7 @@ constexpr Option kOptions[] = {
     {"in_memory", read_in_memory, true},
     {"unstored", read_unstored, true},
     {"only_faster", read_only_faster, true},
+    {"sums_both_ways", read_sums_both_ways, true},
     {"likely_sizes", read_likely_sizes, true},
 };
 

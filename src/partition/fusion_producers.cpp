@@ -114,6 +114,12 @@ bool Producers::reads_any(const Values& values) const {
                              [&](ValueId load) { return framework_.bytes(load, tile_) >= 1; });
 }
 
+double Producers::bytes_read(const Values& values) const {
+  double sum = 0;
+  for (const ValueId load : loads(values)) sum += framework_.bytes(load, tile_);
+  return sum;
+}
+
 double Producers::bytes_made(const Values& values) const {
   double sum = 0;
   for (const ValueId load : loads(values)) {

@@ -25,6 +25,8 @@ class Producers {
   Values without_lone_sums(const Values& values) const;
   // Whether a kernel of `values` reads any full tensor beside its product's operands.
   bool reads_any(const Values& values) const;
+  // Bytes an element of the full tensors that such a kernel reads.
+  double bytes_read(const Values& values) const;
   // Bytes an element that go through memory only because a kernel of `values` reads them.
   double bytes_made(const Values& values) const;
 

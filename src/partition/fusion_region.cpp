@@ -2,6 +2,7 @@
 #include "partition/fusion_region.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "partition/fusion_levels.h"
@@ -14,9 +15,26 @@ using ir::Op;
 using ir::ValueId;
 using plan::index;
 
+namespace {
+
+// As Inductor asks before it sums both ways in one kernel (mix_order_reduction).
+bool is_summed_both_ways(const ir::Shape& tile, const Sizes& likely) {
+  std::int64_t rows = 1;
+  for (const Dim& dim : tile) {
+    const auto is_known = [&](const std::string& symbol) { return likely.contains(symbol); };
+    if (!std::ranges::all_of(dim.symbols(), is_known)) return false;
+  }
+  for (std::size_t i = 0; i + 1 < tile.size(); ++i) rows *= tile[i].eval(likely);
+  const std::int64_t columns = tile.empty() ? 1 : tile.back().eval(likely);
+  return rows >= 4096 && rows >= 2 * columns && columns <= 16384 && rows * columns >= 5 << 20;
+}
+
+}  // namespace
+
 FrameworkPlan::FrameworkPlan(const plan::Plan& plan, const FusionRequest& request,
                              const Values* fused)
     : plan_(plan),
+      request_(request),
       is_result_(plan.graph.nodes.size()),
       in_memory_(plan.graph.nodes.size()),
       unstored_(plan.graph.nodes.size()),
@@ -182,16 +200,46 @@ FrameworkPlan::Values FrameworkPlan::fewest(const Values& values, ValueId produc
   return least;
 }
 
-WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step, bool with_blocks) const {
-  const std::vector<ValueId> computed = plan::computed_values(plan_, step);
-  const Values all(computed.begin(), computed.end()), of_product = results(all);
-  const ir::Shape tile = space(plan_.graph, step.gemm);
-  const Producers producers(*this, step);
-  const auto moved = [&](const Values& values) {
-    return traffic(of_product, values, tile) + producers.bytes_made(producers.pruned(values));
-  };
-  Values best = without_parts(producers.cheapest());
-  if (!with_blocks) best = without_blocks(best);
+// Whether the framework sums rows of what is computed of these results, and columns with them.
+bool FrameworkPlan::sums_rows_of(const Values& results, const Values& inside,
+                                 const ir::Shape& tile) const {
+  if (!request_.sums_both_ways || !is_summed_both_ways(tile, request_.likely_sizes)) return false;
+  std::vector<bool> depends(plan_.graph.nodes.size());
+  for (std::size_t i = 0; i < depends.size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    const std::vector<ValueId>& args = plan_.graph[id].args;
+    depends[i] = results.contains(id) || std::ranges::any_of(args, [&](ValueId arg) {
+                   return static_cast<bool>(depends[index(arg)]);
+                 });
+    const bool is_sum = plan_.graph[id].op == Op::row_sum && !inside.contains(id);
+    if (is_sum && depends[i] && plan_.graph[args[0]].type.shape == tile) return true;
+  }
+  return false;
+}
+
+// Nor with what only they read.
+FrameworkPlan::Values FrameworkPlan::without_column_sums(const Values& values,
+                                                         ValueId product) const {
+  const auto is_column_sum = [&](ValueId id) { return plan_.graph[id].op == Op::col_sum; };
+  std::vector<ValueId> dropped;
+  std::ranges::copy_if(values, std::back_inserter(dropped), is_column_sum);
+  Values fewer = without(values, dropped);
+  for (auto at = fewer.rbegin(); at != fewer.rend();) {
+    const std::vector<ValueId>& readers = dependents_[index(*at)];
+    const auto is_inside = [&](ValueId reader) { return fewer.contains(reader); };
+    const auto was_inside = [&](ValueId reader) { return values.contains(reader); };
+    const bool is_for_sums = std::ranges::any_of(readers, was_inside) &&
+                             std::ranges::none_of(readers, is_inside) && *at != product;
+    at =
+        is_for_sums ? std::make_reverse_iterator(fewer.erase(std::next(at).base())) : std::next(at);
+  }
+  return fewer;
+}
+
+// Drops results while that takes fewer bytes, by `moved`.
+FrameworkPlan::Values FrameworkPlan::least(
+    Values best, const Values& of_product, ValueId product,
+    const std::function<double(const Values&)>& moved) const {
   for (bool improved = true; improved;) {
     improved = false;
     const Values now = best;
@@ -199,7 +247,7 @@ WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step, bool 
     for (const ValueId id : now) {
       if (!of_product.contains(id)) continue;
       Values fewer = without(now, {id});
-      if (!fewer.contains(step.gemm.matmul)) continue;
+      if (!fewer.contains(product)) continue;
       const double bytes = moved(fewer);
       const bool is_larger = bytes == least && improved && fewer.size() > best.size();
       if (bytes >= least && !is_larger) continue;
@@ -208,17 +256,40 @@ WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step, bool 
       improved = true;
     }
   }
-  best = producers.without_lone_sums(producers.pruned(best));
+  return best;
+}
+
+WorthComputing FrameworkPlan::worth_computing(const plan::FusedGemm& step, bool with_blocks) const {
+  const std::vector<ValueId> computed = plan::computed_values(plan_, step);
+  const Values all(computed.begin(), computed.end()), of_product = results(all);
+  const ir::Shape tile = space(plan_.graph, step.gemm);
+  const ValueId product = step.gemm.matmul;
+  const Producers producers(*this, step);
+  const auto moved = [&](const Values& values) {
+    return traffic(of_product, values, tile) + producers.bytes_made(producers.pruned(values));
+  };
+  Values best = without_parts(producers.cheapest());
+  if (!with_blocks) best = without_blocks(best);
+  best = producers.pruned(least(std::move(best), of_product, product, moved));
+  if (sums_rows_of(of_product, best, tile)) {
+    Values fewer = without_column_sums(best, product);
+    fewer = producers.pruned(least(std::move(fewer), of_product, product, moved));
+    const auto all_moved = [&](const Values& values) {
+      return moved(values) + producers.bytes_read(values);
+    };
+    if (all_moved(fewer) < all_moved(best)) best = std::move(fewer);
+  }
+  best = producers.without_lone_sums(best);
   bool saves_nothing = false;
-  if (step.gemm.gating == plan::Gating::none && best.contains(step.gemm.matmul)) {
-    Values least = producers.pruned(fewest(best, step.gemm.matmul));
+  if (step.gemm.gating == plan::Gating::none && best.contains(product)) {
+    Values least = producers.pruned(fewest(best, product));
     // What a kernel reads, the framework's work behind it need not read: only that counts at a tie.
     // Frameworks' own grouped products are slower than kernels at all sizes measured.
     const bool ties = best != least && moved(best) == moved(least);
     saves_nothing = ties && !producers.reads_any(best) && !step.gemm.is_grouped();
     if (saves_nothing || moved(best) > moved(least)) best = std::move(least);
   }
-  if (!best.contains(step.gemm.matmul)) return {};
+  if (!best.contains(product)) return {};
   return {{best.begin(), best.end()}, saves_nothing};
 }
 

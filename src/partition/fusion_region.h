@@ -1,6 +1,7 @@
 // Which values of a planned step pay to be in its kernel, when a framework can compute the others.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -50,8 +51,13 @@ class FrameworkPlan {
   double traffic(const Values& results, const Values& inside, const ir::Shape& tile) const;
   double second_read(ir::ValueId value, const Values& inside, const ir::Shape& tile) const;
   Values fewest(const Values& values, ir::ValueId product) const;
+  Values least(Values best, const Values& of_product, ir::ValueId product,
+               const std::function<double(const Values&)>& moved) const;
+  bool sums_rows_of(const Values& results, const Values& inside, const ir::Shape& tile) const;
+  Values without_column_sums(const Values& values, ir::ValueId product) const;
 
   const plan::Plan& plan_;
+  const FusionRequest& request_;
   std::vector<std::vector<ir::ValueId>> dependents_;  // live computed values that read a value
   std::vector<bool> is_result_, in_memory_, unstored_;
   std::vector<bool> in_product_;  // a product, or work that a product's kernel may do

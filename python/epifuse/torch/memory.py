@@ -59,3 +59,10 @@ def is_unstored(node: Node) -> bool:
         source = source.all_input_nodes[0]
     has_one_reader = len(source.users) == 1
     return has_one_reader and is_fused_by_inductor(source) and not is_needed_in_memory(source)
+
+
+def sums_both_ways() -> bool:
+    """Whether Inductor's GPU kernels sum columns of a tensor while they sum its rows."""
+    from torch._inductor import config
+
+    return bool(getattr(config.triton, "mix_order_reduction", False)) and not config.cpp_wrapper

@@ -19,7 +19,7 @@ from epifuse.torch.call import OneLine, fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
-from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view
+from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view, sums_both_ways
 from epifuse.torch.padding import PADDED, put_back, without_padding
 from epifuse.torch.report import Report
 
@@ -246,7 +246,8 @@ def _request(imported: Imported, options: dict[str, Any]) -> dict[str, Any]:
     in_memory = [name for name, node in imported.names.items() if is_needed_in_memory(node)]
     unstored = [name for name in imported.inputs if is_unstored(imported.names[name])]
     return {**options, "whole": imported.whole, "after": imported.after, "in_memory": in_memory,
-            "unstored": unstored, "likely_sizes": imported.likely_sizes}  # fmt: skip
+            "unstored": unstored, "likely_sizes": imported.likely_sizes,
+            "sums_both_ways": options["target"] != "cpu" and sums_both_ways()}  # fmt: skip
 
 
 def _products_left_out(imported: Imported, code: str, why: str) -> list[LeftOut]:

@@ -128,6 +128,8 @@ TEST(CAnswers, LikelySizesAreOfSymbolsAndInBounds) {
     EXPECT_EQ(epifuse_fusions(kText, options, &json), EPIFUSE_BAD_INPUT) << options;
     return epifuse_last_error();
   };
+  EXPECT_EQ(refusal(R"({"target": "cpu", "sums_both_ways": 1})"),
+            "option 'sums_both_ways': expected true or false, got 1");
   EXPECT_EQ(refusal(R"({"target": "cpu", "likely_sizes": {"M": -5}})"),
             "expected a size from 0 to 2^40 for M, got -5");
   EXPECT_EQ(refusal(R"({"target": "cpu", "likely_sizes": {"Q": 5}})"),

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "tests/unit/partition/found.h"
 
@@ -45,6 +46,41 @@ TEST(FusionSums, ASumOfAResultStaysWithIt) {
   const std::string lines = found(text, {.after = {{"n", {"e"}}}, .in_memory = {"e", "y"}});
   EXPECT_NE(lines.find("matmul_exp_col_sum(x, v) -> e[M, N], b[1, N]: a e b"), std::string::npos)
       << lines;
+}
+
+// The gradient of an RMS norm: sums of rows, and of columns for its weight.
+std::string norm_gradient(std::string_view rows) {
+  return fmt::format(
+      "graph g(x: bf16[{0}, 512], w: bf16[512, 1024], r: bf16[{0}, 1024], z: bf16[{0}, 1024],\n"
+      "        v: bf16[1024]) {{\n"
+      "  h = matmul x, w\n  y = add h, r\n  a = mul y, v\n  b = mul y, z\n  c = col_sum b\n"
+      "  e = mul a, z\n  s = row_sum e\n  t = mul z, s\n  d = sub a, t\n  return c, d\n}}\n",
+      rows);
+}
+
+TEST(FusionSums, NoKernelReadsATensorForColumnsThatTheFrameworkSumsWithItsRows) {
+  const std::string_view with_sums = "matmul_residual_row_scale_mul_col_sum(x, w, r, v, z) -> ";
+  const std::string_view without = "matmul_residual(x, w, r) -> y[";
+  const auto starts = [](std::string_view rows, const FusionRequest& request) {
+    return found(norm_gradient(rows), request);
+  };
+  FusionRequest request{.in_memory = {"c"}};
+  EXPECT_TRUE(starts("8192", request).starts_with(with_sums)) << starts("8192", request);
+  request.sums_both_ways = true;
+  EXPECT_TRUE(starts("8192", request).starts_with(without)) << starts("8192", request);
+  EXPECT_TRUE(starts("2048", request).starts_with(with_sums));  // too few for Inductor
+  EXPECT_TRUE(starts("M", request).starts_with(with_sums));
+  request.likely_sizes = {{"M", 8192}};
+  EXPECT_TRUE(starts("M", request).starts_with(without));
+}
+
+// Of what the kernel has stored the framework would read all once more.
+TEST(FusionSums, ColumnsAreTheKernelsWhereTheFrameworkSumsNoRows) {
+  const std::string text =
+      "graph g(x: bf16[8192, 512], w: bf16[512, 1024], z: bf16[8192, 1024]) {\n"
+      "  h = matmul x, w\n  y = mul h, z\n  c = col_sum y\n  return c, y\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"y"}, .sums_both_ways = true}),
+            "matmul_mul_col_sum(x, w, z) -> y[8192, 1024], c[1, 1024]: h y c\n");
 }
 
 }  // namespace
