@@ -10,6 +10,7 @@
 #include "cli/report.h"
 #include "codegen/family.h"
 #include "codegen/pointer_arrays.h"
+#include "codegen/side_by_side.h"
 #include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "explain/explain.h"
@@ -104,9 +105,27 @@ std::string pointer_arrays_text(const plan::Plan& plan) {
   return text + codegen::all_families().front().pointer_arrays->by_hand_source(plan, target).text;
 }
 
+// The kernels for the first steps that go side by side, of each kind the first config's.
+std::string side_by_side_text(const plan::Plan& plan) {
+  const targets::TargetInfo& target = *targets::find_target("sm_90a");
+  const codegen::KernelFamily& family = *codegen::family_side_by_side(target, "");
+  const codegen::StepRange range = codegen::side_by_side(plan, family, target).at(0);
+  const auto& step = std::get<plan::FusedGemm>(plan.steps[range.first]);
+  std::string text = fmt::format("// {} steps from step {} on\n", range.count, range.first);
+  for (const codegen::SideBySideKind& kind : family.side_by_side->kinds) {
+    const auto configs = kind.configs(step, target);
+    text += fmt::format("// up to {} rows, {} configs\n", kind.most_rows, configs.size());
+    if (!configs.empty()) text += kind.source(plan, step, configs.front(), target).text;
+  }
+  return text;
+}
+
 // The sources of the tail kernels for sm_90a, emit/split/ with every product apart, emit/problems/
-// of many problems.
+// of many problems, emit/side_by_side/ of products in one launch.
 std::string run_emit(const Case& test) {
+  if (test.subfolder == "side_by_side") {
+    return side_by_side_text(plan::make_plan(parse_verified(test), {}));
+  }
   if (test.subfolder == "pointer_arrays") {
     return pointer_arrays_text(
         plan::make_plan(passes::run_all(parse_verified(test), Numerics::fast), {}));
