@@ -67,8 +67,14 @@ class GpuSideBySide : public ::testing::TestWithParam<Layout> {
     const codegen::SideBySideKind* kind =
         codegen::kind_side_by_side(*late.family_side_by_side(), step, target_, sizes.at("M"));
     if (kind == nullptr) return 0;
+    const std::vector<codegen::GemmConfig> configs = kind->configs(step, target_);
+    std::vector<codegen::KernelSource> sources;
+    for (const codegen::GemmConfig& config : configs) {
+      sources.push_back(kind->source(plan, step, config, target_));
+    }
+    jit_->get(sources);  // compiles them at once
     int num_run = 0;
-    for (const codegen::GemmConfig& config : kind->configs(step, target_)) {
+    for (const codegen::GemmConfig& config : configs) {
       SCOPED_TRACE(fmt::format("{} rows, {}", sizes.at("M"), codegen::print(config)));
       run(prepared, late, config, sizes);
       ++num_run;

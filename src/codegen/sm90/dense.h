@@ -13,6 +13,9 @@ namespace epifuse::codegen::sm90 {
 std::optional<plan::WhyNot> why_not(const plan::Plan& plan, const plan::FusedGemm& step,
                                     const targets::TargetInfo& target);
 std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetInfo& target);
+// Beside these, clusters whose CTAs share 64 rows of A, for products side by side.
+std::vector<Config> shared_row_configs(const plan::FusedGemm& step,
+                                       const targets::TargetInfo& target);
 double expected_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceProfile& device);
 KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,

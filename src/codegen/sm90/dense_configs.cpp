@@ -1,6 +1,7 @@
 // Which tiles and schedules the Hopper GEMM may use for an epilogue.
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "codegen/block_scales.h"
 #include "codegen/epilogue_cuda.h"
@@ -60,6 +61,14 @@ constexpr Shape kShapes[] = {
     {64, 32, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 2},
     {64, 64, false, false, 1, 1, 3},   {64, 96, false, false, 1, 1, 2},
     {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
+};
+
+// Of products side by side of few rows: tiles that read most of a launch's A share them.
+constexpr Shape kSharedRows[] = {
+    {64, 32, false, false, 1, 2, 1}, {64, 32, false, false, 1, 4, 1},
+    {64, 48, false, false, 1, 2, 1}, {64, 48, false, false, 1, 4, 1},
+    {64, 64, false, false, 1, 2, 1}, {64, 64, false, false, 1, 4, 1},
+    {64, 96, false, false, 1, 2, 1},
 };
 
 // Of one consumer thread.
@@ -353,12 +362,15 @@ void set_rows(const plan::GemmDesc& gemm, const Variant& variant, Config& config
   config.rows_b = rows(variant.swapped ? gemm.a : gemm.b, variant.misaligned_b);
 }
 
-std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& target) {
+namespace {
+
+std::vector<Config> configs_of(std::span<const Shape> shapes, const FusedGemm& given,
+                               const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(given, {});
   const Pressure registers = pressure(step.epilogue);
   const EpilogueLayout layout = with_most_rows(step.epilogue);
   std::vector<Config> out;
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : shapes) {
     if (accumulators_of(shape) > kMostAccumulatorsOfAll &&
         !takes_most_accumulators(registers, shape, step.gemm)) {
       continue;
@@ -373,6 +385,16 @@ std::vector<Config> configs(const FusedGemm& given, const targets::TargetInfo& t
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& target) {
+  return configs_of(kShapes, step, target);
+}
+
+std::vector<Config> shared_row_configs(const FusedGemm& step, const targets::TargetInfo& target) {
+  return configs_of(kSharedRows, step, target);
 }
 
 }  // namespace epifuse::codegen::sm90

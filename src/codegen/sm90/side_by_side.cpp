@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/ceil_div.h"
@@ -40,8 +41,14 @@ std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target
     return config.tile_m != kMostRowsOfTile || config.two_widths ||
            config.cluster_m * config.cluster_n > 1;
   });
+  std::ranges::copy(shared_row_configs(step, target), std::back_inserter(out));
   for (Config& config : out) config.side_by_side = true;
   return out;
+}
+
+// Those of all tiles of a cluster.
+std::int64_t columns_of_cluster(const Config& config) {
+  return std::int64_t{result_columns(config)} * config.cluster_n;
 }
 
 // As of one product whose columns end with tiles where those of a part do. Clusters that split K
@@ -51,7 +58,7 @@ double tiles_us(const FusedGemm& step, const Config& config, std::span<const Gem
                 const DeviceProfile& device) {
   GemmSizes all = parts.front();
   all.n = 0;
-  const std::int64_t columns = result_columns(config);
+  const std::int64_t columns = columns_of_cluster(config);
   for (const GemmSizes& part : parts) all.n += ceil_div(part.n, columns) * columns;
   constexpr double kSplitSlows = 1.12;
   return expected_us(step, config, all, device) * (config.split_k > 1 ? kSplitSlows : 1);
@@ -63,14 +70,14 @@ Launch tiles_launch(std::span<const Launch> parts, const Config& config,
   abi::GemmSideBySideParams params{};
   Launch out = parts.front();
   out.maps.clear();
+  const std::int64_t columns = columns_of_cluster(config);
   GemmSizes all{};
   for (std::size_t i = 0; i < abi::kMostSideBySide; ++i) {
     if (i < parts.size()) {
       abi::GemmParams& part = params.parts[i];
       EPIFUSE_CHECK(parts[i].params.size() == sizeof part, "parts are a block each");
       std::memcpy(&part, parts[i].params.data(), sizeof part);
-      all = {1, part.m, all.n + ceil_div(part.n, result_columns(config)) * result_columns(config),
-             part.k};
+      all = {1, part.m, all.n + ceil_div(part.n, columns) * columns, part.k};
       for (TensorMapRequest map : parts[i].maps) {
         map.offset += offsetof(abi::GemmSideBySideParams, parts) + i * sizeof part;
         out.maps.push_back(std::move(map));

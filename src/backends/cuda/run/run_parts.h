@@ -42,7 +42,8 @@ class RunBuilder {
       const std::size_t begin = actions_.size(), together = add_side_by_side(prepared, i);
       if (together == 0) add_step(prepared, i);
       const std::size_t end = i + std::max<std::size_t>(together, 1);
-      for (; i < end; ++i) step_begins_.push_back(begin);
+      step_begins_.push_back(begin);
+      for (++i; i < end; ++i) step_begins_.push_back(actions_.size());  // the first one's are all
     }
     step_begins_.push_back(actions_.size());
   }
