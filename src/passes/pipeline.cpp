@@ -27,6 +27,8 @@ constexpr Pass kPasses[] = {
      "Moves reshapes of matmul results behind the elementwise work on them."},
     {"block_maxima", block_maxima, false,
      "Takes maxima of columns that are split into blocks of 128 in the columns' own shape."},
+    {"halves_of_heads", halves_of_heads, false,
+     "Makes work that reads a matmul by halves of heads work on both halves of each head."},
     {"push_slices", push_slices, false,
      "Takes halves of a matmul's columns before the elementwise work on all of them."},
     {"canonicalise", canonicalise, false, kCanonicalise},

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "epifuse/program.h"
 #include "ir/graph.h"
@@ -45,5 +46,20 @@ struct PushedSlices {
   std::map<std::string, std::string> whole_of;
 };
 PushedSlices push_slices_by_name(const ir::Graph& graph);
+
+// Rotary positions and the like on both halves of each head, where `takes` says so of the product
+// and of the shape that its columns are split to, which is empty if it has heads already.
+ir::Graph halves_of_heads(const ir::Graph& graph);
+struct ChangedHeads {
+  struct Work {
+    std::string product, result;
+    std::vector<std::string> values;  // what is computed from the product on, joins too
+  };
+  ir::Graph graph;
+  std::map<std::string, std::string> whole_of;  // of each new name, that of which it is a part
+  std::vector<Work> work;
+};
+using TakesHeads = std::function<bool(const ir::Node& product, const ir::Shape& split)>;
+ChangedHeads halves_of_heads_by_name(const ir::Graph& graph, const TakesHeads& takes);
 
 }  // namespace epifuse::passes

@@ -47,6 +47,15 @@ const GateName* find_gate(std::vector<std::string_view> words) {
   return found == std::end(kGateNames) ? nullptr : found;
 }
 
+// Both halves of each row, turned by the angle of two tables.
+bool is_rotary(std::vector<std::string_view> words) {
+  std::erase(words, "bias");
+  std::sort(words.begin(), words.end());
+  using Words = std::vector<std::string_view>;
+  return words == Words{"add", "add", "mul", "mul", "mul", "mul", "neg"} ||
+         words == Words{"add", "mul", "mul", "mul", "mul", "sub"};
+}
+
 class Labeller {
  public:
   explicit Labeller(const Epilogue& epilogue);
@@ -185,6 +194,11 @@ std::vector<std::string_view> Labeller::words() const {
   for (std::size_t i = 0; i < epilogue_.computes.size(); ++i) {
     if (!is_named(i) || (has_gate && !is_after_gate(i))) continue;
     result.push_back(word(epilogue_.computes[i]));
+  }
+  if (has_gate && is_rotary(result)) {
+    const bool has_bias = std::find(result.begin(), result.end(), "bias") != result.end();
+    result.erase(result.begin() + (has_bias ? 1 : 0), result.end());
+    result.emplace_back("rotary");
   }
   return result;
 }
