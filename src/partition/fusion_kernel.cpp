@@ -55,6 +55,7 @@ class Cutter {
     kernel_.graph.name = "kernel";
     for (const ValueId id : values) {
       if (ir::is_scaled_matmul(from_[id].op)) find_views_of_scales(from_[id]);
+      if (ir::is_matmul(from_[id].op)) find_view_of_heads(from_[id].args[1]);
     }
   }
 
@@ -102,15 +103,21 @@ class Cutter {
     const ir::BlockScales scales = ir::block_scales(from_, product);
     for (ValueId id : {scales.a, scales.b}) {
       for (; from_[id].op == Op::transpose || from_[id].op == Op::slice; id = from_[id].args[0]) {
-        of_scales_.insert(id);
+        own_views_.insert(id);
       }
     }
   }
 
+  // Weights lie anyhow too: as heads they are no view that the framework has.
+  void find_view_of_heads(ValueId weight) {
+    if (from_[weight].op != Op::transpose || framework_values_.contains(from_[weight].name)) return;
+    own_views_.insert({weight, from_[weight].args[0]});
+  }
+
   // A view that is part of the kernel: a slice that the framework has not, rows that are looked up,
-  // or one of block scales.
+  // one of block scales, or heads of a weight.
   bool is_own_view(ValueId id) const {
-    if (ir::is_lookup(from_[id].op) || of_scales_.contains(id)) return true;
+    if (ir::is_lookup(from_[id].op) || own_views_.contains(id)) return true;
     return from_[id].op == Op::slice && !framework_values_.contains(from_[id].name);
   }
 
@@ -189,7 +196,7 @@ class Cutter {
   const FrameworkValues& framework_values_;
   CutKernel kernel_;
   std::vector<ValueId> inputs_;
-  std::set<ValueId> of_scales_;
+  std::set<ValueId> own_views_;
   std::map<ValueId, ValueId> new_id_;
   Renamer rename_;
   bool knows_inputs_ = true;

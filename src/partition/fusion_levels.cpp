@@ -334,20 +334,24 @@ std::vector<bool> needs_product(const ir::Graph& graph) {
   return needs;
 }
 
-std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request) {
+std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request,
+                                       const passes::TakesHeads& takes_heads) {
   const Levels levels(graph, request);
   const std::set<ValueId> results = handed_on(graph, levels, request);
   std::vector<FusionLevel> all;
   for (int level = 0; !graph.nodes.empty() && level <= levels.highest(); ++level) {
     ir::Graph one = LevelGraph(graph, levels, level).take(results);
     if (one.outputs.empty()) continue;
-    passes::PushedSlices pushed =
-        passes::push_slices_by_name(passes::block_maxima(passes::sink_reshapes_of_operands(one)));
+    passes::ChangedHeads heads = passes::halves_of_heads_by_name(
+        passes::block_maxima(passes::sink_reshapes_of_operands(one)), takes_heads);
+    passes::PushedSlices pushed = passes::push_slices_by_name(heads.graph);
+    pushed.whole_of.merge(heads.whole_of);
     // A sum and what reads beside a product have the same tensor in one shape, as one value.
     if (!pushed.whole_of.empty() || levels.has_sums_beside(level)) {
       pushed.graph = passes::common_subexpressions(pushed.graph);
     }
-    all.push_back({with_own_casts(with_inner_results(pushed.graph)), std::move(pushed.whole_of)});
+    all.push_back({with_own_casts(with_inner_results(pushed.graph)), std::move(pushed.whole_of),
+                   std::move(heads.work)});
   }
   return all;
 }

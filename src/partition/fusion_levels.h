@@ -7,6 +7,7 @@
 
 #include "epifuse/fusion.h"
 #include "ir/graph.h"
+#include "passes/pipeline.h"
 
 namespace epifuse {
 
@@ -14,6 +15,8 @@ struct FusionLevel {
   ir::Graph graph;
   // Names of the framework's values of which the graph has halves, by those of the halves.
   std::map<std::string, std::string> whole_of;
+  // Of each product, work on halves of its heads, which one kernel has to do or none.
+  std::vector<passes::ChangedHeads::Work> heads;
 };
 
 // Of each value, whether it is a product or computed of one.
@@ -25,6 +28,9 @@ std::vector<bool> needs_product(const ir::Graph& graph);
 // product's result from the work on it are moved behind that work, and slices of a gate's columns
 // before it; results are named and shaped as the work has them. Throws ArgumentError when the
 // framework says that a value waits for itself.
-std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request);
+//
+// `takes_heads`: of which products with heads halves are taken.
+std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request,
+                                       const passes::TakesHeads& takes_heads);
 
 }  // namespace epifuse

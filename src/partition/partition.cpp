@@ -14,6 +14,7 @@
 #include "ir/strides.h"
 #include "ir/text.h"
 #include "ir/views.h"
+#include "partition/fusion_heads.h"
 #include "partition/fusion_kernel.h"
 #include "partition/fusion_levels.h"
 #include "partition/fusion_region.h"
@@ -331,27 +332,20 @@ class Finder {
   std::set<ValueId> fused_;  // of the plan at hand
 };
 
-}  // namespace
-
-Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
-                     const FusionRequest& request, plan::Plans& kept) {
-  const targets::TargetInfo& info = target_info(target);
-  FrameworkValues names;
+// What becomes kernels of the framework's graph, cut into these levels.
+Fusions fusions_of(const std::vector<FusionLevel>& levels, const ir::Graph& graph,
+                   const FrameworkValues& names, const targets::TargetInfo& info,
+                   const CompileOptions& planned, const FusionRequest& request, plan::Plans& kept) {
   std::set<std::string> of_products;
-  const std::vector<bool> needed = needs_product(graph.ir());
-  for (std::size_t i = 0; i < graph.ir().nodes.size(); ++i) {
-    const ir::Node& node = graph.ir().nodes[i];
-    if (needed[i]) of_products.insert(node.name);
-    names.emplace(node.name, node.type.shape);
+  const std::vector<bool> needed = needs_product(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (needed[i]) of_products.insert(graph.nodes[i].name);
   }
-  check(request, graph.ir(), names);
-  const CompileOptions planned = options_on(info, options);
-  const std::vector<FusionLevel> levels = fusion_levels(graph.ir(), request);
   std::vector<plan::Plan> plans;
   for (const FusionLevel& level : levels) {
     plans.push_back(plan::make_plan(level.graph, planned, info.limits));
   }
-  const ReadByProducts read(graph.ir(), request);
+  const ReadByProducts read(graph, request);
   FusionRequest all = request;
   all.in_memory = read.of(plans, true);
   std::vector<std::optional<std::set<ValueId>>> fused(plans.size());
@@ -364,6 +358,28 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
     if (is_settled || in_memory == all.in_memory) return finder.found();
     all.in_memory = std::move(in_memory);
     left = finder.products_left();
+  }
+}
+
+}  // namespace
+
+Fusions find_fusions(const Graph& graph, const Target& target, const CompileOptions& options,
+                     const FusionRequest& request, plan::Plans& kept) {
+  const targets::TargetInfo& info = target_info(target);
+  FrameworkValues names;
+  for (const ir::Node& node : graph.ir().nodes) names.emplace(node.name, node.type.shape);
+  check(request, graph.ir(), names);
+  const CompileOptions planned = options_on(info, options);
+  for (NamesOfProducts flat;;) {  // work on heads that no kernel does all of is left as it was
+    const std::vector<FusionLevel> levels =
+        fusion_levels(graph.ir(), request, takes_heads(info, request, flat));
+    Fusions found = fusions_of(levels, graph.ir(), names, info, planned, request, kept);
+    const NamesOfProducts left = heads_left(levels, found.kernels);
+    if (left.empty()) {
+      add_values_of_heads(levels, found.kernels);
+      return found;
+    }
+    flat.insert(left.begin(), left.end());
   }
 }
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from close import assert_no_further_than_eager, in_float64
 from test_backend import Mlp, Views, compiled
+from test_rotary import FORMS, Attention
 from test_side_by_side import WIDTH, Decoder
 from test_training import assert_no_further_than_eager as assert_gradients_no_further_than_eager
 from torch import nn
@@ -124,6 +125,23 @@ def test_gradients():
     for parameter, want in zip(model.parameters(), exact):
         scale = want.abs().max()
         assert (parameter.grad - want).abs().max() <= 1e-2 * scale
+
+
+@pytest.mark.parametrize("form, bias", [("by_halves", True), ("plain_halves", False),
+                                        ("by_pairs", False), ("plain_pairs", True)])
+def test_rotary(form, bias):
+    model = Attention(FORMS[form], bias).cuda().bfloat16().eval().requires_grad_(False)
+    x = torch.randn(2, 131, model.q.in_features, device="cuda", dtype=torch.bfloat16)
+    report = epifuse.torch.explain(model, x)
+    turned = "bias+rotary" if bias else "rotary"
+    assert [k.epilogue for k in report.kernels].count(turned) == 2, str(report)
+    assert_no_further_than_eager(model, compiled(model), (x,), slack=1.25)
+
+
+def test_rotary_in_training():
+    model = Attention(FORMS["by_halves"], bias=True).cuda().bfloat16()
+    x = torch.randn(2, 131, model.q.in_features, device="cuda", dtype=torch.bfloat16)
+    assert_gradients_no_further_than_eager(model, compiled(model), [x])
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])

@@ -18,6 +18,7 @@ from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
 from .memory import is_fused_by_inductor, is_needed_in_memory
 from .products import sums_of_groups
+from .repeated import REPEATS
 from .sizes import Size
 from .values import Operand, Refusal, Value, graph_text, reachable, symbols
 from .views import VIEWS, is_getitem, is_split, part, source
@@ -150,6 +151,7 @@ class _Importer:
         if tensor_of(node) is None or len(self.values) > _MAX_VALUES // 2:
             return False
         is_work = str(node.target) in OF_OPERANDS and is_fused_by_inductor(node)
+        is_work = is_work or node.meta.get(REPEATS, False)
         is_view = str(node.target) in VIEWS and node.op == "call_function"
         return (is_work or is_view) and not is_needed_in_memory(node)
 

@@ -79,3 +79,27 @@ def strides_to_declare(tensor: torch.Tensor) -> list[int | None] | None:
     if unit:
         declared[unit[0]] = 1
     return declared
+
+
+def order_before_last(tensor: torch.Tensor) -> list[int] | None:
+    """Dims from the outermost in memory to the innermost, where that is the last one but others
+    are not in the order of the shape; else None."""
+    shape, strides = known(tensor.shape), known(tensor.stride())
+    if shape is None or strides is None or len(shape) < 3 or strides[-1] != 1 or 0 in strides:
+        return None
+    moved = [dim for dim, size in enumerate(shape[:-1]) if size != 1]
+    by_stride = sorted(moved, key=lambda dim: -strides[dim])
+    if by_stride == moved:
+        return None
+    in_order = iter(by_stride)
+    return [next(in_order) if dim in moved else dim for dim in range(len(shape))]
+
+
+def empty_in_order(tensor: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    """A dense tensor of the same shape whose dims lie in this order."""
+    strides: list[Any] = [0] * tensor.dim()
+    stride: Any = 1
+    for dim in reversed(order):
+        strides[dim] = stride
+        stride = stride * tensor.shape[dim]
+    return tensor.new_empty_strided(tensor.shape, strides)

@@ -12,13 +12,14 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import integers, maxima, origin
+from epifuse.torch import integers, maxima, origin, repeated
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
 from epifuse.torch.call import OneLine, fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
+from epifuse.torch.layout import empty_in_order, order_before_last
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view, sums_both_ways
 from epifuse.torch.padding import PADDED, put_back, without_padding
 from epifuse.torch.report import Report
@@ -82,6 +83,19 @@ def _is_alike(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 class _Left(Exception):
     """A kernel that the framework is faster without: a code and one sentence."""
+
+
+def _lay_as_asked(call: Node, outputs: list[Node], text: str) -> None:
+    """Lets the only result of a kernel that joins halves of heads lie as the program's own does:
+    what reads heads next to each other, as products behind attention, need not copy it."""
+    if len(outputs) != 1 or not re.search(r" = (concat|interleave) ", text):
+        return
+    (result,), asked = call.meta["val"], outputs[0].meta["val"]
+    order = order_before_last(asked)
+    if order is None or len(result.shape) != len(order):
+        return
+    with result.fake_mode:
+        call.meta["val"] = [empty_in_order(result, order)]
 
 
 def _how(choice: dict[str, Any]) -> str:
@@ -199,6 +213,7 @@ class _Rewriter:
                 raise
             call = self.call(fused, (inputs, OneLine(kernel["graph"]), self.options),
                              f"epifuse_{kernel['name']}")
+            _lay_as_asked(call, outputs, kernel["graph"])
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
                 stored = result = self.call(operator.getitem, (call, index))
                 if result.meta["val"].shape != node.meta["val"].shape:
@@ -268,10 +283,12 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     unpadded, over_inputs = without_padding(graph), copies_over_inputs(graph)
     floats = integers.as_floats(graph)
     largest = maxima.by_rows(graph)
+    tables = repeated.by_halves(graph)
     products = origin.products(graph)
     report = _fuse(graph, options, only_faster, asks_hopper)
     report.left_out = [replace(each, product=products.get(each.node)) for each in report.left_out]
     report.left_out = maxima.put_back(largest, report.left_out)
+    repeated.put_back(graph, tables)
     integers.put_back(graph, floats)
     stands_for = {each.product_name: each.name for each in floats}
     report.kernels = [_with_names(kernel, stands_for) for kernel in report.kernels]

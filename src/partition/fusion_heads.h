@@ -1,0 +1,28 @@
+// Products whose heads are read by halves, such as queries and keys with rotary positions.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "epifuse/fusion.h"
+#include "partition/fusion_levels.h"
+#include "targets/targets.h"
+
+namespace epifuse {
+
+using NamesOfProducts = std::set<std::string, std::less<>>;
+
+// Which of them become kernels of heads, but for those `left`: where there are so many rows that it
+// pays beside one launch for all products of the rows.
+passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRequest& request,
+                               const NamesOfProducts& left);
+
+// The products of whose work no kernel does all.
+NamesOfProducts heads_left(const std::vector<FusionLevel>& levels,
+                           const std::vector<FusedKernel>& kernels);
+
+// Adds what a kernel computes of work on heads and has no value of its own for.
+void add_values_of_heads(const std::vector<FusionLevel>& levels, std::vector<FusedKernel>& kernels);
+
+}  // namespace epifuse

@@ -1,0 +1,206 @@
+"""Rotary positions in kernels of queries and keys: found as for a Hopper GPU, run on the CPU."""
+
+import copy
+
+import pytest
+import torch
+from close import assert_no_further_than_eager, distance
+from torch import nn
+from torch.nn import functional as F
+
+from epifuse import _native
+from epifuse.torch import inductor
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+HEADS, WIDTH, DIM = 4, 96, 24
+ROWS = 65  # the fewest that are not left to one launch for queries, keys and values
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """What becomes kernels, graph after graph, as a Hopper GPU would have it."""
+    found, fuse, fusions = [], inductor.fuse, _native.fusions
+    monkeypatch.setattr(inductor, "fuse", lambda *given: found.append(fuse(*given)) or found[-1])
+    monkeypatch.setattr(_native, "fusions",
+                        lambda text, asked: fusions(text, {**asked, "target": "sm_90a"}))
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield found
+
+
+def epilogues(reports):
+    """Of all kernels of all graphs, in order."""
+    return [kernel.epilogue for report in reports for kernel in report.kernels]
+
+
+def halves(x):
+    """Each half of a head turned against the other one, as Hugging Face's models have it."""
+    return torch.cat((-x[..., x.shape[-1] // 2:], x[..., :x.shape[-1] // 2]), -1)
+
+
+def pairs(x):
+    """Neighbours turned against each other, as GPT-J has it."""
+    return torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+
+
+def by_halves(x, c, s):
+    """With tables of whole heads, whose halves are equal."""
+    c, s = torch.cat((c, c), -1), torch.cat((s, s), -1)
+    return x * c + halves(x) * s
+
+
+def by_pairs(x, c, s):
+    c, s = c.repeat_interleave(2, -1), s.repeat_interleave(2, -1)
+    return x * c + pairs(x) * s
+
+
+def plain_halves(x, c, s):
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * c - b * s, b * c + a * s), -1)
+
+
+def plain_pairs(x, c, s):
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack((a * c - b * s, b * c + a * s), -1).flatten(-2)
+
+
+FORMS = {form.__name__: form for form in (by_halves, by_pairs, plain_halves, plain_pairs)}
+
+
+class Attention(nn.Module):
+    """Two heads of keys and values for four of queries."""
+
+    def __init__(self, turn, bias=False):
+        super().__init__()
+        self.turn = turn
+        self.q = nn.Linear(WIDTH, HEADS * DIM, bias)
+        self.k, self.v = (nn.Linear(WIDTH, HEADS * DIM // 2, bias) for _ in range(2))
+        self.o = nn.Linear(HEADS * DIM, WIDTH, bias=False)
+
+    def forward(self, x):
+        place = torch.arange(x.shape[1], device=x.device)[:, None] / 8
+        angle = place * torch.arange(1, DIM // 2 + 1, device=x.device) / DIM
+        c, s = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        heads = lambda y: y.unflatten(-1, (-1, DIM)).transpose(1, 2)
+        q, k = (self.turn(heads(each(x)), c, s) for each in (self.q, self.k))
+        y = F.scaled_dot_product_attention(q, k, heads(self.v(x)), is_causal=True, enable_gqa=True)
+        return x + self.o(y.transpose(1, 2).flatten(-2))
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend=inductor.backend, **options)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_queries_and_keys_are_a_kernel_each(reports, form, bias):
+    model = Attention(FORMS[form], bias).bfloat16().eval()
+    x = torch.randn(2, ROWS, WIDTH).bfloat16()
+    assert_no_further_than_eager(model, compiled(model), (x,), slack=1.25)
+    turned = "bias+rotary" if bias else "rotary"
+    rest = ["bias", "residual"] if bias else ["residual"]
+    assert sorted(epilogues(reports)) == sorted([turned, turned, *rest])
+
+
+def test_tables_are_read_by_the_half(reports):
+    model = Attention(by_halves).bfloat16().eval()
+    with torch.no_grad():
+        compiled(model)(torch.randn(1, ROWS, WIDTH).bfloat16())
+    kernels = [kernel for report in reports for kernel in report.kernels]
+    turned = [kernel for kernel in kernels if kernel.epilogue == "rotary"]
+    assert len(turned) == 2
+    for kernel in turned:
+        assert kernel.graph.count(f"bf16[{ROWS}, {DIM // 2}]") == 2, kernel.graph
+        assert f"{ROWS}, {DIM}]" not in kernel.graph.split("{")[0], kernel.graph
+
+
+def test_few_rows_are_left_to_one_launch(reports):
+    model = Attention(by_halves).bfloat16().eval()
+    for rows in (1, 16, ROWS - 1):
+        torch._dynamo.reset()
+        reports.clear()
+        assert_no_further_than_eager(model, compiled(model, dynamic=False),
+                                     (torch.randn(1, rows, WIDTH).bfloat16(),), slack=1.25)
+        assert not any("rotary" in each for each in epilogues(reports))
+
+
+def test_cpus_leave_them(monkeypatch):
+    found, fuse = [], inductor.fuse
+    monkeypatch.setattr(inductor, "fuse", lambda *given: found.append(fuse(*given)) or found[-1])
+    model = Attention(by_halves).bfloat16().eval()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        x = torch.randn(1, ROWS, WIDTH).bfloat16()
+        assert_no_further_than_eager(model, compiled(model), (x,), slack=1.25)
+    assert epilogues(found) == ["residual"]
+
+
+def test_results_lie_as_in_the_program(reports):
+    """Heads of a row next to each other, so that nothing behind attention is copied."""
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q = nn.Linear(WIDTH, HEADS * DIM, False)
+
+        def forward(self, x, c, s):
+            return by_halves(self.q(x).unflatten(-1, (-1, DIM)).transpose(1, 2), c, s)
+
+    model = Turned().bfloat16()
+    x = torch.randn(2, ROWS, WIDTH).bfloat16()
+    c, s = (torch.randn(ROWS, DIM // 2).bfloat16() for _ in range(2))
+    assert_no_further_than_eager(model, compiled(model), (x, c, s), slack=1.25)
+    assert epilogues(reports) == ["rotary"]
+    with torch.no_grad():
+        _, (code,) = torch._inductor.utils.run_and_get_code(compiled(model), x, c, s)
+    strides = f"(({HEADS * DIM * ROWS}, {DIM}, {HEADS * DIM}, 1)"
+    assert f"(2, {HEADS}, {ROWS}, {DIM}), {strides[1:]}, torch.bfloat16)" in code
+
+
+def test_rows_may_change(reports):
+    model = Attention(by_halves).bfloat16().eval()
+    run = compiled(model, dynamic=True)
+    for rows in (ROWS, 130, 97):
+        x = torch.randn(1, rows, WIDTH).bfloat16()
+        assert_no_further_than_eager(model, run, (x,), slack=1.25)
+    assert epilogues(reports).count("rotary") == 2
+
+
+@pytest.mark.parametrize("form", ["by_halves", "by_pairs"])
+def test_one_training_step(reports, form):
+    model = Attention(FORMS[form], bias=True).bfloat16()
+    x = torch.randn(2, ROWS, WIDTH).bfloat16()
+    wide, eager = copy.deepcopy(model).double(), copy.deepcopy(model)
+    compiled(model)(x).square().mean().backward()
+    eager(x).square().mean().backward()
+    wide(x.double()).square().mean().backward()
+    assert epilogues(reports).count("bias+rotary") == 2
+    for got, plain, exact in zip(model.parameters(), eager.parameters(), wide.parameters()):
+        assert (distance(got.grad, exact.grad)
+                <= 1.25 * distance(plain.grad, exact.grad) + 2**-10)  # fmt: skip
+
+
+def _hugging_face(name, **more):
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, f"{name}Config")(
+        hidden_size=WIDTH, intermediate_size=160, num_attention_heads=HEADS, num_hidden_layers=2,
+        num_key_value_heads=2, vocab_size=128, **more)
+    return getattr(transformers, f"{name}ForCausalLM")(config).bfloat16().eval()
+
+
+@pytest.mark.parametrize("name", ["Llama", "Qwen2"])
+def test_models_of_hugging_face(reports, name):
+    model = _hugging_face(name)
+    ids = torch.randint(0, 128, (1, ROWS))
+    kwargs = {"use_cache": False}
+    assert_no_further_than_eager(model, compiled(model), (ids,), kwargs, slack=1.25)
+    turned = "rotary" if name == "Llama" else "bias+rotary"
+    assert epilogues(reports).count(turned) == 4  # queries and keys of two layers
+
+
+def test_generation(reports):
+    model = _hugging_face("Llama")
+    ids = torch.randint(0, 128, (1, ROWS))
+    greedy = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    expected = model.generate(ids, **greedy)
+    model.forward = compiled(model.forward)
+    assert torch.equal(model.generate(ids, **greedy), expected)
+    assert epilogues(reports).count("rotary") == 4
