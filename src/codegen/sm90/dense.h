@@ -1,6 +1,9 @@
 // Host half of kernels/sm90/dense.cuh; see KernelFamily for what each function promises.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "codegen/epilogue_layout.h"
 #include "codegen/family.h"
 #include "codegen/product_roles.h"
@@ -13,9 +16,15 @@ namespace epifuse::codegen::sm90 {
 std::optional<plan::WhyNot> why_not(const plan::Plan& plan, const plan::FusedGemm& step,
                                     const targets::TargetInfo& target);
 std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetInfo& target);
-// Beside these, clusters whose CTAs share 64 rows of A, for products side by side.
-std::vector<Config> shared_row_configs(const plan::FusedGemm& step,
-                                       const targets::TargetInfo& target);
+// A candidate, whose stages and depths follow from the epilogue.
+struct TileShape {
+  int m, n;
+  bool cooperative, two_widths;
+  int cluster_m, cluster_n, split_k;
+};
+// Those of these shapes that suit the step.
+std::vector<Config> configs_of(std::span<const TileShape> shapes, const plan::FusedGemm& step,
+                               const targets::TargetInfo& target);
 double expected_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceProfile& device);
 KernelSource source(const plan::Plan& plan, const plan::FusedGemm& step, const Config& config,

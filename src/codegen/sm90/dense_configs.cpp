@@ -26,13 +26,8 @@ constexpr int kInstructionsByHand = 12;         // an element that is read or wr
 constexpr int kMostAccumulatorsOfGroups = 176;  // with several vectors
 constexpr int kMostAccumulatorsOfRows = 176;    // that are reduced beside a result, of tight shapes
 
-// The candidates; stages and depths follow from the epilogue.
-struct Shape {
-  int m, n;
-  bool cooperative, two_widths;
-  int cluster_m, cluster_n, split_k;
-};
-constexpr Shape kShapes[] = {
+// The candidates.
+constexpr TileShape kShapes[] = {
     {128, 192, false, false, 1, 1, 1}, {128, 192, false, true, 1, 1, 1},
     {128, 192, false, false, 2, 1, 1}, {192, 128, false, false, 1, 1, 1},
     {128, 128, false, false, 1, 1, 1}, {128, 128, false, true, 1, 1, 1},
@@ -63,16 +58,8 @@ constexpr Shape kShapes[] = {
     {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
 };
 
-// Of products side by side of few rows: tiles that read most of a launch's A share them.
-constexpr Shape kSharedRows[] = {
-    {64, 32, false, false, 1, 2, 1}, {64, 32, false, false, 1, 4, 1},
-    {64, 48, false, false, 1, 2, 1}, {64, 48, false, false, 1, 4, 1},
-    {64, 64, false, false, 1, 2, 1}, {64, 64, false, false, 1, 4, 1},
-    {64, 96, false, false, 1, 2, 1},
-};
-
 // Of one consumer thread.
-int accumulators_of(const Shape& shape) {
+int accumulators_of(const TileShape& shape) {
   return accumulators(shape.m, shape.n, shape.cooperative);
 }
 
@@ -83,7 +70,7 @@ int chunks_of_consumer(const Config& config) {
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
 // accumulators. These limits, and those of the largest tiles, are what compiles without spills over
 // the corpus (2026-11-22).
-int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+int math_columns(const Pressure& p, const TileShape& shape, const plan::GemmDesc& gemm) {
   const bool batched = is_batched(gemm), gated = p.products > 1;
   const int slots = p.load_slots + p.store_slots;
   if (gated && (slots > 2 || p.many_vectors)) return 16;
@@ -104,7 +91,8 @@ int math_columns(const Pressure& p, const Shape& shape, const plan::GemmDesc& ge
   return slots > 2 || p.cost > most_cost ? 16 : 32;
 }
 
-bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::GemmDesc& gemm) {
+bool takes_most_accumulators(const Pressure& p, const TileShape& shape,
+                             const plan::GemmDesc& gemm) {
   const bool batched = is_batched(gemm), grouped = gemm.is_grouped();
   const int slots = p.load_slots + p.store_slots;
   if (batched && (shape.two_widths || p.load_slots + p.by_hand > 0)) return false;
@@ -128,7 +116,7 @@ bool takes_most_accumulators(const Pressure& p, const Shape& shape, const plan::
 
 // Of a gated product a tile of B has two parts of whole groups of 16 columns, and where it runs
 // along N of whole blocks of 64. Clusters take registers that roundings and several results need.
-bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& p) {
+bool suits_gate(const TileShape& shape, const plan::GemmDesc& gemm, const Pressure& p) {
   constexpr int kGroupColumns = 16;
   if (gemm.gating == plan::Gating::none) return true;
   if (shape.two_widths || shape.n % (2 * kGroupColumns) != 0) return false;
@@ -140,7 +128,7 @@ bool suits_gate(const Shape& shape, const plan::GemmDesc& gemm, const Pressure& 
 
 // How many tiles there are is not known when a kernel starts, so none are made to fill whole waves,
 // and no cluster is started for one of them. Rows that are looked up come to one CTA.
-bool suits_groups(const Shape& shape, const plan::GemmDesc& gemm) {
+bool suits_groups(const TileShape& shape, const plan::GemmDesc& gemm) {
   if (gemm.a.lookup >= 0 && shape.cluster_m * shape.cluster_n > 1) return false;
   return !gemm.has_groups() || (!shape.two_widths && shape.split_k == 1);
 }
@@ -165,24 +153,24 @@ Scaling scaling_of(const plan::GemmDesc& gemm, const Config& config) {
 }
 
 // Block scales are of steps of 128, and of tiles of one width.
-bool suits_scales(const Shape& shape, const plan::GemmDesc& gemm) {
+bool suits_scales(const TileShape& shape, const plan::GemmDesc& gemm) {
   return !gemm.is_scaled() || !shape.two_widths;
 }
 
 // TMA stores multiples of 16 bytes, and a narrow tile's last chunk has 56 columns.
-bool suits_results(const Shape& shape, const EpilogueLayout& layout) {
+bool suits_results(const TileShape& shape, const EpilogueLayout& layout) {
   return !shape.two_widths || std::ranges::none_of(layout.stores(), [](const Place& place) {
     return place.staging == Staging::chunks && place.bytes == 1;
   });
 }
 
 // No instruction adds up integers of a narrow tile's columns.
-bool suits_sums(const Shape& shape, const plan::GemmDesc& gemm) {
+bool suits_sums(const TileShape& shape, const plan::GemmDesc& gemm) {
   return !shape.two_widths || !operand_format(gemm.a.dtype).adds_integers();
 }
 
 // Each CTA has whole blocks of columns.
-bool suits_blocks(const Shape& shape, const FusedGemm& step) {
+bool suits_blocks(const TileShape& shape, const FusedGemm& step) {
   if (!step.epilogue.has_blocks()) return true;
   const int columns = shape.n / step.epilogue.num_accumulators;
   return !shape.two_widths && shape.split_k == 1 && columns % ir::kBlockColumns == 0;
@@ -256,7 +244,7 @@ void fit_depth(const EpilogueLayout& layout, Config& config, int Config::*depth,
   }
 }
 
-Config config_of(const Shape& shape, const FusedGemm& step, const Pressure& registers,
+Config config_of(const TileShape& shape, const FusedGemm& step, const Pressure& registers,
                  const EpilogueLayout& layout, const targets::TargetInfo& target) {
   Config config;
   config.tile_m = shape.m;
@@ -362,15 +350,13 @@ void set_rows(const plan::GemmDesc& gemm, const Variant& variant, Config& config
   config.rows_b = rows(variant.swapped ? gemm.a : gemm.b, variant.misaligned_b);
 }
 
-namespace {
-
-std::vector<Config> configs_of(std::span<const Shape> shapes, const FusedGemm& given,
+std::vector<Config> configs_of(std::span<const TileShape> shapes, const FusedGemm& given,
                                const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(given, {});
   const Pressure registers = pressure(step.epilogue);
   const EpilogueLayout layout = with_most_rows(step.epilogue);
   std::vector<Config> out;
-  for (const Shape& shape : shapes) {
+  for (const TileShape& shape : shapes) {
     if (accumulators_of(shape) > kMostAccumulatorsOfAll &&
         !takes_most_accumulators(registers, shape, step.gemm)) {
       continue;
@@ -387,14 +373,8 @@ std::vector<Config> configs_of(std::span<const Shape> shapes, const FusedGemm& g
   return out;
 }
 
-}  // namespace
-
 std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& target) {
   return configs_of(kShapes, step, target);
-}
-
-std::vector<Config> shared_row_configs(const FusedGemm& step, const targets::TargetInfo& target) {
-  return configs_of(kSharedRows, step, target);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -24,6 +24,16 @@ using plan::FusedGemm, plan::Plan, targets::DeviceLimits, targets::DeviceProfile
 // Products of as many rows read their weights once.
 constexpr int kMostRowsOfTile = 64;
 
+// Beside those of one product: clusters whose CTAs share A, or K.
+constexpr TileShape kShapes[] = {
+    {64, 32, false, false, 1, 2, 1}, {64, 32, false, false, 1, 4, 1},
+    {64, 48, false, false, 1, 2, 1}, {64, 48, false, false, 1, 4, 1},
+    {64, 64, false, false, 1, 2, 1}, {64, 64, false, false, 1, 4, 1},
+    {64, 96, false, false, 1, 2, 1}, {64, 48, false, false, 1, 1, 2},
+    {64, 80, false, false, 1, 1, 2}, {64, 64, false, false, 1, 1, 4},
+    {64, 96, false, false, 1, 1, 4}, {64, 128, false, false, 1, 1, 4},
+};
+
 // Whether what is the kernel's own in a block of parameters is the same of such steps: they have no
 // batch, and nothing is moved by hand or looked up.
 bool suits_tiles(const FusedGemm& step) {
@@ -41,7 +51,7 @@ std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target
     return config.tile_m != kMostRowsOfTile || config.two_widths ||
            config.cluster_m * config.cluster_n > 1;
   });
-  std::ranges::copy(shared_row_configs(step, target), std::back_inserter(out));
+  std::ranges::copy(configs_of(kShapes, step, target), std::back_inserter(out));
   for (Config& config : out) config.side_by_side = true;
   return out;
 }
