@@ -86,6 +86,23 @@ def test_views():
     assert_no_further_than_eager(model, compiled(model), (x,))
 
 
+class Shifted(nn.Module):
+    """Scores and relative positions, which views shift as Transformer-XL and Funnel do."""
+
+    def forward(self, x, y, positions):
+        shifted = positions.view(4, 2, 16, 33).transpose(0, 1).reshape(2, 4, 33, 16)[:, :, 1:]
+        scores = torch.einsum("binh,bjnh->bnij", x, y)
+        return torch.relu(scores + shifted.reshape(2, 4, 16, 32)[..., :16])
+
+
+def test_an_operand_that_inductor_copies():
+    x, y, positions = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+                       for shape in ((2, 16, 4, 64), (2, 16, 4, 64), (4, 32, 33)))  # fmt: skip
+    options = {"epifuse.only_faster": False}
+    assert_no_further_than_eager(Shifted(), compiled(Shifted(), options=options), (x, y, positions))
+    assert "matmul_residual_relu" in [kernel.name for kernel in epifuse.torch.stats().kernels]
+
+
 def test_rows_may_change_without_new_binaries():
     model = mlp()
     run = compiled(model, dynamic=True)

@@ -8,8 +8,8 @@ from epifuse.torch import op, origin
 
 
 class OneLine(str):
-    """A text that prints in one line where nodes are printed: Inductor writes those that a kernel of
-    its own comes from into a comment of its code, and a second line of it would be code."""
+    """A text that prints in one line where nodes are printed: Inductor writes those that a kernel
+    of its own comes from into a comment of its code, and a second line of it would be code."""
 
     __slots__ = ()
 
