@@ -82,8 +82,10 @@ Producers::Values Producers::without_lone_sums(const Values& values) const {
   const Values results = framework_.results(values);
   Values others = values;
   std::erase_if(others, [&](ValueId id) { return framework_.is_sum_beside(id, results); });
-  const Values read = loads(others);
-  Values kept = others;
+  Values read = loads(others), kept = others;
+  for (const ValueId id : others) {
+    if (ir::is_matmul(graph_[id].op)) read.insert(graph_[id].args.begin(), graph_[id].args.end());
+  }
   for (const ValueId id : values) {
     if (!others.contains(id) && read.contains(graph_[id].args[0])) kept.insert(id);
   }

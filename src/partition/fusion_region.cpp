@@ -136,6 +136,13 @@ bool FrameworkPlan::is_sum_beside(ValueId value, const Values& results) const {
          !results.contains(ir::storage(graph, graph[value].args[0]));
 }
 
+bool FrameworkPlan::has_only_sums_beside(const std::vector<ValueId>& values) const {
+  const Values of_product = results({values.begin(), values.end()});
+  return std::ranges::all_of(values, [&](ValueId id) {
+    return ir::is_matmul(plan_.graph[id].op) || is_sum_beside(id, of_product);
+  });
+}
+
 double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
   constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
   const ir::Node& node = plan_.graph[value];
@@ -217,10 +224,13 @@ bool FrameworkPlan::sums_rows_of(const Values& results, const Values& inside,
   return false;
 }
 
-// Nor with what only they read.
+// Of results; nor with what only they read.
 FrameworkPlan::Values FrameworkPlan::without_column_sums(const Values& values,
                                                          ValueId product) const {
-  const auto is_column_sum = [&](ValueId id) { return plan_.graph[id].op == Op::col_sum; };
+  const Values of_product = results(values);
+  const auto is_column_sum = [&](ValueId id) {
+    return plan_.graph[id].op == Op::col_sum && !is_sum_beside(id, of_product);
+  };
   std::vector<ValueId> dropped;
   std::ranges::copy_if(values, std::back_inserter(dropped), is_column_sum);
   Values fewer = without(values, dropped);

@@ -42,6 +42,8 @@ class FrameworkPlan {
   std::set<ir::ValueId> results(const std::set<ir::ValueId>& values) const;
   // Whether a value of a kernel is a sum of what needs no product of it.
   bool is_sum_beside(ir::ValueId value, const std::set<ir::ValueId>& results) const;
+  // Whether nothing is computed of a kernel's product.
+  bool has_only_sums_beside(const std::vector<ir::ValueId>& values) const;
 
  private:
   using Values = std::set<ir::ValueId>;

@@ -82,19 +82,29 @@ class Finder {
     return values;
   }
 
-  // The first to read, as an epilogue does, what the reduction sums. None where that is work on a
-  // product itself, whose kernel can sum it.
+  // The first to read, as an epilogue does, what the reduction sums, else the first product of it.
+  // None where that is work on a product itself, whose kernel can sum it.
   std::optional<ValueId> reader_of(ValueId reduction, const std::vector<ValueId>& values) const {
     const ValueId summed = unshaped(graph_[reduction].args[0]);
     if (of_product_[index(summed)] && !of_sum_[index(summed)]) return std::nullopt;
-    std::optional<ValueId> first;
+    std::optional<ValueId> first, operand;
+    const auto is_earlier = [&](ValueId id, const std::optional<ValueId>& other) {
+      return !other || levels_[index(id)] < levels_[index(*other)];
+    };
     for (const ValueId user : readers_[index(summed)]) {
-      const bool is_before = levels_[index(user)] < levels_[index(reduction)];
-      if (is_before || !reads_beside_product(user, summed)) continue;
+      if (levels_[index(user)] < levels_[index(reduction)]) continue;
       if (std::ranges::find(values, user) != values.end()) continue;
-      if (!first || levels_[index(user)] < levels_[index(*first)]) first = user;
+      if (reads_beside_product(user, summed) && is_earlier(user, first)) first = user;
+      if (multiplies_as_it_lies(user, summed) && is_earlier(user, operand)) operand = user;
     }
-    return first;
+    return first ? first : operand;
+  }
+
+  // Whether a product's result is as large as its operand, whose elements a kernel reads once more.
+  bool multiplies_as_it_lies(ValueId product, ValueId operand) const {
+    const Node& node = graph_[product];
+    return node.op == Op::matmul && !node.transpose_a && unshaped(node.args[0]) == operand &&
+           graph_[node.args[0]].type.shape == node.type.shape;
   }
 
   bool reads_beside_product(ValueId reader, ValueId read) const {

@@ -168,6 +168,8 @@ class Finder {
     }
     const bool is_bare = plan::is_bare(*step) && !stores_wider(cut.kernel.graph);
     if (is_bare && !pays_alone(gemm)) return nothing_to_fuse(product);
+    const bool is_on_cpu = target_.kind == DeviceKind::cpu;
+    if (is_on_cpu && framework.has_only_sums_beside(values)) return nothing_to_fuse(product);
     const plan::Plan named = with_framework_names(*plan, nameless, cut.kernel.graph);
     if (auto no = why_not_fused(named, std::get<plan::FusedGemm>(named.steps[0]))) return no;
     if (auto no = why_slower(*step, gemm)) return no;

@@ -139,7 +139,8 @@ void Grower::push(ValueId value, bool as_candidate) {
 // Other steps over the same elements of a full tensor can share the reading of it. Of these a
 // product's step takes sums alone: other work on what it reads has nothing to do with the product.
 void Grower::push_siblings(ValueId value) {
-  for (ValueId operand : facts_.operands[index(value)]) {
+  const bool is_product = draft_.is_gemm(value);
+  for (ValueId operand : is_product ? draft_.graph()[value].args : facts_.operands[index(value)]) {
     const std::vector<ValueId>& readers = facts_.readers[index(operand)];
     if (is_at_hand(operand) || readers.size() > kMaxSiblings) continue;
     if (draft_.graph()[operand].type.shape != space_) continue;

@@ -8,6 +8,7 @@ of whole rows of a grouped product) and `too_large`."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -17,8 +18,9 @@ from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
 from .memory import is_fused_by_inductor, is_needed_in_memory
-from .products import sums_of_groups
+from .products import sum_of_rows, sums_of_groups
 from .repeated import REPEATS
+from .row_sums import summed_leaf
 from .sizes import Size
 from .values import Operand, Refusal, Value, graph_text, reachable, symbols
 from .views import VIEWS, is_getitem, is_split, part, source
@@ -77,6 +79,17 @@ class _Importer:
                 for operand in node.all_input_nodes:
                     if operand in self.base:
                         self.outputs[self.base[operand]] = None
+        for node in self.nodes:
+            self._import_sum(node)
+
+    def _import_sum(self, node: fx.Node) -> None:
+        """A sum of rows that kernels may read anyway, of what needs no product."""
+        leaf = None if node in self.base else summed_leaf(node, self.scope.leaves)
+        if leaf is None:
+            return
+        with contextlib.suppress(Refusal):
+            self._compute(node, sum_of_rows(leaf))
+            self.outputs[node] = None
 
     # --- one node ---------------------------------------------------------------------------------
 

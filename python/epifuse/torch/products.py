@@ -327,6 +327,18 @@ def reduction(row: str, column: str) -> Row:
     return build
 
 
+def sum_of_rows(leaf: fx.Node) -> Row:
+    """A sum of all rows of an input of the text, of which the node sums a reshape."""
+
+    def build(emit: Emitter, args: Args) -> Operand:
+        value = emit.value(leaf)
+        if len(value.shape) < 2 or value.dtype != emit.dtype or emit.dtype not in ARITHMETIC:
+            raise Refusal("option", f"{emit.what} sums no rows of {emit.dtype}.")
+        return _column_reduction(emit, "col_sum", value)
+
+    return build
+
+
 def mean(emit: Emitter, args: Args) -> Operand:
     """Of all rows of all dims but the last: the sum of what is divided first, where that rounds no
     more than float32 does."""

@@ -20,6 +20,20 @@ TEST(FusionSums, SumsOfWhatAKernelReadsAreItsOwn) {
             "matmul_relu(x, w) -> y[M, N]: h y\n");
 }
 
+// As large as the result: the kernel reads the operand's elements once more, from the L2 cache.
+TEST(FusionSums, SumsOfAProductsOperandAreItsKernelsOnGpus) {
+  const std::string text =
+      "graph g(x: bf16[M, 512], w: bf16[512, 512], v: bf16[512, 256]) {\n  b = col_sum x\n"
+      "  h = matmul x, w\n  return h, b\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"h"}}, kHopper),
+            "matmul_col_sum(x, w) -> h[M, 512], b[1, 512]: h b\n");
+  EXPECT_EQ(found(text, {.in_memory = {"h"}}), "h: nothing_to_fuse\n");
+  const std::string narrow =
+      "graph g(x: bf16[M, 512], w: bf16[512, 256]) {\n  b = col_sum x\n  h = matmul x, w\n"
+      "  return h, b\n}\n";
+  EXPECT_EQ(found(narrow, {.in_memory = {"h"}}, kHopper), "h: nothing_to_fuse\n");
+}
+
 TEST(FusionSums, ASumWaitsForTheKernelThatReadsWhatItSums) {
   const std::string text =
       "graph g(x: bf16[M, K], v: bf16[K, N], n: bf16[M, K], w: bf16[K, N]) {\n"
