@@ -9,7 +9,7 @@ namespace {
 // Beside one launch for queries, keys and values (docs/gotchas-pytorch.md).
 constexpr std::int64_t kMostRowsOfOneLaunch = 64;
 
-bool does(const FusedKernel& kernel, const passes::ChangedHeads::Work& work) {
+bool does(const FusedKernel& kernel, const passes::NamedWorkOnHeads& work) {
   return kernel.outputs.size() == 1 && kernel.outputs.front().value == work.result &&
          std::ranges::find(kernel.values, work.product) != kernel.values.end();
 }
@@ -41,11 +41,13 @@ Rows rows_of(const ir::Shape& split, const Sizes& likely) {
 
 passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRequest& request,
                                const NamesOfProducts& left) {
-  return [&](const ir::Node& product, const ir::Shape& split) {
-    if (target.kind == DeviceKind::cpu || split.empty() || left.contains(product.name)) {
+  return [&](const passes::NamedWorkOnHeads& work) {
+    if (target.kind == DeviceKind::cpu || work.split.empty() || left.contains(work.product)) {
       return false;
     }
-    const Rows rows = rows_of(split, request.likely_sizes);
+    // Elsewhere the framework's pass does it beside what it does anyhow.
+    if (!request.in_memory.contains(work.result)) return false;
+    const Rows rows = rows_of(work.split, request.likely_sizes);
     return rows.num_symbolic <= 1 && (!rows.is_known || rows.count > kMostRowsOfOneLaunch);
   };
 }

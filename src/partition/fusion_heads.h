@@ -13,8 +13,8 @@ namespace epifuse {
 
 using NamesOfProducts = std::set<std::string, std::less<>>;
 
-// Which of them become kernels of heads, but for those `left`: where there are so many rows that it
-// pays beside one launch for all products of the rows.
+// Which of them become kernels of heads, but for those `left`: where the result is needed in
+// memory, and there are so many rows that it pays beside one launch for all products of the rows.
 passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRequest& request,
                                const NamesOfProducts& left);
 

@@ -16,7 +16,7 @@ struct FusionLevel {
   // Names of the framework's values of which the graph has halves, by those of the halves.
   std::map<std::string, std::string> whole_of;
   // Of each product, work on halves of its heads, which one kernel has to do or none.
-  std::vector<passes::ChangedHeads::Work> heads;
+  std::vector<passes::NamedWorkOnHeads> heads;
 };
 
 // Of each value, whether it is a product or computed of one.
@@ -29,7 +29,7 @@ std::vector<bool> needs_product(const ir::Graph& graph);
 // before it; results are named and shaped as the work has them. Throws ArgumentError when the
 // framework says that a value waits for itself.
 //
-// `takes_heads`: of which products with heads halves are taken.
+// `takes_heads`: which work on halves of heads becomes work on both halves.
 std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionRequest& request,
                                        const passes::TakesHeads& takes_heads);
 

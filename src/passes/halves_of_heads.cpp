@@ -18,11 +18,26 @@ using ir::Shape;
 using ir::ValueId;
 using Pair = std::array<ValueId, 2>;
 
+NamedWorkOnHeads named(const ir::Graph& graph, const WorkOnHeads& work) {
+  NamedWorkOnHeads names{graph[work.product].name, graph[work.members.back().value].name, {}, {}};
+  names.values.push_back(names.product);
+  for (const ValueId id : work.before) names.values.push_back(graph[id].name);
+  for (const HeadsMember& member : work.members) {
+    const Node& node = graph[member.value];
+    if (!ir::is_view(node.op)) names.values.push_back(node.name);
+  }
+  if (work.split >= 0) names.split = graph[work.split].type.shape;
+  return names;
+}
+
 class HeadsRewriter {
  public:
   HeadsRewriter(const ir::Graph& graph, const std::vector<WorkOnHeads>& all)
       : graph_(graph), rewriter_(graph) {
-    for (const WorkOnHeads& work : all) work_of_[work.members.back().value] = &work;
+    for (const WorkOnHeads& work : all) {
+      work_of_[work.members.back().value] = &work;
+      changed_.work.push_back(named(graph, work));
+    }
   }
 
   ChangedHeads run() {
@@ -43,7 +58,6 @@ class HeadsRewriter {
   // What the result becomes. Pairs are a view of what a kernel stores, which keeps the name.
   Node joined(const WorkOnHeads& work, const Node& result) {
     const Pair halves = rewrite(work);
-    note(work);
     const Op join = work.how == Halves::behind ? Op::concat : Op::interleave;
     if (work.members.back().part == PartOfHeads::whole) {
       return with_op(result, join, {halves[0], halves[1]});
@@ -52,16 +66,6 @@ class HeadsRewriter {
     Node view = with_op(result, Op::reshape, {rewriter_.add(std::move(whole))});
     view.name = rewriter_.fresh_name(result.name, "view");
     return view;
-  }
-
-  void note(const WorkOnHeads& work) {
-    ChangedHeads::Work noted{graph_[work.product].name, graph_[work.members.back().value].name, {}};
-    noted.values.push_back(noted.product);
-    for (const ValueId id : work.before) noted.values.push_back(graph_[id].name);
-    for (const HeadsMember& member : work.members) {
-      if (!ir::is_view(graph_[member.value].op)) noted.values.push_back(graph_[member.value].name);
-    }
-    changed_.work.push_back(std::move(noted));
   }
 
   // Both halves of the result.
@@ -231,15 +235,13 @@ class HeadsRewriter {
 // [.., S, H D] that is split into heads: the product of each head, and f on both halves of it. So
 // rotary positions are a gate's work, which one kernel does. Products of heads stay as they are.
 ir::Graph halves_of_heads(const ir::Graph& graph) {
-  return halves_of_heads_by_name(graph, [](const auto&...) { return true; }).graph;
+  return halves_of_heads_by_name(graph, [](const NamedWorkOnHeads&) { return true; }).graph;
 }
 
 ChangedHeads halves_of_heads_by_name(const ir::Graph& graph, const TakesHeads& takes) {
   const ir::Graph live = dead_code(graph);
   std::vector<WorkOnHeads> all = find_work_on_heads(live);
-  std::erase_if(all, [&](const WorkOnHeads& work) {
-    return !takes(live[work.product], work.split < 0 ? Shape{} : live[work.split].type.shape);
-  });
+  std::erase_if(all, [&](const WorkOnHeads& work) { return !takes(named(live, work)); });
   if (all.empty()) return {graph, {}, {}};
   return HeadsRewriter(live, all).run();
 }

@@ -47,19 +47,22 @@ struct PushedSlices {
 };
 PushedSlices push_slices_by_name(const ir::Graph& graph);
 
-// Rotary positions and the like on both halves of each head, where `takes` says so of the product
-// and of the shape that its columns are split to, which is empty if it has heads already.
+// Rotary positions and the like on both halves of each head.
 ir::Graph halves_of_heads(const ir::Graph& graph);
+
+// A product with heads, what has all of them again, and the names of all that is computed.
+struct NamedWorkOnHeads {
+  std::string product, result;
+  std::vector<std::string> values;
+  ir::Shape split;  // to which the product's columns are split; empty if it has heads already
+};
+// The same where `takes` says so.
 struct ChangedHeads {
-  struct Work {
-    std::string product, result;
-    std::vector<std::string> values;  // what is computed from the product on, joins too
-  };
   ir::Graph graph;
   std::map<std::string, std::string> whole_of;  // of each new name, that of which it is a part
-  std::vector<Work> work;
+  std::vector<NamedWorkOnHeads> work;
 };
-using TakesHeads = std::function<bool(const ir::Node& product, const ir::Shape& split)>;
+using TakesHeads = std::function<bool(const NamedWorkOnHeads&)>;
 ChangedHeads halves_of_heads_by_name(const ir::Graph& graph, const TakesHeads& takes);
 
 }  // namespace epifuse::passes

@@ -92,9 +92,10 @@ def _lay_as_asked(call: Node, outputs: list[Node], text: str) -> None:
         return
     (result,), asked = call.meta["val"], outputs[0].meta["val"]
     order = order_before_last(asked)
-    if order is None or len(result.shape) != len(order):
+    mode = getattr(result, "fake_mode", None)
+    if order is None or mode is None or len(result.shape) != len(order):
         return
-    with result.fake_mode:
+    with mode:
         call.meta["val"] = [empty_in_order(result, order)]
 
 
