@@ -1,5 +1,6 @@
 """explain(model, *args): what the backend makes of a model, without compiling the rest."""
 
+import copy
 from typing import Any
 
 import torch
@@ -34,7 +35,8 @@ def _own_options(options: dict[str, Any] | None, given: dict[str, Any]) -> dict[
 def explain(model: Any, *args: Any, numerics: str | None = None, tf32: bool | None = None,
             only_faster: bool | None = None, options: dict[str, Any] | None = None,
             **kwargs: Any) -> Report:
-    """Runs `model(*args, **kwargs)` once and reports which nodes became kernels and which did not.
+    """Runs `model(*args, **kwargs)` once, unfused, and reports which nodes became kernels and which
+    did not.
 
     Print the report, or take its `.kernels`, `.left_out`, `.to_dict()`. Nothing is compiled but our
     own kernels. `options` are those of torch.compile, of Inductor too; `numerics`, `tf32` and
@@ -50,10 +52,10 @@ def explain(model: Any, *args: Any, numerics: str | None = None, tf32: bool | No
 
         before = inductor.users_pass(config.post_grad_custom_pre_pass)
         fusion = inductor.FusionPass(own, before, report, asks_hopper=True)
+        as_it_was = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
         with config.patch(cpp_wrapper=rest.get("cpp_wrapper", config.cpp_wrapper)):
             fusion(graph.graph)
-        graph.recompile()
-        return _run_as_graph(graph, inputs)
+        return _run_as_graph(as_it_was, inputs)
 
     def run(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
         from torch._functorch import config as autograd_config
