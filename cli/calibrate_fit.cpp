@@ -31,12 +31,14 @@ struct TimedConfig {
 };
 
 std::map<std::string, PlacedConfig> configs_by_name(const codegen::KernelFamily& family,
-                                                    const plan::FusedGemm& step,
+                                                    const TimedPoint& point,
                                                     const targets::TargetInfo& target) {
   std::map<std::string, PlacedConfig> by_name;
-  for (const codegen::GemmConfig& config : family.configs(step, target)) {
-    by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(config)),
-                    PlacedConfig{by_name.size(), config});
+  for (const codegen::GemmConfig& config : family.configs(point.step(), target)) {
+    const auto fitted = family.fitted(point.step(), config, point.variant, target);
+    if (!fitted) continue;
+    by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(*fitted)),
+                    PlacedConfig{by_name.size(), *fitted});
   }
   return by_name;
 }
@@ -46,8 +48,9 @@ std::vector<TimedConfig> times_of(const codegen::KernelFamily& family,
                                   const targets::TargetInfo& target) {
   std::vector<TimedConfig> times;
   for (const TimedPoint& point : points) {
+    if (point.family != nullptr && point.family != &family) continue;
     if (family.why_not(*point.plan, point.step(), target)) continue;
-    const auto by_name = configs_by_name(family, point.step(), target);
+    const auto by_name = configs_by_name(family, point, target);
     double best = 0;
     for (const backends::MeasuredStep::Way& way : point.ways) {
       if (by_name.contains(way.name) && (best == 0 || way.us < best)) best = way.us;

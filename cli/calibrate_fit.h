@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "codegen/family.h"
 #include "codegen/gemm_sizes.h"
 #include "plan/plan.h"
 #include "targets/profile_text.h"
@@ -19,7 +20,9 @@ struct TimedPoint {
   std::shared_ptr<const plan::Plan> plan;
   codegen::GemmSizes sizes;  // as the kernel sees them
   std::vector<backends::MeasuredStep::Way> ways;
-  std::size_t product = 0;  // which of the products it is a time of
+  std::size_t product = 0;                        // which of the products it is a time of
+  codegen::GemmVariant variant = {};              // that the tensors ask for, ..
+  const codegen::KernelFamily* family = nullptr;  // .. of this family; null: any
 
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan->steps.front()); }
 };

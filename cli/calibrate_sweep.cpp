@@ -85,14 +85,15 @@ std::string_view named_family(const Point& point) {
   return "";
 }
 
-// Nothing for a point that no family takes, or whose rows start off boundaries.
+// Nothing for a point that no family takes.
 std::optional<TimedPoint> timed(const SweptPoint& swept, const targets::TargetInfo& target) {
   auto planned = plan_point(swept.point, target, named_family(swept.point));
   if (std::holds_alternative<plan::WhyNot>(planned)) return std::nullopt;
   const PlannedPoint& point = std::get<PlannedPoint>(planned);
-  if (point.family->roles(point.variant).are_misaligned()) return std::nullopt;
   TimedPoint out{
       text(swept.point), std::make_shared<const plan::Plan>(point.plan), point.sizes, {}};
+  out.variant = point.variant;
+  out.family = point.family;
   for (const auto& [config, us] : swept.us) {
     out.ways.push_back({fmt::format("{}, {}", point.family->name, config), us});
   }

@@ -48,7 +48,7 @@ class Opaque {
   }
 
  private:
-  std::byte bytes_[64] = {};
+  std::byte bytes_[72] = {};
   const Functions* functions_ = nullptr;
 };
 

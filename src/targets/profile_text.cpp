@@ -18,7 +18,7 @@
 namespace epifuse::targets {
 namespace {
 
-constexpr std::string_view kFirstLine = "epifuse device profile 1";
+constexpr std::string_view kFirstLine = "epifuse device profile 2";
 constexpr std::string_view kLastLine = "end";
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 constexpr std::pair<Rows, std::string_view> kRows[] = {

@@ -11,7 +11,7 @@ KEY = "0123456789abcdef" * 4
 CHOICES = {"format": "epifuse tuned choices 1",
            "choices": [{"key": KEY, "for": "64x64x64 bf16 silu", "choice": "product and tail",
                         "measured": "12.0 us measured"}]}  # fmt: skip
-PROFILE = """epifuse device profile 1
+PROFILE = """epifuse device profile 2
 device NVIDIA H200
 origin made up for a test
 sms 132

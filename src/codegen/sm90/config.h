@@ -36,6 +36,9 @@ struct Config {
   // How the operands lie in memory, after the exchange where roles are swapped: of what `fitted`
   // makes of a config.
   targets::Rows rows_a = targets::Rows::aligned, rows_b = targets::Rows::aligned;
+  // Instructions of a thread and chunk that load full operands and store results, where TMA cannot
+  // address them: also of what `fitted` makes.
+  std::int16_t lane_loads = 0, lane_stores = 0;
   bool operator==(const Config&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.

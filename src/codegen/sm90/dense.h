@@ -35,6 +35,9 @@ std::optional<Config> fitted(const plan::FusedGemm& step, const Config& config,
                              const Variant& variant, const targets::TargetInfo& target);
 // How the operands of the variant lie.
 void set_rows(const plan::GemmDesc& gemm, const Variant& variant, Config& config);
+// What the variant has threads move of a chunk; what none stages counts as operations do
+// (Pressure::by_hand).
+void set_lanes(const EpilogueLayout& layout, const Variant& variant, Config& config);
 Variant variant(const plan::Plan& plan, const plan::FusedGemm& step, const Bound& bound);
 OperandRoles roles(const Variant& variant);
 Partials partials(const plan::FusedGemm& step, const Config& config, const Variant& variant,

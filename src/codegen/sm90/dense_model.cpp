@@ -8,21 +8,25 @@
 //              rows + columns written; for each block of 64 rows, 64 + columns read
 //   step       (multiply^6 + producer^6)^(1/6), plus what each step costs beside that, plus what it
 //              moves from L2 (rows / cluster + columns / cluster); at least latency / stages. L2
-//              delivers to all SMs meanwhile: its clocks a row and a column, times the lines of
-//              L2 that 128 bytes of one touch, up to two where rows lie off their boundaries
+//              delivers to all SMs meanwhile, sooner where some have no tile: its clocks a row and
+//              a column, times the lines of L2 that 128 bytes of one touch, up to two where rows
+//              lie off their boundaries. Rows off 16-byte boundaries are moved by threads, which
+//              takes as long as it takes
 //   main       K / 64 steps
-//   epilogue   chunks of 64 x 64 times (a start + operations an element + full operands, which
-//              cost little where they come through the stages)
+//   epilogue   a start, and chunks of 64 x 64 times (a start + operations an element + full
+//              operands, which cost little where they come through the stages; what TMA cannot
+//              address is moved by threads)
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
 //                + epilogue
 //   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + parts * exchange)
 //   one-consumer start + tiles * (main / parts + epilogue + parts * sharing), and starting again
 //
-// Memory takes bytes / bandwidth beside it, where bytes are what is read and written and what other
-// kernels left in L2 to be written. The two overlap, but not fully: time = (clocks^p +
-// memory^p)^(1/p). The constants are the device's (model_constants.h). Where rows lie off 16-byte
-// boundaries all of it takes longer, by what was measured on the device.
+// Memory takes bytes / bandwidth beside all but the last epilogue, where bytes are what is read and
+// written, what other kernels left in L2 to be written, and what is read again: cooperative CTAs
+// get out of step from wave to wave, and where L2 does not hold what a wave reads, one finds there
+// ever less of what another has read. The two overlap, but not fully: time = (clocks^p +
+// memory^p)^(1/p). The constants are the device's (model_constants.h).
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -102,8 +106,32 @@ Lines lines_of(const plan::GemmDesc& gemm, const GemmSizes& sizes) {
   return {lines(gemm.a, sizes.row_bytes_a, sizes.m), lines(gemm.b, sizes.row_bytes_b, sizes.n)};
 }
 
+// Of a step whose operands threads move, as TMA cannot.
+double mover_clocks(const ModelConstants& c, const Config& config, double columns) {
+  const bool moves_a = config.rows_a != targets::Rows::aligned,
+             moves_b = config.rows_b != targets::Rows::aligned;
+  if (!moves_a && !moves_b) return 0;
+  return c.mover_clocks + (moves_a && moves_b ? c.second_mover_clocks : 0) +
+         c.mover_row_clocks * ((moves_a ? config.tile_m : 0) + (moves_b ? columns : 0));
+}
+
+// How CTAs share the device: the waves of tiles, all and the last one as a part, and how far they
+// are out of step in the end, from 0 to 1.
+struct Waves {
+  double whole, parts, drift;
+  double idle() const { return 1 - parts / whole; }  // of the SMs, on average
+};
+Waves waves_of(const ModelConstants& c, const Tiling& tiling, int at_once) {
+  Waves out;
+  out.parts = static_cast<double>(tiling.tiles) / at_once;
+  out.whole = std::max(std::ceil(out.parts), 1.0);
+  out.drift = 1 - std::exp(-std::max(out.parts - 1, 0.0) / c.drift_waves);
+  return out;
+}
+
 double main_clocks(const ModelConstants& c, const Config& config, double columns,
-                   const Lines& lines, std::int64_t m, std::int64_t k) {
+                   const Lines& lines, const Waves& waves, std::int64_t m, std::int64_t k) {
+  constexpr double kMostIdle = 0.35;  // what one SM can take in bounds it too
   const std::int64_t steps =
       ceil_div(ceil_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
@@ -115,17 +143,25 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
                columns_moved = columns / config.cluster_m;
   const double move = c.row_clocks * (rows_moved + columns_moved);
   const double l2 =
-      c.l2_row_clocks * lines.a * rows_moved + c.l2_column_clocks * lines.b * columns_moved;
+      (c.l2_row_clocks * lines.a * rows_moved + c.l2_column_clocks * lines.b * columns_moved) *
+      (1 - c.l2_idle * std::min(waves.idle(), kMostIdle));
   const double beside = is_one_consumer(config)
                             ? 0
                             : c.step_clocks + (config.cooperative ? c.cooperative_step_clocks : 0);
   const double gather = config.gathers ? c.gather_clocks * config.tile_m : 0;
   const double work = overlapped(busy + move + beside + gather, l2, c.l2_overlap);
-  const double step = std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather});
+  const double step = std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather,
+                                mover_clocks(c, config, columns)});
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   const bool is_slowed = config.split_k > 1 && !is_one_consumer(config);
   return static_cast<double>(steps) * step * (is_slowed ? c.split_slows : 1) +
          (is_cluster ? c.cluster_clocks : 0);
+}
+
+// Clusters of two such tiles take longer the more waves there are.
+double tall_cluster_slows(const ModelConstants& c, const Config& config, const Waves& waves) {
+  const bool is_one = config.tile_m == 256 && config.tile_n % 64 != 0;
+  return is_one ? 1 + c.tall_cluster_slows * waves.drift : 1;
 }
 
 double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Config& config) {
@@ -137,27 +173,58 @@ double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Con
   return few * (config.tile_n == kWide && has_adjacent_gates(gemm) ? c.wide_by_turns_slows : 1);
 }
 
+// Of a chunk's elements, beside its start.
+double elements_clocks(const ModelConstants& c, const Pressure& load, bool in_ring,
+                       const Config& config) {
+  return c.operation_clocks * load.cost +
+         (in_ring ? c.ring_load_clocks : c.load_clocks) * load.load_slots +
+         c.store_clocks * std::max(load.store_slots - 1, 0) + c.reduction_clocks * load.reductions +
+         c.lane_load_clocks * config.lane_loads + c.lane_store_clocks * config.lane_stores;
+}
+
+// Of a tile: a start, and first what a thread loads and stores in memory.
+double tile_start_clocks(const ModelConstants& c, const Pressure& load, const Config& config) {
+  constexpr double kOfStores = 0.3;  // nothing waits for them
+  return c.tile_clocks + (config.lane_loads > 0 ? c.lane_wait_clocks : 0) +
+         (config.lane_stores > 0 ? kOfStores * c.lane_wait_clocks : 0) +
+         (config.two_widths ? c.narrow_clocks + c.narrow_load_clocks * load.load_slots : 0);
+}
+
 double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ring,
                        const Config& config, double columns) {
   constexpr double kChunk = 64 * 64;
-  const double chunk = c.chunk_clocks + c.operation_clocks * load.cost +
-                       (in_ring ? c.ring_load_clocks : c.load_clocks) * load.load_slots +
-                       c.store_clocks * std::max(load.store_slots - 1, 0) +
-                       c.reduction_clocks * load.reductions;
-  double chunks = config.tile_m * columns / kChunk;
-  if (is_one_consumer(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
-    const int all = chunks_of_tile(config);
-    chunks = static_cast<double>(ceil_div(all, config.split_k));
-  } else if (config.split_k > 1) {
-    chunks = std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
-  }
-  const double narrow =
-      config.two_widths ? c.narrow_clocks + c.narrow_load_clocks * load.load_slots : 0;
-  return chunks * chunk / (config.cooperative ? 2 : 1) + narrow;
+  const double area = config.tile_m * columns / kChunk;
+  const double whole = config.products * chunks_of_tile(config);
+  const auto of_cta = [&](double chunks) {
+    if (is_one_consumer(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
+      return static_cast<double>(ceil_div(chunks_of_tile(config), config.split_k));
+    }
+    if (config.split_k == 1) return chunks;
+    return std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
+  };
+  const double clocks = of_cta((area + whole) / 2) * c.chunk_clocks +  // a cut chunk starts as well
+                        of_cta(area) * elements_clocks(c, load, in_ring, config);
+  return clocks / (config.cooperative ? 2 : 1) + tile_start_clocks(c, load, config);
+}
+
+// Bytes of operands that cooperative CTAs out of step read again.
+double bytes_read_again(const ModelConstants& c, const Config& config, const GemmSizes& sizes,
+                        const Tiling& tiling, const Waves& waves, double at_once, double columns) {
+  if (!config.cooperative || config.split_k > 1) return 0;
+  constexpr double kBytes = 2;
+  const auto m = static_cast<double>(sizes.m), k = static_cast<double>(sizes.k);
+  const double rows = config.tile_m * config.cluster_m, wide = columns * config.cluster_n;
+  const double band = std::min(rows * tiling.raster, m);
+  const double across = at_once / std::max(band / rows, 1.0) * wide;
+  const double of_wave =
+      kBytes * k * (band + std::min(across, static_cast<double>(sizes.n) * config.products));
+  const double missed = std::max(0.0, 1 - c.l2_bytes / std::max(of_wave, 1.0));
+  const double of_all = static_cast<double>(tiling.tiles) * kBytes * k * (rows + wide);
+  return c.drift * missed * waves.drift * of_all;
 }
 
 double memory_us(const ModelConstants& c, const Pressure& load, const Config& config,
-                 const GemmSizes& sizes) {
+                 const GemmSizes& sizes, double read_again) {
   constexpr double kBytes = 2;  // of an element of K as it is counted, and of a slot's results
   constexpr int kSmallestTile = 64;
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
@@ -165,19 +232,30 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
   const double full = load.load_slots + load.store_slots;
   const double bytes =
       static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
-  const bool is_apart = config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
-  return (bytes + std::min(bytes, c.dirty_bytes)) / c.bytes_per_us *
+  const bool is_apart =
+      is_one_consumer(config) && config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
+  return (bytes + std::min(bytes, c.dirty_bytes) + read_again) / c.bytes_per_us *
          (is_apart ? 1 + c.read_again : 1);
 }
 
-// Of what takes `us` on aligned operands.
-double on_rows_of(const Config& config, double us, const targets::DeviceProfile& device) {
-  constexpr double kUnmeasured = 2.2;  // the least of what was
-  if (!is_misaligned(config)) return us;
-  if (device.known == nullptr) return kUnmeasured * us;
-  const targets::Measurements& measured = *device.known->measured;
-  const auto* const row = targets::find_misaligned(measured, config.rows_a, config.rows_b);
-  return targets::slowed_down(us, row == nullptr ? kUnmeasured : row->fused, measured.rates);
+// Clocks that memory's time overlaps with, and those of the last epilogue behind both.
+struct Clocks {
+  double beside_memory, last;
+};
+Clocks clocks_of(const ModelConstants& c, const Config& config, double waves, double main,
+                 double epilogue) {
+  const bool is_cluster = config.cluster_m * config.cluster_n > 1;
+  const double start = c.fill_clocks + (is_cluster ? c.cluster_fill_clocks : 0);
+  if (is_one_consumer(config)) {
+    const double shared = epilogue + c.single_share_clocks * config.split_k;
+    return {start + waves * main + (waves - 1) * (shared + c.single_restart_clocks),
+            c.single_clocks + shared};
+  }
+  if (!config.cooperative) {
+    return {start + waves * std::max(main, (main + epilogue) / 2), epilogue};
+  }
+  const double exchange = config.split_k > 1 ? c.exchange_clocks * config.split_k : 0;
+  return {start + waves * main + (waves - 1) * (epilogue + exchange), epilogue + exchange};
 }
 
 }  // namespace
@@ -212,30 +290,20 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   sizes.k = depth_in_16_bits(step.gemm.a.dtype, sizes.k);
   const Tiling tiling = tile(config, sizes, limits);
   const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
-  const auto waves = static_cast<double>(ceil_div(tiling.tiles, at_once));
-  const double columns = columns_of_busiest(config, sizes, tiling.columns, waves);
+  const Waves waves = waves_of(c, tiling, at_once);
+  const double columns = columns_of_busiest(config, sizes, tiling.columns, waves.whole);
   const Pressure load = pressure(step.epilogue);
   const Lines lines = lines_of(step.gemm, given);
-  const double main = main_clocks(c, config, columns * config.products, lines, sizes.m, sizes.k) *
-                      gate_slows(c, step.gemm, config);
+  const double wide = columns * config.products;
+  const double main = main_clocks(c, config, wide, lines, waves, sizes.m, sizes.k) *
+                      gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves);
   const double epilogue = epilogue_clocks(
-      c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, columns);
-  const bool is_cluster = config.cluster_m * config.cluster_n > 1;
-  double clocks = c.fill_clocks + (is_cluster ? c.cluster_fill_clocks : 0);
-  if (is_one_consumer(config)) {
-    const double share = c.single_share_clocks * config.split_k;
-    clocks +=
-        c.single_clocks + waves * (main + epilogue + share) + (waves - 1) * c.single_restart_clocks;
-  } else if (config.cooperative) {
-    const double exchange = config.split_k > 1 ? c.exchange_clocks * config.split_k : 0;
-    clocks += waves * (main + epilogue + exchange);
-  } else {
-    clocks += waves * std::max(main, (main + epilogue) / 2) + epilogue;
-  }
-  const double memory = memory_us(c, load, config, sizes);
-  const double us = overlapped(clocks / c.clocks_per_us, memory, c.overlap) + c.launch_us +
-                    (load.reductions > 0 ? c.finish_us : 0);
-  return on_rows_of(config, us, device);
+      c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
+  const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);
+  const double again = bytes_read_again(c, config, sizes, tiling, waves, at_once, wide);
+  const double memory = memory_us(c, load, config, sizes, again);
+  return overlapped(clocks.beside_memory / c.clocks_per_us, memory, c.overlap) +
+         clocks.last / c.clocks_per_us + c.launch_us + (load.reductions > 0 ? c.finish_us : 0);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -124,35 +124,42 @@ bool fills(const Config& config, const Occupancy& of_sm) {
   return of_sm.ctas * config.warps * kWarpThreads >= kThreads;
 }
 
-// By how much the model is off (an H100). Tiles of 8 rows whose CTAs fill an SM were ahead of wgmma
-// by up to 18 %; two rows of them took 1.3 to 1.7 of a vendor's time at 16 rows. b along N lost to
-// wgmma by 1 to 10 % at 4 of 5 products: the model does not choose these, measurements may.
+// By how much loads that are not of whole vectors in place hold each step up.
+double loads_slow(const Loads& loads) {
+  constexpr double kShifted = 1.3, kElements = 2, kShiftedBesideElements = 5;  // measured
+  const double of_b = loads.is_shifted && loads.is_k_major ? kShiftedBesideElements : 1;
+  if (loads.of_a == LoadsOfA::elements) return kElements * of_b;
+  return loads.of_a == LoadsOfA::shifted || loads.is_shifted ? kShifted : 1;
+}
+
+// What the other terms do not tell, along K: CTAs that leave room on their SM, and 16 warps where
+// those of 8 would be enough.
 double correction(const Config& config, const Loads& loads, const Occupancy& of_sm,
-                  std::int64_t row_tiles) {
-  constexpr double kFilled = 0.9, kByMeasurement = 1.2;
-  if (!loads.is_k_major || row_tiles > 1) return kByMeasurement;
-  if (fills(config, of_sm)) return kFilled;
-  return config.tile_n < 16 ? kByMeasurement : 1;
+                  std::int64_t ctas, std::int64_t num_sms) {
+  constexpr double kUnfilled = 1.08, kManyWarps = 1.1;
+  constexpr int kUsualWarps = 8;
+  const double unfilled = loads.is_k_major && !fills(config, of_sm) ? kUnfilled : 1;
+  return unfilled * (config.warps > kUsualWarps && ctas > num_sms ? kManyWarps : 1);
 }
 
-// What memory delivers while `ctas` of the config are at work.
-double copy_rate(const ModelConstants& c, const Config& config, int vectors, std::int64_t ctas) {
-  const double under_way = static_cast<double>(ctas) * config.warps * kWarpThreads * config.stages *
-                           vectors * kLoadBytes;
-  return std::min(c.bytes_per_us / c.few_rows_slows, under_way / c.few_rows_latency_us);
-}
-
-// By how much the SMs that have the most CTAs hold memory up: not wholly, as those that are left
-// read faster.
-double unevenness(std::int64_t ctas, std::int64_t num_sms) {
-  return std::sqrt(static_cast<double>(ceil_div(ctas, num_sms) * num_sms) /
-                   static_cast<double>(ctas));
-}
-
-// Waves behind the first in which an SM waits for a CTA to begin: with two, the other reads on.
-double gaps(std::int64_t ctas, int at_once, std::int64_t num_sms) {
-  if (at_once > 1) return 0;
-  return std::max(0.0, static_cast<double>(ctas) / static_cast<double>(num_sms) - 1);
+// Until a CTA's sums are there, its waves one after another.
+double steps_us(const ModelConstants& c, const Config& config, const Loads& loads, std::int64_t k,
+                std::int64_t ctas, std::int64_t num_sms) {
+  constexpr double kBlockRows = 0.28;    // of a step's work, each further block of 8 rows
+  constexpr double kFurtherWave = 1.31;  // of the first one
+  constexpr double kUsualWarps = 8;
+  const int step_k = loads.is_k_major ? 64 : 32, at_once = std::max(config.stages, 1);
+  const auto steps = static_cast<double>(
+      ceil_div(k, static_cast<std::int64_t>(step_k * config.warps * config.split_k)));
+  const int of_sm = std::max(occupancy(config, loads).ctas, 1);
+  const auto waves = static_cast<double>(ceil_div(ctas, num_sms * of_sm));
+  const auto beside = static_cast<double>(std::min<std::int64_t>(ceil_div(ctas, num_sms), of_sm));
+  const double vector = loads.is_k_major ? c.few_rows_vector_us : c.few_rows_n_vector_us;
+  const double work = steps * vectors_of_step(config, loads) * vector * beside *
+                      (1 + kBlockRows * (config.tile_m / 8 - 1)) * config.warps / kUsualWarps;
+  const double waits = c.few_rows_step_us * (1 + (steps - 1) / std::sqrt(at_once));
+  const double first = (waits + work) * loads_slow(loads) + c.few_rows_wave_us;
+  return first * (1 + kFurtherWave * (waves - 1));
 }
 
 abi::Matrix matrix(const MatrixView& view) {
@@ -183,9 +190,9 @@ void bind_load(const Place& place, const MatrixView& view, abi::FewRowsParams& p
 std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
   const plan::GemmDesc& gemm = step.gemm;
   const auto m = gemm.m.constant();
-  if (m && *m > kMostFewRows) {
+  if (m && *m > kMostRowsTaken) {
     return WhyNot{"many_rows",
-                  fmt::format("it has {} rows; few are at most {}.", *m, kMostFewRows)};
+                  fmt::format("it has {} rows; few are at most {}.", *m, kMostRowsTaken)};
   }
   if (size_bytes(gemm.a.dtype) != kElementBytes) {
     return WhyNot{"operand_dtype", fmt::format("it multiplies {}; few rows are bf16 or f16.",
@@ -231,38 +238,34 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
   return out;
 }
 
-// Memory gives its rate where enough bytes are on their way, else what latency allows. Beside it
-// L2 delivers B to each row of tiles and A to each CTA.
+// One after the other: a start, the steps of K, memory's bytes and those that L2 delivers: B to
+// each row of tiles, and A's rows behind the first 8 to each CTA.
 double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceProfile& device) {
-  constexpr double kTooMany = 10;  // so that the model does not choose it
+  constexpr double kOfA = 0.7;  // of its bytes, which neighbours share
+  constexpr std::int64_t kBlock = 8;
   const ModelConstants c = constants_of(device);
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
-  const std::int64_t row_tiles = ceil_div(sizes.m, config.tile_m);
+  const std::int64_t row_tiles = ceil_div(sizes.m, config.tile_m), num_sms = device.limits.num_sms;
   const std::int64_t ctas =
       sizes.batch * row_tiles * ceil_div(sizes.n, config.tile_n) * config.split_k;
   const Loads loads = loads_of(step.gemm, config);
-  const Occupancy of_sm = occupancy(config, loads);
-  const std::int64_t num_sms = device.limits.num_sms;
-
   const Pressure load = pressure(step.epilogue);
   const double full = load.load_slots + load.store_slots;
   const double of_b = batch * n * k * config.products * kElementBytes;
   const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
-  const double memory =
-      (bytes + std::min(bytes, c.dirty_bytes)) /
-      copy_rate(c, config, vectors_of_step(config, loads), std::min(ctas, num_sms * of_sm.ctas));
-  const double of_a = static_cast<double>(ctas) / config.split_k *
-                      std::min<double>(config.tile_m, m) * k * kElementBytes;
-  const double l2 = (static_cast<double>(row_tiles) * of_b + of_a) / c.few_rows_l2_bytes_per_us;
-  const double uneven = fills(config, of_sm) ? 1 : unevenness(ctas / row_tiles, num_sms);
-  const double us =
-      c.few_rows_launch_us + c.few_rows_cluster_us * (config.split_k - 1) +
-      c.few_rows_wave_us * gaps(ctas, of_sm.ctas, num_sms) +
-      std::pow(std::pow(memory * uneven, c.overlap) + std::pow(l2, c.overlap), 1 / c.overlap);
-  if (sizes.m > kMostFewRows) return kTooMany * us;
-  return us * correction(config, loads, of_sm, row_tiles);
+  const std::int64_t blocks = ceil_div(std::min<std::int64_t>(config.tile_m, sizes.m), kBlock);
+  const double of_a =
+      static_cast<double>(ctas / config.split_k * (blocks - 1) * kBlock) * k * kElementBytes;
+  const double l2 = static_cast<double>(row_tiles) * of_b + kOfA * of_a;
+  const double cta = c.few_rows_cta_us * (config.warps / 8.0 - 0.5) * static_cast<double>(ctas) /
+                     static_cast<double>(num_sms);
+  const double us = c.few_rows_launch_us + c.few_rows_cluster_us * std::sqrt(config.split_k - 1) +
+                    steps_us(c, config, loads, sizes.k, ctas, num_sms) +
+                    bytes / c.few_rows_bytes_per_us + l2 / c.few_rows_l2_bytes_per_us + cta +
+                    c.few_rows_load_us * load.load_slots;
+  return us * correction(config, loads, occupancy(config, loads), ctas, num_sms);
 }
 
 std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& config,

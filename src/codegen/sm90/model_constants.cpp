@@ -9,85 +9,87 @@
 namespace epifuse::codegen::sm90 {
 namespace {
 
-// Fits to the times of all candidates over the grids (2026-11-22, `epifuse bench --sweep`;
-// 2026-11-25, `epifuse calibrate --sweep bench/results/sweep_h200.json`). Of few points, 2026-11-23
-// and 24: gather (14 configs at one), gates (2 to 32). Estimates: ring_load_clocks,
-// reduction_clocks, finish_us. Those of few rows: so that at the points of `small` kernels stand to
-// those of wgmma, as the model times them, as they did on an H100 (2026-11-25).
+// Fits to the times of all candidates (`epifuse bench --sweep` of dense, small, bare, gated and
+// random; 2026-11-26), an H200's and an H100's together: what is of clocks is the kernels'. Of few
+// points, 2026-11-23 and 24: gather (14 configs at one), gates (2 to 32). Estimates:
+// ring_load_clocks, reduction_clocks, finish_us; eight_bit_slows by the instruction's rate; of few
+// rows an H200's bytes, so that these kernels stand to those of wgmma as on an H100.
 constexpr ModelConstants kH200{
-    .clocks_per_us = 1590,
+    .clocks_per_us = 1797,
     .multiplies_per_clock = 2048 / 1.013,
-    .eight_bit_slows = 1,  // by the instruction's rate, not measured
+    .eight_bit_slows = 1,
     .feed_clocks = 0.67,
     .feed_overlap = 6,
-    .step_clocks = 27.9,
-    .cooperative_step_clocks = 21.9,
-    .row_clocks = 0.133,
-    .l2_row_clocks = 1.8,
-    .l2_column_clocks = 1.1,
-    .l2_overlap = 4.31,
+    .step_clocks = 30.5,
+    .cooperative_step_clocks = 19.9,
+    .row_clocks = 0.13,
+    .l2_row_clocks = 2,
+    .l2_column_clocks = 1.29,
+    .l2_overlap = 4.28,
+    .l2_idle = 0.748,
     .latency_clocks = 1470,
     .gather_clocks = 0.5,
     .gather_floor = 9.2,
-    .chunk_clocks = 314,
-    .operation_clocks = 76.4,
-    .load_clocks = 503,
-    .store_clocks = 50,
-    .ring_load_clocks = 151,
-    .narrow_clocks = 1200,
-    .narrow_load_clocks = 576,
-    .cluster_clocks = 1110,
-    .cluster_fill_clocks = 300,
-    .exchange_clocks = 2750,
+    .mover_clocks = 736,
+    .second_mover_clocks = 147,
+    .mover_row_clocks = 6.04,
+    .tile_clocks = 444,
+    .chunk_clocks = 201,
+    .operation_clocks = 72.8,
+    .load_clocks = 325,
+    .store_clocks = 49.9,
+    .ring_load_clocks = 143,
+    .lane_wait_clocks = 1.33e+03,
+    .lane_load_clocks = 18.3,
+    .lane_store_clocks = 7.67,
+    .narrow_clocks = 1.04e+03,
+    .narrow_load_clocks = 554,
+    .cluster_clocks = 805,
+    .cluster_fill_clocks = 297,
+    .exchange_clocks = 1.76e+03,
     .split_slows = 1.1,
-    .single_clocks = 2000,
-    .single_share_clocks = 170,
-    .single_restart_clocks = 3000,
+    .single_clocks = 2.03e+03,
+    .single_share_clocks = 171,
+    .single_restart_clocks = 3.11e+03,
     .tall_gate_slows = 1.055,
     .cooperative_gate_slows = 1.03,
     .wide_by_turns_slows = 1.02,
     .short_of_stages_slows = 1.01,
-    .fill_clocks = 296,
-    .launch_us = 4.35,
-    .bytes_per_us = 4.25e6,
-    .overlap = 5,
-    .dirty_bytes = 50e6,
-    .read_again = 0.1,
+    .tall_cluster_slows = 0.0304,
+    .fill_clocks = 299,
+    .launch_us = 5.74,
+    .bytes_per_us = 3.3e6,
+    .overlap = 3.44,
+    .dirty_bytes = 5e6,
+    .read_again = 0.106,
+    .l2_bytes = 50e6,
+    .drift = 0.454,
+    .drift_waves = 4.4,
     .reduction_clocks = 120,
     .finish_us = 2.5,
-    .few_rows_launch_us = 4.2,
-    .few_rows_wave_us = 1.0,
-    .few_rows_cluster_us = 2.4,
-    .few_rows_latency_us = 0.8,
-    .few_rows_l2_bytes_per_us = 1e7,
-    .few_rows_slows = 0.96,
+    .few_rows_launch_us = 6.16,
+    .few_rows_wave_us = 0.175,
+    .few_rows_cluster_us = 1.28,
+    .few_rows_cta_us = 0.125,
+    .few_rows_load_us = 0.166,
+    .few_rows_step_us = 0.279,
+    .few_rows_vector_us = 0.00863,
+    .few_rows_n_vector_us = 0.0263,
+    .few_rows_bytes_per_us = 6.27e6,
+    .few_rows_l2_bytes_per_us = 14.4e6,
 };
 
-// Of an H100, whose L2 holds tiles of few columns up more (2026-11-25, of 111 points: the grids,
-// random ones, rows off the lines of L2; `epifuse calibrate --sweep`).
+// An H100's memory and L2 deliver less.
 constexpr ModelConstants kH100 = [] {
   ModelConstants out = kH200;
-  out.clocks_per_us = 1820;
-  out.step_clocks = 34.7;
-  out.cooperative_step_clocks = 21.6;
-  out.row_clocks = 0.157;
-  out.l2_row_clocks = 2.34;
-  out.l2_column_clocks = 1.31;
-  out.l2_overlap = 3.01;
-  out.chunk_clocks = 285;
-  out.operation_clocks = 95.1;
-  out.load_clocks = 350;
-  out.cluster_clocks = 1580;
-  out.exchange_clocks = 2600;
-  out.split_slows = 1.09;
-  out.single_clocks = 2610;
-  out.single_share_clocks = 180;
-  out.fill_clocks = 295;
-  out.launch_us = 5.91;
-  out.bytes_per_us = 3.47e6;
-  out.few_rows_launch_us = 6.48;
-  out.few_rows_latency_us = 0.756;
-  out.few_rows_l2_bytes_per_us = 9.98e6;
+  out.clocks_per_us = 1821;
+  out.l2_row_clocks = 2.5;
+  out.l2_column_clocks = 1.4;
+  out.l2_overlap = 3.4;
+  out.launch_us = 5.88;
+  out.bytes_per_us = 2.6e6;
+  out.few_rows_launch_us = 6.4;
+  out.few_rows_l2_bytes_per_us = 6.91e6;
   return out;
 }();
 
@@ -100,19 +102,19 @@ constexpr Row kRows[] = {{"NVIDIA H200", &kH200}, {"NVIDIA H100 80GB HBM3", &kH1
 // Clocks belong to the architecture's kernels, so the only fit stands for them. Rates are parts of
 // what the driver says, as the fit's are of about 1980 MHz, 4.9 TB/s and an L2 of 60 MB.
 ModelConstants generic(const targets::DriverRates& driver) {
-  constexpr double kOfClock = 0.8, kOfMemory = 0.87, kOfL2 = 0.8;
+  constexpr double kOfClock = 0.9, kOfMemory = 0.67, kOfL2 = 0.8;
   ModelConstants out = kH200;
   if (driver.clocks_per_us > 0) out.clocks_per_us = kOfClock * driver.clocks_per_us;
   if (driver.bytes_per_us > 0) out.bytes_per_us = kOfMemory * driver.bytes_per_us;
-  if (driver.l2_bytes > 0) out.dirty_bytes = kOfL2 * driver.l2_bytes;
+  if (driver.l2_bytes > 0) out.l2_bytes = kOfL2 * driver.l2_bytes;
   return out;
 }
 
 constexpr std::string_view kFamily = "sm90_dense";  // of the row in families.def
 
-// All of them, as those of `c`.
-auto fields_of(ModelConstants& c) {
-  const std::array fields{
+// Those of `c`: of kernels by wgmma, and for few rows.
+auto tile_fields_of(ModelConstants& c) {
+  return std::array{
       ModelField{"clocks_per_us", &c.clocks_per_us, true},
       ModelField{"multiplies_per_clock", &c.multiplies_per_clock},
       ModelField{"eight_bit_slows", &c.eight_bit_slows, true},
@@ -124,14 +126,22 @@ auto fields_of(ModelConstants& c) {
       ModelField{"l2_row_clocks", &c.l2_row_clocks, true},
       ModelField{"l2_column_clocks", &c.l2_column_clocks, true},
       ModelField{"l2_overlap", &c.l2_overlap, true},
+      ModelField{"l2_idle", &c.l2_idle, true},
       ModelField{"latency_clocks", &c.latency_clocks, true},
       ModelField{"gather_clocks", &c.gather_clocks},
       ModelField{"gather_floor", &c.gather_floor},
+      ModelField{"mover_clocks", &c.mover_clocks, true},
+      ModelField{"second_mover_clocks", &c.second_mover_clocks},
+      ModelField{"mover_row_clocks", &c.mover_row_clocks, true},
+      ModelField{"tile_clocks", &c.tile_clocks, true},
       ModelField{"chunk_clocks", &c.chunk_clocks, true},
       ModelField{"operation_clocks", &c.operation_clocks, true},
       ModelField{"load_clocks", &c.load_clocks, true},
       ModelField{"store_clocks", &c.store_clocks},
       ModelField{"ring_load_clocks", &c.ring_load_clocks, true},
+      ModelField{"lane_wait_clocks", &c.lane_wait_clocks},
+      ModelField{"lane_load_clocks", &c.lane_load_clocks, true},
+      ModelField{"lane_store_clocks", &c.lane_store_clocks, true},
       ModelField{"narrow_clocks", &c.narrow_clocks},
       ModelField{"narrow_load_clocks", &c.narrow_load_clocks},
       ModelField{"cluster_clocks", &c.cluster_clocks, true},
@@ -145,23 +155,41 @@ auto fields_of(ModelConstants& c) {
       ModelField{"cooperative_gate_slows", &c.cooperative_gate_slows},
       ModelField{"wide_by_turns_slows", &c.wide_by_turns_slows},
       ModelField{"short_of_stages_slows", &c.short_of_stages_slows},
+      ModelField{"tall_cluster_slows", &c.tall_cluster_slows},
       ModelField{"fill_clocks", &c.fill_clocks, true},
       ModelField{"launch_us", &c.launch_us, true},
       ModelField{"bytes_per_us", &c.bytes_per_us, true},
       ModelField{"overlap", &c.overlap},
       ModelField{"dirty_bytes", &c.dirty_bytes},
       ModelField{"read_again", &c.read_again},
+      ModelField{"l2_bytes", &c.l2_bytes},
+      ModelField{"drift", &c.drift, true},
+      ModelField{"drift_waves", &c.drift_waves},
       ModelField{"reduction_clocks", &c.reduction_clocks},
       ModelField{"finish_us", &c.finish_us},
+  };
+}
+auto few_rows_fields_of(ModelConstants& c) {
+  return std::array{
       ModelField{"few_rows_launch_us", &c.few_rows_launch_us, true},
       ModelField{"few_rows_wave_us", &c.few_rows_wave_us},
       ModelField{"few_rows_cluster_us", &c.few_rows_cluster_us},
-      ModelField{"few_rows_latency_us", &c.few_rows_latency_us, true},
+      ModelField{"few_rows_cta_us", &c.few_rows_cta_us},
+      ModelField{"few_rows_load_us", &c.few_rows_load_us},
+      ModelField{"few_rows_step_us", &c.few_rows_step_us, true},
+      ModelField{"few_rows_vector_us", &c.few_rows_vector_us},
+      ModelField{"few_rows_n_vector_us", &c.few_rows_n_vector_us},
+      ModelField{"few_rows_bytes_per_us", &c.few_rows_bytes_per_us, true},
       ModelField{"few_rows_l2_bytes_per_us", &c.few_rows_l2_bytes_per_us, true},
-      ModelField{"few_rows_slows", &c.few_rows_slows},
   };
-  static_assert(fields.size() * sizeof(double) == sizeof(ModelConstants));
-  return fields;
+}
+std::vector<ModelField> fields_of(ModelConstants& c) {
+  const auto tile = tile_fields_of(c);
+  const auto few_rows = few_rows_fields_of(c);
+  static_assert((tile.size() + few_rows.size()) * sizeof(double) == sizeof(ModelConstants));
+  std::vector<ModelField> out(tile.begin(), tile.end());
+  out.insert(out.end(), few_rows.begin(), few_rows.end());
+  return out;
 }
 
 ModelConstants usual_constants(const targets::DeviceProfile& device) {

@@ -18,34 +18,45 @@ struct ModelConstants {
   double row_clocks;  // of moving a row or column of a step
   // Of a row of A and of a column of B where L2 delivers to all SMs, and how sharply that bounds.
   double l2_row_clocks, l2_column_clocks, l2_overlap;
+  double l2_idle;         // the part of it that an idle SM leaves to the others
   double latency_clocks;  // from asking for a stage to having it
   // Of a row that is looked up: beside the products, and where nothing else takes longer.
   double gather_clocks, gather_floor;
-  double chunk_clocks, operation_clocks;
+  // Of rows that threads move, off 16-byte boundaries: a step, of both operands beside that, a row.
+  double mover_clocks, second_mover_clocks, mover_row_clocks;
+  double tile_clocks, chunk_clocks, operation_clocks;
   double load_clocks, store_clocks;  // of a full operand, a further result
   double ring_load_clocks;           // of a full operand through the stages
-  double narrow_clocks;              // of narrow tiles among wider ones
-  double narrow_load_clocks;         // of a full operand beside them
-  double cluster_clocks;             // a tile
-  double cluster_fill_clocks;        // once
-  double exchange_clocks;            // of partial sums, each CTA
-  double split_slows;                // the steps, which read K in two places
-  double single_clocks;              // of partial sums where tiles are small,
-  double single_share_clocks;        // each CTA that has some,
-  double single_restart_clocks;      // and a wave of clusters after another
+  // Of what threads load and store themselves: the first in a tile, and each instruction of one.
+  double lane_wait_clocks, lane_load_clocks, lane_store_clocks;
+  double narrow_clocks;          // of narrow tiles among wider ones
+  double narrow_load_clocks;     // of a full operand beside them
+  double cluster_clocks;         // a tile
+  double cluster_fill_clocks;    // once
+  double exchange_clocks;        // of partial sums, each CTA
+  double split_slows;            // the steps, which read K in two places
+  double single_clocks;          // of partial sums where tiles are small,
+  double single_share_clocks;    // each CTA that has some,
+  double single_restart_clocks;  // and a wave of clusters after another
   // Gated, with b along N: beside tiles of 128 x 128.
   double tall_gate_slows, cooperative_gate_slows;
   double wide_by_turns_slows;    // 192 columns, gates by turns
   double short_of_stages_slows;  // gates with few stages
+  double tall_cluster_slows;     // 256 rows, no whole chunks of columns: in the end, by so much
   double fill_clocks;
   double launch_us, bytes_per_us, overlap;
-  double dirty_bytes;                  // of L2, written to memory as others take their place
-  double read_again;                   // of memory's time, where two tiles of 64 rows are apart
+  double dirty_bytes;  // of L2, written to memory as others take their place
+  double read_again;   // of memory's time, where two tiles of 64 rows are apart
+  // Cooperative CTAs out of step: the part that they read again of what L2 does not hold of a wave,
+  // in the end, and the waves until then.
+  double l2_bytes, drift, drift_waves;
   double reduction_clocks, finish_us;  // of a reduction in a chunk, of the tail behind it
-  // Of kernels for few rows: once, a wave of CTAs that have an SM alone, a further CTA of a
-  // cluster, from asking memory for bytes to having them, what L2 delivers, and memory's time.
-  double few_rows_launch_us, few_rows_wave_us, few_rows_cluster_us, few_rows_latency_us;
-  double few_rows_l2_bytes_per_us, few_rows_slows;
+  // Of kernels for few rows, in microseconds: once, a wave of CTAs, further CTAs of a cluster, a
+  // CTA of each SM, a full operand, a step of K that waits for memory, and a vector of b in it,
+  // along K or N.
+  double few_rows_launch_us, few_rows_wave_us, few_rows_cluster_us, few_rows_cta_us;
+  double few_rows_load_us, few_rows_step_us, few_rows_vector_us, few_rows_n_vector_us;
+  double few_rows_bytes_per_us, few_rows_l2_bytes_per_us;  // beside that, one after the other
 };
 
 // The row of the device that the profile's measurements were taken on. Without one, constants of

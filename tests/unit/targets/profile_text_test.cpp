@@ -12,7 +12,7 @@ namespace epifuse::targets {
 namespace {
 
 constexpr const char* kText =
-    "epifuse device profile 1\n"
+    "epifuse device profile 2\n"
     "device A Card 80GB\n"
     "origin made up for a test\n"
     "sms 132\n"
@@ -75,8 +75,8 @@ TEST(ProfileText, CommentsAndTheOrderOfLinesDoNotCount) {
 }
 
 TEST(ProfileText, SaysWhatIsWrongAndWhere) {
-  EXPECT_EQ(refusal(with(kText, "profile 1", "profile 2")),
-            "line 1: expected 'epifuse device profile 1', got 'epifuse device profile 2'");
+  EXPECT_EQ(refusal(with(kText, "profile 2", "profile 1")),
+            "line 1: expected 'epifuse device profile 2', got 'epifuse device profile 1'");
   EXPECT_EQ(refusal(with(kText, "sms 132", "sms 0")),
             "line 4: expected an integer from 1 to 2^40, got '0'");
   EXPECT_EQ(refusal(with(kText, "66 39 30 15", "66 39 30")),
@@ -130,7 +130,7 @@ TEST(ProfileFiles, WhatIsStoredIsFoundByTheDevicesName) {
 TEST(ProfileFiles, AFileThatIsNoProfileIsPassedOver) {
   const jit::TemporaryFolder folder;
   store_profile(folder.path(), parse_profile(kText));
-  jit::write_text(folder.path() / "bad.profile", "epifuse device profile 1\nsms many\n");
+  jit::write_text(folder.path() / "bad.profile", "epifuse device profile 2\nsms many\n");
   jit::write_text(folder.path() / "notes.txt", kText);
   testing::internal::CaptureStderr();
   const StoredDevices devices(folder.path());

@@ -1,0 +1,135 @@
+// What the Hopper GEMM's model of time expects, beside what an H200 took (2026-11-26,
+// `epifuse bench --sweep` of dense and of random products).
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/family.h"
+#include "codegen/sm90/config.h"
+#include "ir/text.h"
+#include "targets/device_profile.h"
+
+namespace epifuse::codegen::sm90 {
+namespace {
+
+constexpr const char* kResidual =
+    "graph g(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N]) {\n  h = matmul x, w^T\n"
+    "  y = add h, r\n  return y\n}\n";
+constexpr const char* kSilu =
+    "graph g(x: bf16[M, K], w: bf16[N, K]) {\n  h = matmul x, w^T\n  y = silu h\n  return y\n}\n";
+constexpr const char* kRelu =
+    "graph g(x: bf16[M, K], w: bf16[N, K], b: bf16[N]) {\n  h = matmul x, w^T\n  c = add h, b\n"
+    "  y = relu c\n  return y\n}\n";
+constexpr const char* kReluOfColumns =
+    "graph g(x: bf16[K, M], w: bf16[N, K], b: bf16[N]) {\n  t = transpose x [1, 0]\n"
+    "  h = matmul t, w^T\n  c = add h, b\n  y = relu c\n  return y\n}\n";
+constexpr const char* kSoftplusAlongN =
+    "graph g(x: f16[M, K], w: f16[K, N], b: f16[N]) {\n  h = matmul x, w\n  c = add h, b\n"
+    "  y = softplus c\n  return y\n}\n";
+
+class Product {
+ public:
+  explicit Product(const char* text, const Variant& variant = {})
+      : plan_(plan::make_plan(ir::parse(text), {})),
+        device_(*targets::find_device("NVIDIA H200")),
+        profile_{device_.measured->limits, {}, &device_} {
+    const targets::TargetInfo& target = *targets::find_target("sm_90a");
+    for (const GemmConfig& config : family().configs(step(), target)) {
+      const auto fitted = family().fitted(step(), config, make_variant(variant), target);
+      if (fitted) configs_.push_back(*fitted);
+    }
+  }
+
+  // Of the first config whose name begins so; 0 without one.
+  double us(const std::string& name, const GemmSizes& sizes) const {
+    for (const GemmConfig& config : configs_) {
+      if (print(config).starts_with(name)) return us(config, sizes);
+    }
+    return 0;
+  }
+  std::string chosen(const GemmSizes& sizes) const {
+    return print(configs_[choose(family(), step(), configs_, sizes, profile_)]);
+  }
+
+ private:
+  static const KernelFamily& family() { return all_families().front(); }
+  const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan_.steps.front()); }
+  double us(const GemmConfig& config, const GemmSizes& sizes) const {
+    return family().expected_us(step(), config, sizes, profile_);
+  }
+
+  plan::Plan plan_;
+  const targets::KnownDevice& device_;
+  targets::DeviceProfile profile_;
+  std::vector<GemmConfig> configs_;
+};
+
+constexpr Variant kBothOff{.misaligned_a = true, .misaligned_b = true};
+constexpr Variant kAOff{.misaligned_a = true};
+
+TEST(Sm90Model, ExpectsWhatWasMeasured) {
+  struct Row {
+    const char* text;
+    Variant variant;
+    GemmSizes sizes;
+    const char* config;
+    double us;
+  };
+  const Row kRows[] = {
+      {kResidual, {}, {1, 16384, 4096, 14336}, "ping-pong 128x192/184, 4 stages", 2577},
+      {kResidual, {}, {1, 128, 4096, 4096}, "cooperative 128x64, 8 stages, split-K 2", 19.5},
+      {kResidual, {}, {1, 128, 4096, 4096}, "ping-pong 64x64, 13 stages", 20.7},
+      {kSilu, {}, {1, 2048, 28672, 8192}, "ping-pong 128x192/184, 4 stages", 1189},
+      {kRelu, {}, {1, 1, 120, 4928}, "few rows 8x16, 16 warps", 8.9},
+      {kSoftplusAlongN, {}, {1, 111, 424, 128}, "few rows 8x32, 8 warps", 6.9},
+      {kSoftplusAlongN, {}, {1, 111, 424, 128}, "ping-pong 64x64, 13 stages", 9.4},
+      {kResidual, kBothOff, {1, 6406, 776, 8222}, "ping-pong 128x128", 490},
+      {kResidual, kBothOff, {1, 6406, 776, 8222}, "ping-pong 64x64", 1105},
+      {kReluOfColumns, kAOff, {1, 401, 106, 14848}, "ping-pong 64x64", 143},
+      {kReluOfColumns, kAOff, {1, 401, 106, 14848}, "few rows 16x16", 57.2},
+  };
+  for (const Row& row : kRows) {
+    EXPECT_NEAR(Product(row.text, row.variant).us(row.config, row.sizes), row.us, 0.2 * row.us)
+        << row.config << " at " << row.sizes.m << "x" << row.sizes.n << "x" << row.sizes.k;
+  }
+}
+
+// Cooperative tiles in clusters took 3122 and 1400 us there, 1.21 and 1.18 of these.
+TEST(Sm90Model, LeavesLargeProductsThatL2DoesNotHoldToPingPong) {
+  const std::string kFast = "ping-pong";
+  EXPECT_TRUE(Product(kResidual).chosen({1, 16384, 4096, 14336}).starts_with(kFast));
+  EXPECT_TRUE(Product(kSilu).chosen({1, 2048, 28672, 8192}).starts_with(kFast));
+  // One wave is in step: 156 us, where ping-pong 128x128 takes 164.
+  EXPECT_TRUE(Product(kResidual).chosen({1, 1024, 4096, 14336}).starts_with("cooperative"));
+}
+
+// Ping-pong 64x64 took 1.37 and 2.5 times as long.
+TEST(Sm90Model, TakesKernelsForFewRowsWhereColumnsAreFew) {
+  EXPECT_TRUE(Product(kSoftplusAlongN).chosen({1, 111, 424, 128}).starts_with("few rows"));
+  EXPECT_TRUE(Product(kReluOfColumns, kAOff).chosen({1, 401, 106, 14848}).starts_with("few rows"));
+  EXPECT_FALSE(Product(kRelu).chosen({1, 512, 4096, 4096}).starts_with("few rows"));
+}
+
+// 35x526x176 by ping-pong 64x32, an H100: 9.6 us, where aligned rows would take 7.
+TEST(Sm90Model, CountsWhatThreadsLoadAndStoreThemselves) {
+  const GemmSizes sizes{1, 35, 526, 176};
+  const Variant copied{.non_tma_loads = 1,
+                       .row_loads = 1,
+                       .paired_loads = 1,
+                       .non_tma_stores = 1,
+                       .copied_stores = 1,
+                       .copied_at_once = 2};
+  const double staged = Product(kResidual).us("ping-pong 64x32", sizes),
+               by_hand = Product(kResidual, copied).us("ping-pong 64x32", sizes);
+  EXPECT_GT(by_hand, staged + 0.5);
+  EXPECT_LT(by_hand, staged + 3);
+  Variant single = copied;
+  single.paired_loads = 0;
+  single.copied_at_once = 1;
+  EXPECT_GT(Product(kResidual, single).us("ping-pong 64x32", sizes), by_hand);
+}
+
+}  // namespace
+}  // namespace epifuse::codegen::sm90
