@@ -255,5 +255,22 @@ TEST(AddedDevice, ItsOwnMeasurementsDecide) {
   EXPECT_FALSE(tune::wants_rows_first(step, sizes, added));
 }
 
+// 8761x583x4800 took an H100 598 us where rows of 584 columns would take 75.
+TEST(Unfused, NothingIsKnownOfResultsWhoseRowsAreOffBoundaries) {
+  EXPECT_TRUE(tune::unfused_us(step_of(), {1, 4096, 1024, 4096}, kDevice));
+  EXPECT_FALSE(tune::unfused_us(step_of(), {1, 4096, 1023, 4096}, kDevice));
+  EXPECT_FALSE(tune::unfused_us(step_of(), {1, 4096, 1020, 4096}, kDevice));
+  EXPECT_TRUE(tune::unfused_us(step_of(), {1, 4096, 1020, 4096}, kDevice, 2.5)) << "measured so";
+}
+
+TEST(Unfused, RowsAtMultiplesOf8BytesSlowTheVendorLess) {
+  const auto at = [](int bytes) {
+    return tune::slowdown(Rows::k_major, Rows::k_major, bytes, kDevice)->vendor;
+  };
+  EXPECT_GT(at(8), 1);
+  EXPECT_NEAR(at(8) - 1, 0.3 * (at(4) - 1), 1e-9);
+  EXPECT_LT(at(4), at(2));
+}
+
 }  // namespace
 }  // namespace epifuse::tune
