@@ -76,14 +76,14 @@ class GpuSideBySide : public ::testing::TestWithParam<Layout> {
     int num_run = 0;
     for (const codegen::GemmConfig& config : configs) {
       SCOPED_TRACE(fmt::format("{} rows, {}", sizes.at("M"), codegen::print(config)));
-      run(prepared, late, config, sizes);
-      ++num_run;
+      if (run(prepared, late, config, sizes)) ++num_run;
     }
     return num_run;
   }
 
  private:
-  void run(const cuda::Prepared& prepared, cuda::LateKernels& late,
+  // False where the kernel spills, as some for few rows do.
+  bool run(const cuda::Prepared& prepared, cuda::LateKernels& late,
            const codegen::GemmConfig& config, const Sizes& sizes) {
     cli::HostTensors host(prepared.plan.graph, sizes, {});
     cli::TargetTensors device(host, Target::cuda());
@@ -91,10 +91,11 @@ class GpuSideBySide : public ::testing::TestWithParam<Layout> {
     const cuda::ForcedChoice forced{0, std::string(cuda::kSideBySide) + codegen::print(config)};
     cuda::ChoiceRules rules = context_.rules();
     rules.forced = &forced;
-    ASSERT_EQ(cuda::num_side_by_side(prepared, 0, late, rules, bound), 3);
+    if (cuda::num_side_by_side(prepared, 0, late, rules, bound) == 0) return false;
     device.poison_outputs();
     const auto actions = cuda::build_step(prepared, 0, late, context_, rules, bound, nullptr);
-    ASSERT_EQ(actions.size(), 1) << "one launch";
+    EXPECT_EQ(actions.size(), 1) << "one launch";
+    if (actions.empty()) return true;
     cuda::run(context_.device(), actions.front(), nullptr);
     device.fetch_outputs();
     reference::Options options = reference_options(prepared.plan.graph, prepared.plan, target_);
@@ -103,6 +104,7 @@ class GpuSideBySide : public ::testing::TestWithParam<Layout> {
          reference::verify(prepared.plan.graph, host.bindings(), options)) {
       EXPECT_TRUE(verdict.ok()) << verdict.first_failure;
     }
+    return true;
   }
 
   const targets::TargetInfo& target_ = *targets::find_target(Target::cuda().arch);
@@ -131,7 +133,7 @@ TEST_P(GpuSideBySide, EveryKernelIsRight) {
       }
     }
   }
-  EXPECT_GT(num_run, 100);
+  EXPECT_GT(num_run, 120);  // nearly all
   fmt::print("{}: {} runs\n", GetParam().name, num_run);
 }
 

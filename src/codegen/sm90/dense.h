@@ -127,6 +127,8 @@ struct Tiling {
   int raster = 1;             // tiles along m that are walked side by side
   bool is_one_wave = false;   // no CTA has a second tile
 };
+// How many clusters of so many CTAs the device runs.
+int clusters_at_once(int size, const targets::DeviceLimits& limits);
 // `sizes`: of the results.
 Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits);
 

@@ -59,6 +59,8 @@ std::int64_t columns_of_two_widths(const Config& config, const GemmSizes& sizes,
   return best;
 }
 
+}  // namespace
+
 int clusters_at_once(int size, const targets::DeviceLimits& limits) {
   switch (size) {
     case 1: return limits.num_sms;
@@ -68,6 +70,8 @@ int clusters_at_once(int size, const targets::DeviceLimits& limits) {
     default: return limits.clusters_of_8 * 8 / size;
   }
 }
+
+namespace {
 
 // Of a tile on average, of the CTA that has most: one wide tile more than its share. All tiles are
 // wide where narrow ones would not add up to n.

@@ -3,6 +3,7 @@
 #include "codegen/side_by_side.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "codegen/family_row.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/few_rows.h"
+#include "codegen/sm90/model_constants.h"
 #include "kernels/abi.h"
 
 namespace epifuse::codegen::sm90 {
@@ -24,15 +26,8 @@ using plan::FusedGemm, plan::Plan, targets::DeviceLimits, targets::DeviceProfile
 // Products of as many rows read their weights once.
 constexpr int kMostRowsOfTile = 64;
 
-// Beside those of one product: clusters whose CTAs share A, or K.
-constexpr TileShape kShapes[] = {
-    {64, 32, false, false, 1, 2, 1}, {64, 32, false, false, 1, 4, 1},
-    {64, 48, false, false, 1, 2, 1}, {64, 48, false, false, 1, 4, 1},
-    {64, 64, false, false, 1, 2, 1}, {64, 64, false, false, 1, 4, 1},
-    {64, 96, false, false, 1, 2, 1}, {64, 48, false, false, 1, 1, 2},
-    {64, 80, false, false, 1, 1, 2}, {64, 64, false, false, 1, 1, 4},
-    {64, 96, false, false, 1, 1, 4}, {64, 128, false, false, 1, 1, 4},
-};
+// Beside those of one product: what was ahead of all others at queries, keys and values of 64 rows.
+constexpr TileShape kShapes[] = {{64, 48, false, false, 1, 1, 2}, {64, 80, false, false, 1, 1, 2}};
 
 // Whether what is the kernel's own in a block of parameters is the same of such steps: they have no
 // batch, and nothing is moved by hand or looked up.
@@ -56,22 +51,44 @@ std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target
   return out;
 }
 
-// Those of all tiles of a cluster.
-std::int64_t columns_of_cluster(const Config& config) {
-  return std::int64_t{result_columns(config)} * config.cluster_n;
+// The columns of all parts, each in whole tiles.
+std::int64_t columns_in_tiles(const Config& config, std::span<const GemmSizes> parts) {
+  const std::int64_t columns = result_columns(config);
+  std::int64_t sum = 0;
+  for (const GemmSizes& part : parts) sum += ceil_div(part.n, columns) * columns;
+  return sum;
 }
 
-// As of one product whose columns end with tiles where those of a part do. Clusters that split K
-// took 1.08 to 1.19 times as long beside the others as the model has it, where weights come from
-// memory (2026-11-25, H100, 64 rows of `small`).
+// A CTA takes a step of K in what one takes or its operands need to come, and weights come from
+// memory beside it, faster to many CTAs. With few rows that is all there is: the model of one
+// product leaves out the former (2026-11-26, H200, by CUDA graphs; docs/gotchas-hopper.md).
 double tiles_us(const FusedGemm& step, const Config& config, std::span<const GemmSizes> parts,
                 const DeviceProfile& device) {
+  constexpr double kStepUs = 0.15, kBytesPerUs = 1.3e5;     // of a CTA
+  constexpr double kShareUs = 0.2, kShareColumnUs = 0.008;  // of a tile whose K is split
+  constexpr double kIdleSlows = 0.15;                       // memory, for the SMs without a CTA
+  constexpr double kStepBytes = 128, kResultBytes = 2;
+  const ModelConstants c = constants_of(device);
   GemmSizes all = parts.front();
-  all.n = 0;
-  const std::int64_t columns = columns_of_cluster(config);
-  for (const GemmSizes& part : parts) all.n += ceil_div(part.n, columns) * columns;
-  constexpr double kSplitSlows = 1.12;
-  return expected_us(step, config, all, device) * (config.split_k > 1 ? kSplitSlows : 1);
+  all.n = columns_in_tiles(config, parts);
+  const Tiling tiling = tile(config, all, device.limits);
+  const int at_once = std::max(clusters_at_once(cluster_size(config), device.limits), 1);
+  const auto waves = static_cast<double>(ceil_div(tiling.tiles, at_once));
+  const std::int64_t depth = operand_format(step.gemm.a.dtype).step_k() * config.split_k;
+  const auto steps = static_cast<double>(ceil_div(all.k, depth));
+  const double share = config.split_k > 1 ? kShareUs + kShareColumnUs * config.tile_n : 0;
+  const double step_us =
+      std::max(kStepUs, kStepBytes * (config.tile_m + config.tile_n) / kBytesPerUs);
+  double bytes = static_cast<double>(all.m * all.k) * size_bytes(step.gemm.a.dtype);
+  for (const GemmSizes& part : parts) {
+    bytes += static_cast<double>(part.n * part.k) * size_bytes(step.gemm.b.dtype) +
+             static_cast<double>(part.m * part.n) * kResultBytes;
+  }
+  const double busy = std::min(1.0, static_cast<double>(tiling.num_ctas) / device.limits.num_sms);
+  const double memory = bytes / c.bytes_per_us * (1 + kIdleSlows * (1 - busy));
+  const double both = std::pow(
+      std::pow(waves * steps * step_us, c.overlap) + std::pow(memory, c.overlap), 1 / c.overlap);
+  return c.launch_us + both + waves * share + std::min(bytes, c.dirty_bytes) / c.bytes_per_us;
 }
 
 Launch tiles_launch(std::span<const Launch> parts, const Config& config,
@@ -80,7 +97,7 @@ Launch tiles_launch(std::span<const Launch> parts, const Config& config,
   abi::GemmSideBySideParams params{};
   Launch out = parts.front();
   out.maps.clear();
-  const std::int64_t columns = columns_of_cluster(config);
+  const std::int64_t columns = result_columns(config);
   GemmSizes all{};
   for (std::size_t i = 0; i < abi::kMostSideBySide; ++i) {
     if (i < parts.size()) {
