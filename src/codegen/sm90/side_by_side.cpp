@@ -59,9 +59,8 @@ std::int64_t columns_in_tiles(const Config& config, std::span<const GemmSizes> p
   return sum;
 }
 
-// A CTA takes a step of K in what one takes or its operands need to come, and weights come from
-// memory beside it, faster to many CTAs. With few rows that is all there is: the model of one
-// product leaves out the former (2026-11-26, H200, by CUDA graphs; docs/gotchas-hopper.md).
+// With few rows a CTA's steps of K and, beside them, memory are all there is (2026-11-26, H200,
+// docs/gotchas-hopper.md): the model of one product knows neither a step's least time nor idle SMs.
 double tiles_us(const FusedGemm& step, const Config& config, std::span<const GemmSizes> parts,
                 const DeviceProfile& device) {
   constexpr double kStepUs = 0.15, kBytesPerUs = 1.3e5;     // of a CTA
