@@ -244,6 +244,7 @@ void Grower::keep_legal_prefix() {
 }
 
 // What is read elsewhere and only widens a value of the step: it takes more bytes than that value.
+// It comes right after the step then.
 void Grower::drop_wide_results() {
   const auto is_dropped = [&](ValueId value) {
     if (value == seed_ || facts_.needs_memory[index(value)]) return false;
@@ -256,6 +257,7 @@ void Grower::drop_wide_results() {
   for (auto at = joined_.end(); at != joined_.begin();) {
     if (!is_dropped(*--at)) continue;
     refuse(*at, {Reason::wider_result, draft_.graph()[*at].args[0]});
+    later_[draft_.order.position(*at)] = *at;
     at = joined_.erase(at);
   }
 }
