@@ -5,6 +5,7 @@
 //
 // where more work may be between them: what has the split shape, or one value for each block, in
 // [.., B, 1] or [.., B], is computed in the shape of x. What a kernel stores of it keeps the name.
+// No kernel stores a bool of a block: who reads one as it was computes it of what is stored.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -48,7 +49,8 @@ class BlockFinder {
       has_[id] = has(node);
       whole_[id] = whole(node, has_[id]);
       const Node moved = rewriter_.moved(node);
-      const bool stays = whole_[id] < 0 || node.op == Op::reshape;
+      const bool is_kept_bool = node.type.dtype == DType::boolean && has_[id] != Has::elements;
+      const bool stays = whole_[id] < 0 || node.op == Op::reshape || is_kept_bool;
       rewriter_.keep(stays ? moved : split(node, whole_[id], has_[id]));
     }
     return rewriter_.finish();
