@@ -7,6 +7,7 @@
 #include "tune/unfused.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tune/interpolate.h"
 
@@ -105,6 +106,35 @@ double bytes_read_again(const plan::FusedGemm& step, const codegen::GemmSizes& s
          static_cast<double>(size_bytes(full->dtype));
 }
 
+// What a framework does of a step in passes of their own: sums of columns of what is loaded.
+struct SumsApart {
+  plan::FusedGemm rest;  // without them, and without what only they load
+  double bytes = 0;      // that they read
+};
+
+SumsApart sums_apart(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  SumsApart found{step};
+  plan::Epilogue& epilogue = found.rest.epilogue;
+  const auto is_sum = [&](const plan::Store& store) {
+    return plan::reduces_columns(store.kind) && store.source >= epilogue.first_load() &&
+           store.source < epilogue.first_compute();
+  };
+  std::set<plan::Slot> summed, read;
+  for (const plan::Store& store : epilogue.stores) {
+    (is_sum(store) ? summed : read).insert(store.source);
+  }
+  for (const plan::Compute& compute : epilogue.computes) {
+    read.insert(compute.args.begin(), compute.args.end());
+  }
+  std::erase_if(epilogue.stores, is_sum);
+  for (const plan::Slot slot : summed) {
+    plan::Load& load = epilogue.loads[static_cast<std::size_t>(slot - epilogue.first_load())];
+    found.bytes += num_elements(load, sizes) * static_cast<double>(size_bytes(load.dtype));
+    if (!read.contains(slot)) load.access = plan::Access::parameter;
+  }
+  return found;
+}
+
 }  // namespace
 
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
@@ -122,7 +152,9 @@ bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) 
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   if (adds_one_row(step, sizes)) return 0;
   const double ours = tail_bytes(step, sizes, step.gemm.result);
-  const double its = tail_bytes(step, sizes, step.gemm.a.dtype) + bytes_read_again(step, sizes);
+  const SumsApart sums = sums_apart(step, sizes);
+  const double its = tail_bytes(sums.rest, sizes, step.gemm.a.dtype) +
+                     bytes_read_again(sums.rest, sizes) + sums.bytes;
   return ours > 0 ? its / ours : 0;
 }
 
@@ -134,9 +166,10 @@ std::optional<double> framework_tail_us(const plan::FusedGemm& step,
   if (device.known == nullptr) return std::nullopt;
   if (adds_one_row(step, sizes)) return 0;
   const targets::DeviceRates& rates = device.known->measured->rates;
+  const SumsApart sums = sums_apart(step, sizes);
   double us = 0;
-  for (const double bytes :
-       {tail_bytes(step, sizes, step.gemm.a.dtype), bytes_read_again(step, sizes)}) {
+  for (const double bytes : {tail_bytes(sums.rest, sizes, step.gemm.a.dtype),
+                             bytes_read_again(sums.rest, sizes), sums.bytes}) {
     if (bytes > 0) us += targets::pass_us(kOfRate * bytes, rates);
   }
   return us;

@@ -94,6 +94,27 @@ TEST(FrameworkPart, SumsOfColumnsOfWhatIsStoredAreAPassMore) {
       << "another value is computed as it is summed";
 }
 
+TEST(FrameworkPart, SumsOfColumnsOfWhatIsReadAreAPassOfTheirOwn) {
+  const GemmSizes sizes{1, 4096, 4096, 512};
+  plan::FusedGemm step = step_of();
+  step.epilogue.loads = {{"r", 4, DType::bf16, plan::Access::tile},
+                         {"x", 5, DType::bf16, plan::Access::tile}};
+  step.epilogue.computes = {{ir::Op::add, {0, 1, -1}}};
+  step.epilogue.stores.front().source = 3;
+  step.epilogue.stores.push_back({"s", 6, DType::f32, plan::StoreKind::col_sum, 1});
+  step.epilogue.stores.push_back({"t", 7, DType::f32, plan::StoreKind::col_sum, 2});
+  const targets::DeviceRates& rates = measured().rates;
+  const double full = 1.1 * 2 * 4096 * 4096 / rates.bytes_per_us;
+  EXPECT_NEAR(*framework_tail_us(step, sizes, kDevice), (3 + 2) * full + 2 * rates.launch_us, 1e-6)
+      << "the product, r and the result, then r and x";
+  EXPECT_EQ(framework_part_of_tail(step, sizes), 1.25);
+  step.epilogue.stores.erase(step.epilogue.stores.begin());
+  step.epilogue.computes.clear();
+  step.epilogue.stores.push_back({"h", step.gemm.matmul, DType::bf16, plan::StoreKind::tile, 0});
+  EXPECT_NEAR(*framework_tail_us(step, sizes, kDevice), 2 * full + rates.launch_us, 1e-6)
+      << "nothing is read of the product";
+}
+
 TEST(FrameworkPart, ToAddARowIsTheLibrarysWork) {
   plan::FusedGemm step = step_of();
   step.epilogue.loads.push_back({"b", 4, DType::bf16, plan::Access::row});
