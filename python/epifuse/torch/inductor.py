@@ -16,6 +16,7 @@ from epifuse.torch.masks import without_masks_set_nowhere
 from epifuse.torch.permutations import without_sums_into_permuted_rows
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
+from epifuse.torch.short_sums import add_short_sums
 
 OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
 _WORDS = {"numerics": ("fast", "exact", "approx"),
@@ -79,6 +80,7 @@ class FusionPass(CustomGraphPass):
         if self.before is not None:
             self.before(graph)
         report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
+        add_short_sums(graph)
         if self.report is not None:
             self.report.extend(report)
         if not self.asks_hopper:
