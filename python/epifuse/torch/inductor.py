@@ -17,6 +17,7 @@ from epifuse.torch.permutations import without_sums_into_permuted_rows
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
 from epifuse.torch.short_sums import add_short_sums
+from epifuse.torch.tables import store_tables
 
 OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
 _WORDS = {"numerics": ("fast", "exact", "approx"),
@@ -81,6 +82,7 @@ class FusionPass(CustomGraphPass):
             self.before(graph)
         report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
         add_short_sums(graph)
+        store_tables(graph)
         if self.report is not None:
             self.report.extend(report)
         if not self.asks_hopper:

@@ -35,6 +35,11 @@ def is_fused_by_inductor(node: Node) -> bool:
     return torch.Tag.pointwise in tags or name in _REDUCTIONS or name in _OTHERS
 
 
+def is_reduction(node: Node) -> bool:
+    """Whether a node sums its operand up, or the like."""
+    return node.op == "call_function" and _base_name(node.target) in _REDUCTIONS
+
+
 def is_needed_in_memory(node: Node) -> bool:
     """Whether something reads the node, maybe through views, that Inductor reads from memory, or
     the node is what a kernel may write over an input of the graph."""
