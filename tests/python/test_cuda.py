@@ -228,6 +228,22 @@ def test_experts(kind, mode):
     assert_right(model, run, routed(37)[:1].expand(37, WIDTH).contiguous())
 
 
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this PyTorch has no grouped_mm")
+@pytest.mark.parametrize("top_k", [2, 8])
+def test_gradients_of_experts(top_k):
+    """Rows in the order of their experts are looked up, and sums over 8 experts are additions."""
+    from test_experts import WIDTH, Experts, distance, swiglu
+
+    model = Experts(16, top_k, swiglu, False, False).cuda()
+    x = torch.randn(96, WIDTH, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    gradients = []
+    for run in (compiled(model), model):
+        gradients.append(torch.autograd.grad(run(x).float().square().mean(),
+                                             [x, *model.parameters()]))  # fmt: skip
+    for ours, eager in zip(*gradients):
+        assert distance(ours, eager) < 0.05
+
+
 @pytest.mark.parametrize("rows, depth", [(64, 256), (512, 4096), (128, 16384)])
 def test_sums_of_integers_are_those_of_pytorch(rows, depth):
     """The numbers are not zero on average: the longest sums leave the 24 bits of float32."""
