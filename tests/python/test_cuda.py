@@ -161,6 +161,17 @@ def test_rotary_in_training():
     assert_gradients_no_further_than_eager(model, compiled(model), [x])
 
 
+@pytest.mark.parametrize("rows", [1, 100, 1000])
+def test_a_result_that_is_written_transposed(rows):
+    model = nn.Linear(256, 512).cuda().bfloat16().requires_grad_(False)
+    turned = lambda x: F.gelu(model(x)).t().contiguous()
+    x = tokens(rows)
+    got = compiled(turned)(x)
+    exact = F.gelu(F.linear(x.double(), *(p.double() for p in model.parameters()))).t()
+    assert got.is_contiguous()
+    assert (got - exact).abs().max() <= 2**-6 * exact.abs().max()  # two roundings if split
+
+
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 @pytest.mark.parametrize("rows", [1, 9, 16, 17, 64])
 @pytest.mark.parametrize("bias", [False, True])

@@ -183,6 +183,46 @@ def test_a_sum_in_place_is_the_kernels(kernels, accumulate, layout, dtype):
     assert (total - exact).abs().max() <= 2**-7 * exact.abs().max()
 
 
+def turned(x, w, b):
+    return F.gelu(x @ w.t() + b).t().contiguous()
+
+
+def turned_sum(x, w, b):
+    return (x @ w.t() + x[:, :1] * b).t().contiguous()
+
+
+def turned_and_read(x, w, b):
+    y = F.gelu(x @ w.t() + b)
+    return y.t().contiguous(), y
+
+
+def turned_residual(x, w, b):
+    return (F.gelu(x @ w.t()) + (x.sum(1, keepdim=True) + b)).t().contiguous()
+
+
+def turned_gate(x, w, b):
+    gate, up = (x @ w.t()).chunk(2, -1)
+    return (F.silu(gate) * up).t().contiguous()
+
+
+@pytest.mark.parametrize(("function", "is_kernels"), [
+    (turned, True), (turned_sum, True), (turned_and_read, False), (turned_residual, True),
+    (turned_gate, False)])
+def test_a_transposed_copy_of_a_result_is_the_kernels(kernels, function, is_kernels):
+    x, w, b = torch.randn(ROWS, WIDTH), torch.randn(HIDDEN, WIDTH), torch.randn(HIDDEN)
+    compiled = torch.compile(function, backend=inductor.backend)
+    got, (code,) = run_and_get_code(compiled, x, w, b)
+    wanted = function(x, w, b)
+    [[(_, written)]] = kernels
+    assert (written[0].stride() == (1, ROWS)) == is_kernels
+    for mine, theirs in zip(torch.utils._pytree.tree_leaves(got),
+                            torch.utils._pytree.tree_leaves(wanted)):
+        assert mine.stride() == theirs.stride()
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-4)
+    if function is turned:
+        assert "cpp_fused" not in code
+
+
 def keeps_the_old(x, way, total):
     old = total * 2
     total += x.t() @ way

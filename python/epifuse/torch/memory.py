@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from epifuse.torch import in_place, views
+from epifuse.torch import in_place, transposed, views
 
 # What Inductor computes inside of the kernels that read it, beside what is tagged as pointwise.
 _REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "prod", "any", "all", "argmax"}
@@ -42,7 +42,7 @@ def is_reduction(node: Node) -> bool:
 
 def is_needed_in_memory(node: Node) -> bool:
     """Whether something reads the node, maybe through views, that Inductor reads from memory, or
-    the node is what a kernel may write over an input of the graph."""
+    copies it where a kernel may write it."""
     open_nodes, seen = list(node.users), set()
     while open_nodes:
         user = open_nodes.pop()
@@ -51,7 +51,9 @@ def is_needed_in_memory(node: Node) -> bool:
         seen.add(user)
         if is_view(user):
             open_nodes += user.users
-        elif not is_fused_by_inductor(user) or in_place.is_over_input(user):
+        elif not is_fused_by_inductor(user):
+            return True
+        elif in_place.is_over_input(user) or transposed.is_swapped_copy(user):
             return True
     return False
 

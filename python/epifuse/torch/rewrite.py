@@ -23,6 +23,7 @@ from epifuse.torch.layout import empty_in_order, order_before_last
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view, sums_both_ways
 from epifuse.torch.padding import PADDED, put_back, without_padding
 from epifuse.torch.report import Report
+from epifuse.torch.transposed import write_transposed
 
 log = logging.getLogger("epifuse.torch")
 
@@ -298,7 +299,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
                        for each in report.left_out]
     if report.kernels or names:
         _sort(graph)
-        gone = write_in_place(graph, over_inputs)
+        gone = write_in_place(graph, over_inputs) | write_transposed(graph)
         report.left_out = [each for each in report.left_out if each.node not in gone]
     return report
 
