@@ -86,7 +86,8 @@ void epifuse_free(char* text);
                    "graph": ".epi text, without any of the framework's names",
                    "inputs": [{"value": "x", "shape": null}],   in order of the text's; a shape
                                                    (texts of sizes) where the kernel reshapes it
-                   "outputs": [{"value": "t", "shape": null}],  the same for results
+                   "outputs": [{"value": "t", "shape": null}],  the same for results; "order": [1,
+                                                   0] where the kernel has dims in another order
                    "values": ["h", "t"]}],              of the graph, computed inside
       "left_out": [{"value": "u", "code": "no_matmul", "why": "one sentence."}]} */
 EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** json);

@@ -40,6 +40,8 @@ struct FusionRequest {
 struct FusionTensor {
   std::string value;                      ///< of the graph
   std::optional<std::vector<Dim>> shape;  ///< where the kernel sees it in another, row-major
+  /// Of a result whose dims the kernel has in another order: those, as the framework has them.
+  std::vector<int> order = {};
 };
 
 /// A product and the work around it: one kernel.

@@ -161,6 +161,7 @@ Json fusion_tensors_json(const std::vector<FusionTensor>& tensors) {
   for (const FusionTensor& tensor : tensors) {
     all.push_back({{"value", tensor.value},
                    {"shape", tensor.shape ? shape_json(*tensor.shape) : Json(nullptr)}});
+    if (!tensor.order.empty()) all.back()["order"] = tensor.order;
   }
   return all;
 }

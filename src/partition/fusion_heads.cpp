@@ -2,6 +2,8 @@
 #include "partition/fusion_heads.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace epifuse {
 namespace {
@@ -37,6 +39,14 @@ Rows rows_of(const ir::Shape& split, const Sizes& likely) {
   return rows;
 }
 
+// The dims of [.., H, S, D] as [.., S, H, D].
+std::vector<int> rows_first(std::size_t rank) {
+  std::vector<int> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[rank - 3], order[rank - 2]);
+  return order;
+}
+
 }  // namespace
 
 passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRequest& request,
@@ -65,12 +75,13 @@ NamesOfProducts heads_left(const std::vector<FusionLevel>& levels,
   return left;
 }
 
-void add_values_of_heads(const std::vector<FusionLevel>& levels,
-                         std::vector<FusedKernel>& kernels) {
+void describe_heads(const std::vector<FusionLevel>& levels, std::vector<FusedKernel>& kernels) {
   for (const FusionLevel& level : levels) {
     for (const auto& work : level.heads) {
       for (FusedKernel& kernel : kernels) {
-        if (does(kernel, work)) kernel.values = work.values;
+        if (!does(kernel, work)) continue;
+        kernel.values = work.values;
+        if (!work.heads_first) kernel.outputs.front().order = rows_first(work.split.size());
       }
     }
   }

@@ -22,7 +22,7 @@ passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRe
 NamesOfProducts heads_left(const std::vector<FusionLevel>& levels,
                            const std::vector<FusedKernel>& kernels);
 
-// Adds what a kernel computes of work on heads and has no value of its own for.
-void add_values_of_heads(const std::vector<FusionLevel>& levels, std::vector<FusedKernel>& kernels);
+// Says of kernels what they compute of work on heads without a value of its own, and how it lies.
+void describe_heads(const std::vector<FusionLevel>& levels, std::vector<FusedKernel>& kernels);
 
 }  // namespace epifuse

@@ -292,10 +292,13 @@ class LevelGraph {
   std::map<ValueId, ValueId> new_id_;
 };
 
-// Results as the work on them has them, without the reshapes that sinking put behind.
+// Results as the work on them has them, without the views that passes put behind.
 Graph with_inner_results(Graph graph) {
+  const auto is_view = [&](ValueId id) {
+    return graph[id].op == Op::reshape || graph[id].op == Op::transpose;
+  };
   for (ir::Output& output : graph.outputs) {
-    while (graph[output.value].op == Op::reshape && graph[output.value].name != output.name) {
+    while (is_view(output.value) && graph[output.value].name != output.name) {
       output.value = graph[output.value].args[0];
     }
   }

@@ -378,7 +378,7 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
     Fusions found = fusions_of(levels, graph.ir(), names, info, planned, request, kept);
     const NamesOfProducts left = heads_left(levels, found.kernels);
     if (left.empty()) {
-      add_values_of_heads(levels, found.kernels);
+      describe_heads(levels, found.kernels);
       return found;
     }
     flat.insert(left.begin(), left.end());

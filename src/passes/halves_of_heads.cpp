@@ -19,7 +19,8 @@ using ir::ValueId;
 using Pair = std::array<ValueId, 2>;
 
 NamedWorkOnHeads named(const ir::Graph& graph, const WorkOnHeads& work) {
-  NamedWorkOnHeads names{graph[work.product].name, graph[work.members.back().value].name, {}, {}};
+  NamedWorkOnHeads names{
+      graph[work.product].name, graph[work.members.back().value].name, {}, {}, work.heads_first};
   names.values.push_back(names.product);
   for (const ValueId id : work.before) names.values.push_back(graph[id].name);
   for (const HeadsMember& member : work.members) {
@@ -55,17 +56,39 @@ class HeadsRewriter {
   const Shape& shape(ValueId id) const { return rewriter_[id].type.shape; }
   ValueId moved(ValueId id) const { return new_id_[static_cast<std::size_t>(id)]; }
 
-  // What the result becomes. Pairs are a view of what a kernel stores, which keeps the name.
+  // What the result becomes. Pairs and another order are views of what a kernel stores, which keeps
+  // the name.
   Node joined(const WorkOnHeads& work, const Node& result) {
     const Pair halves = rewrite(work);
     const Op join = work.how == Halves::behind ? Op::concat : Op::interleave;
-    if (work.members.back().part == PartOfHeads::whole) {
-      return with_op(result, join, {halves[0], halves[1]});
+    const bool is_whole = work.members.back().part == PartOfHeads::whole;
+    if (is_whole && work.heads_first) return with_op(result, join, {halves[0], halves[1]});
+    Node stored{.op = join, .name = result.name, .args = {halves[0], halves[1]}};
+    ValueId id = rewriter_.add(std::move(stored));
+    if (!work.heads_first) id = swapped(id);
+    if (is_whole) {
+      Node view = rewriter_[id];
+      view.name = rewriter_.fresh_name(result.name, "view");
+      return view;
     }
-    Node whole{.op = join, .name = result.name, .args = {halves[0], halves[1]}};
-    Node view = with_op(result, Op::reshape, {rewriter_.add(std::move(whole))});
+    Node view = with_op(result, Op::reshape, {id});
     view.name = rewriter_.fresh_name(result.name, "view");
     return view;
+  }
+
+  // [.., a, b, D] as [.., b, a, D], for what other dims it repeats.
+  ValueId swapped(ValueId id) {
+    Shape to = shape(id);
+    const std::size_t rank = to.size();
+    if (rank < 2 || (rank == 2 && to.front().is(1))) return id;
+    if (rank == 2) return reshaped(id, {to[0], 1, to[1]});
+    std::swap(to[rank - 3], to[rank - 2]);
+    if (to[rank - 3].is(1) || to[rank - 2].is(1)) return reshaped(id, to);
+    Node view{.op = Op::transpose, .args = {id}};
+    for (std::size_t d = 0; d < rank; ++d) view.permutation.push_back(static_cast<int>(d));
+    std::swap(view.permutation[rank - 3], view.permutation[rank - 2]);
+    view.name = rewriter_.fresh_name(rewriter_[id].name, "swapped");
+    return rewriter_.add(std::move(view));
   }
 
   // Both halves of the result.
@@ -85,10 +108,9 @@ class HeadsRewriter {
     const auto half = half_.find(node.args[0]);
     if (ir::is_elementwise(node.op)) {
       if (member.part == PartOfHeads::half) {
-        half_[member.value] = computed(node, work.how, 0, false);
+        half_[member.value] = computed(node, work, 0, false);
       } else {
-        halves_[member.value] = {computed(node, work.how, 0, true),
-                                 computed(node, work.how, 1, true)};
+        halves_[member.value] = {computed(node, work, 0, true), computed(node, work, 1, true)};
       }
     } else if (ir::is_join(node.op)) {
       halves_[member.value] = {half->second, half_.at(node.args[1])};
@@ -102,7 +124,7 @@ class HeadsRewriter {
   }
 
   // The same op on a half of its operands, or on the halves that it takes.
-  ValueId computed(const Node& node, Halves how, std::size_t which, bool is_whole) {
+  ValueId computed(const Node& node, const WorkOnHeads& work, std::size_t which, bool is_whole) {
     Node half = node;
     for (ValueId& arg : half.args) {
       const auto known = halves_.find(arg);
@@ -112,7 +134,8 @@ class HeadsRewriter {
       } else if (known_half != half_.end()) {
         arg = known_half->second;
       } else {
-        arg = is_whole ? half_of(moved(arg), how, which) : moved(arg);
+        arg = work.heads_first ? moved(arg) : swapped(moved(arg));
+        if (is_whole) arg = half_of(arg, work.how, which);
       }
     }
     half.type.shape.clear();
@@ -235,7 +258,9 @@ class HeadsRewriter {
 // [.., S, H D] that is split into heads: the product of each head, and f on both halves of it. So
 // rotary positions are a gate's work, which one kernel does. Products of heads stay as they are.
 ir::Graph halves_of_heads(const ir::Graph& graph) {
-  return halves_of_heads_by_name(graph, [](const NamedWorkOnHeads&) { return true; }).graph;
+  return halves_of_heads_by_name(graph,
+                                 [](const NamedWorkOnHeads& work) { return work.heads_first; })
+      .graph;
 }
 
 ChangedHeads halves_of_heads_by_name(const ir::Graph& graph, const TakesHeads& takes) {

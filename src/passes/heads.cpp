@@ -74,7 +74,8 @@ class HeadsFinder {
     if (!splits_columns(shape(last), shape(next))) return std::nullopt;
     work.split = next;
     work.heads = only_user(next);
-    if (work.heads < 0 || !puts_heads_first(graph_[work.heads])) return std::nullopt;
+    work.heads_first = work.heads >= 0 && puts_heads_first(graph_[work.heads]);
+    if (!work.heads_first) work.heads = next;
     return work;
   }
 
@@ -193,6 +194,8 @@ class HeadsFinder {
       if (!has_all || last->first == work.heads) continue;
       const std::set<ValueId> needed = needed_for(last->first);
       if (!is_joined(work, needed) || !are_read_within(needed)) continue;
+      // In another order than the kernel's it is no operand of what is behind it.
+      if (!work.heads_first && !users_[at(last->first)].empty()) continue;
       for (const ValueId id : needed) {
         if (id != work.heads) work.members.push_back(parts_.at(id));
       }

@@ -26,6 +26,7 @@ struct WorkOnHeads {
   std::vector<ir::ValueId> before;  // elementwise work on all columns, which adds rows to them
   ir::ValueId split = -1;           // the reshape into heads; -1: the product has them already
   ir::ValueId heads = -1;           // what halves are taken of
+  bool heads_first = true;          // [.., H, S, D]; else, not transposed, [.., S, H, D]
   ir::Halves how = ir::Halves::none;
   std::vector<HeadsMember> members;  // what reads heads, in order; the last one is the result
 };

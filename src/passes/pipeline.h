@@ -54,7 +54,8 @@ ir::Graph halves_of_heads(const ir::Graph& graph);
 struct NamedWorkOnHeads {
   std::string product, result;
   std::vector<std::string> values;
-  ir::Shape split;  // to which the product's columns are split; empty if it has heads already
+  ir::Shape split;   // to which the product's columns are split; empty if it has heads already
+  bool heads_first;  // [.., H, S, D]; else the result is a view of that
 };
 // The same where `takes` says so.
 struct ChangedHeads {

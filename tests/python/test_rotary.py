@@ -77,14 +77,21 @@ class Attention(nn.Module):
         self.k, self.v = (nn.Linear(WIDTH, HEADS * DIM, bias) for _ in range(2))
         self.o = nn.Linear(HEADS * DIM, WIDTH, bias=False)
 
-    def forward(self, x):
+    def tables(self, x):
         place = torch.arange(x.shape[1], device=x.device)[:, None] / 8
         angle = place * torch.arange(1, DIM // 2 + 1, device=x.device) / DIM
-        c, s = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        heads = lambda y: y.unflatten(-1, (-1, DIM)).transpose(1, 2)
-        q, k = (self.turn(heads(each(x)), c, s) for each in (self.q, self.k))
-        y = F.scaled_dot_product_attention(q, k, heads(self.v(x)), is_causal=True)
+        return angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+
+    def attend(self, x, q, k):
+        v = self.v(x).unflatten(-1, (-1, DIM)).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return x + self.o(y.transpose(1, 2).flatten(-2))
+
+    def forward(self, x):
+        c, s = self.tables(x)
+        q, k = (self.turn(each(x).unflatten(-1, (-1, DIM)).transpose(1, 2), c, s)
+                for each in (self.q, self.k))
+        return self.attend(x, q, k)
 
 
 def compiled(model, **options):
@@ -100,6 +107,22 @@ def test_queries_and_keys_are_a_kernel_each(reports, form, bias):
     turned = "bias+rotary" if bias else "rotary"
     rest = ["bias", "residual"] if bias else ["residual"]
     assert sorted(epilogues(reports)) == sorted([turned, turned, *rest])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_heads_may_come_behind_rows(reports, form):
+    """As in GPT-J: turned first, put in front of rows behind that."""
+    class Rows(Attention):
+        def forward(self, x):
+            c, s = (table[:, None] for table in self.tables(x))
+            q, k = (self.turn(each(x).unflatten(-1, (-1, DIM)), c, s).transpose(1, 2)
+                    for each in (self.q, self.k))
+            return self.attend(x, q, k)
+
+    model = Rows(FORMS[form]).bfloat16().eval()
+    x = torch.randn(2, ROWS, WIDTH).bfloat16()
+    assert_no_further_than_eager(model, compiled(model), (x,), slack=1.25)
+    assert sorted(epilogues(reports)) == ["residual", "rotary", "rotary"]
 
 
 def test_tables_are_read_by_the_half(reports):

@@ -86,13 +86,13 @@ class _Left(Exception):
     """A kernel that the framework is faster without: a code and one sentence."""
 
 
-def _lay_as_asked(call: Node, outputs: list[Node], text: str) -> None:
+def _lay_as_asked(call: Node, outputs: list[Node], kernel: dict[str, Any]) -> None:
     """Lets the only result of a kernel that joins halves of heads lie as the program's own does:
     what reads heads next to each other, as products behind attention, need not copy it."""
-    if len(outputs) != 1 or not re.search(r" = (concat|interleave) ", text):
+    if len(outputs) != 1 or not re.search(r" = (concat|interleave) ", kernel["graph"]):
         return
     (result,), asked = call.meta["val"], outputs[0].meta["val"]
-    order = order_before_last(asked)
+    order = kernel["outputs"][0].get("order") or order_before_last(asked)
     mode = getattr(result, "fake_mode", None)
     if order is None or mode is None or len(result.shape) != len(order):
         return
@@ -215,9 +215,12 @@ class _Rewriter:
                 raise
             call = self.call(fused, (inputs, OneLine(kernel["graph"]), self.options),
                              f"epifuse_{kernel['name']}")
-            _lay_as_asked(call, outputs, kernel["graph"])
+            _lay_as_asked(call, outputs, kernel)
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
                 stored = result = self.call(operator.getitem, (call, index))
+                order = kernel["outputs"][index].get("order")
+                if order is not None:
+                    result = self.call(torch.ops.aten.permute.default, (result, order))
                 if result.meta["val"].shape != node.meta["val"].shape:
                     result = self.call(torch.ops.aten.reshape.default, (result, shape))
                 node.replace_all_uses_with(result)

@@ -54,6 +54,27 @@ TEST(FusionHeads, WhatElseReadsHeadsKeepsThemWhole) {
             "y: operand_left_out\nz: view_of_result\np: nothing_to_fuse\n");
 }
 
+// As GPT-J has them: the kernel puts heads first, and says in which order the framework has dims.
+TEST(FusionHeads, HeadsBehindRowsAreAnotherOrderOfTheResult) {
+  const std::string text =
+      "graph g(x: bf16[130, 64], w: bf16[64, 64] strides [1, ld], c: bf16[65, 1, 8], "
+      "s: bf16[65, 1, 8]) {\n"
+      "  p = matmul x, w\n  h = reshape p [2, 65, 4, 16]\n"
+      "  a = slice h [:, :, :, ::2]\n  b = slice h [:, :, :, 1::2]\n"
+      "  t = mul a, c\n  u = mul b, s\n  m = sub t, u\n  v = mul b, c\n  z = mul a, s\n"
+      "  n = add v, z\n  y = interleave m, n\n";
+  const FusionRequest request{.in_memory = {"x", "w", "y"}};
+  EXPECT_EQ(found(text + "  return y\n}\n", request, kHopper),
+            "matmul_rotary(x[2, 1, 65, 64], w, c[1, 65, 8], s[1, 65, 8]) -> y[2, 4, 65, 16]: "
+            "p t u m v z n y\n");
+  const Fusions fusions =
+      find_fusions(Graph::parse(text + "  return y\n}\n"), kHopper, {}, request);
+  EXPECT_EQ(fusions.kernels.at(0).outputs.at(0).order, (std::vector{0, 2, 1, 3}));
+  const std::string read = "  k = transpose y [0, 2, 1, 3]\n  q = mul k, k\n  return y, q\n}\n";
+  EXPECT_TRUE(find_fusions(Graph::parse(text + read), kHopper, {}, request).kernels.empty())
+      << "which no other kernel can read";
+}
+
 // Four tables of float32 do not fit into shared memory beside the operands.
 TEST(FusionHeads, WorkThatNoKernelDoesIsLeftAsItWas) {
   std::string text = rotary("65");
