@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 
 namespace epifuse {
@@ -16,27 +18,33 @@ bool does(const FusedKernel& kernel, const passes::NamedWorkOnHeads& work) {
          std::ranges::find(kernel.values, work.product) != kernel.values.end();
 }
 
-// The rows of all dims before heads, where sizes are known; and whether a framework can hand them
-// over in that shape, of which one size may be symbolic.
-struct Rows {
-  std::int64_t count = 1;
-  int num_symbolic = 0;
-  bool is_known = true;
-};
+// Kernels have tiles of so many rows, none of two matrices of a batch.
+constexpr std::int64_t kRowsOfTile = 128;
 
-Rows rows_of(const ir::Shape& split, const Sizes& likely) {
-  Rows rows;
-  for (std::size_t d = 0; d + 2 < split.size(); ++d) {
-    if (split[d].constant()) {
-      rows.count *= *split[d].constant();
-      continue;
-    }
-    ++rows.num_symbolic;
+// How many rows dims before heads stand for, at the sizes that are likely; empty if not known.
+std::optional<std::int64_t> num_rows(std::span<const Dim> dims, const Sizes& likely) {
+  std::int64_t rows = 1;
+  for (const Dim& dim : dims) {
     const auto is_likely = [&](const std::string& symbol) { return likely.contains(symbol); };
-    rows.is_known = rows.is_known && std::ranges::all_of(split[d].symbols(), is_likely);
-    if (rows.is_known) rows.count *= split[d].eval(likely);
+    if (!std::ranges::all_of(dim.symbols(), is_likely)) return std::nullopt;
+    rows *= dim.eval(likely);
   }
   return rows;
+}
+
+// Whether the rows of [.., S, H, D] are worth a product of each head: so many that one launch for
+// all products of them does not pay, and, in batches, of few tiles that rows do not fill.
+bool has_rows_for_heads(const ir::Shape& split, const Sizes& likely) {
+  const std::span<const Dim> dims(split.data(), split.size() - 2);
+  const auto is_symbolic = [](const Dim& dim) { return !dim.constant(); };
+  if (std::ranges::count_if(dims, is_symbolic) > 1) return false;  // frameworks reshape by one -1
+  const auto batch = num_rows(dims.first(dims.size() - 1), likely);
+  const auto rows = num_rows(dims.last(1), likely);
+  if (!batch || (!rows && *batch > 1)) return false;
+  if (!rows) return true;
+  if (*rows <= kMostRowsOfOneLaunch) return false;
+  const std::int64_t in_tiles = (*rows + kRowsOfTile - 1) / kRowsOfTile * kRowsOfTile;
+  return *batch == 1 || 20 * in_tiles <= 21 * *rows;  // 5 % of them are what a pass is worth
 }
 
 // The dims of [.., H, S, D] as [.., S, H, D].
@@ -56,9 +64,8 @@ passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRe
       return false;
     }
     // Elsewhere the framework's pass does it beside what it does anyhow.
-    if (!request.in_memory.contains(work.result)) return false;
-    const Rows rows = rows_of(work.split, request.likely_sizes);
-    return rows.num_symbolic <= 1 && (!rows.is_known || rows.count > kMostRowsOfOneLaunch);
+    return request.in_memory.contains(work.result) &&
+           has_rows_for_heads(work.split, request.likely_sizes);
   };
 }
 

@@ -2,6 +2,7 @@
 #include "passes/heads.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -193,7 +194,8 @@ class HeadsFinder {
       const bool has_all = last->second.part == Part::whole || last->second.part == Part::pairs;
       if (!has_all || last->first == work.heads) continue;
       const std::set<ValueId> needed = needed_for(last->first);
-      if (!is_joined(work, needed) || !are_read_within(needed)) continue;
+      if (!is_joined(work, needed) || !meet(work, needed)) continue;
+      if (!are_read_within(needed)) continue;
       // In another order than the kernel's it is no operand of what is behind it.
       if (!work.heads_first && !users_[at(last->first)].empty()) continue;
       for (const ValueId id : needed) {
@@ -223,6 +225,31 @@ class HeadsFinder {
         std::ranges::find_if(needed, [&](ValueId id) { return ir::is_join(graph_[id].op); });
     if (join == needed.end()) return false;
     return work.split >= 0 || ir::is_elementwise(graph_[*needed.rbegin()].op);
+  }
+
+  // Whether an op takes what is computed of both halves: else they are no gate of one kernel.
+  bool meet(const WorkOnHeads& work, const std::set<ValueId>& needed) const {
+    using Halved =
+        std::array<unsigned, 2>;  // of each half of a value, or of a half: bits of halves
+    std::map<ValueId, Halved> of{{work.heads, {1, 2}}};
+    for (const ValueId id : needed) {
+      if (id == work.heads) continue;
+      const std::vector<ValueId>& args = graph_[id].args;
+      Halved& halved = of[id];
+      if (ir::is_join(graph_[id].op)) {
+        halved = {of.at(args[0])[0], of.at(args[1])[0]};
+      } else if (graph_[id].op == Op::slice) {
+        const unsigned bits = of.at(args[0])[static_cast<std::size_t>(parts_.at(id).which)];
+        halved = {bits, bits};
+      } else {
+        for (const ValueId arg : args) {
+          if (!needed.contains(arg)) continue;
+          for (std::size_t half = 0; half < 2; ++half) halved[half] |= of.at(arg)[half];
+        }
+        if (halved[0] == 3 || halved[1] == 3) return true;
+      }
+    }
+    return false;
   }
 
   bool are_read_within(const std::set<ValueId>& needed) const {

@@ -57,15 +57,15 @@ TEST(FusionHeads, WhatElseReadsHeadsKeepsThemWhole) {
 // As GPT-J has them: the kernel puts heads first, and says in which order the framework has dims.
 TEST(FusionHeads, HeadsBehindRowsAreAnotherOrderOfTheResult) {
   const std::string text =
-      "graph g(x: bf16[130, 64], w: bf16[64, 64] strides [1, ld], c: bf16[65, 1, 8], "
-      "s: bf16[65, 1, 8]) {\n"
-      "  p = matmul x, w\n  h = reshape p [2, 65, 4, 16]\n"
+      "graph g(x: bf16[254, 64], w: bf16[64, 64] strides [1, ld], c: bf16[127, 1, 8], "
+      "s: bf16[127, 1, 8]) {\n"
+      "  p = matmul x, w\n  h = reshape p [2, 127, 4, 16]\n"
       "  a = slice h [:, :, :, ::2]\n  b = slice h [:, :, :, 1::2]\n"
       "  t = mul a, c\n  u = mul b, s\n  m = sub t, u\n  v = mul b, c\n  z = mul a, s\n"
       "  n = add v, z\n  y = interleave m, n\n";
   const FusionRequest request{.in_memory = {"x", "w", "y"}};
   EXPECT_EQ(found(text + "  return y\n}\n", request, kHopper),
-            "matmul_rotary(x[2, 1, 65, 64], w, c[1, 65, 8], s[1, 65, 8]) -> y[2, 4, 65, 16]: "
+            "matmul_rotary(x[2, 1, 127, 64], w, c[1, 127, 8], s[1, 127, 8]) -> y[2, 4, 127, 16]: "
             "p t u m v z n y\n");
   const Fusions fusions =
       find_fusions(Graph::parse(text + "  return y\n}\n"), kHopper, {}, request);
@@ -73,6 +73,27 @@ TEST(FusionHeads, HeadsBehindRowsAreAnotherOrderOfTheResult) {
   const std::string read = "  k = transpose y [0, 2, 1, 3]\n  q = mul k, k\n  return y, q\n}\n";
   EXPECT_TRUE(find_fusions(Graph::parse(text + read), kHopper, {}, request).kernels.empty())
       << "which no other kernel can read";
+}
+
+// No tile of rows has those of two sequences.
+TEST(FusionHeads, BatchesOfRowsThatDoNotFillTilesAreLeft) {
+  const auto is_kernel = [](std::string_view batch, std::string_view rows) {
+    const std::string text = fmt::format(
+        "graph g(x: bf16[{0}*{1}, 64], w: bf16[64, 64], c: bf16[{1}, 16]) {{\n"
+        "  p = matmul x, w\n  r = reshape p [{0}, {1}, 4, 16]\n  h = transpose r [0, 2, 1, 3]\n"
+        "  b = slice h [:, :, :, 8:]\n  a = slice h [:, :, :, :8]\n  j = concat b, a\n"
+        "  t = mul h, c\n  u = mul j, c\n  y = add t, u\n  return y\n}}\n",
+        batch, rows);
+    const FusionRequest request{.in_memory = {"x", "w", "y"}, .likely_sizes = {}};
+    return !find_fusions(Graph::parse(text), kHopper, {}, request).kernels.empty();
+  };
+  EXPECT_TRUE(is_kernel("1", "129"));
+  EXPECT_FALSE(is_kernel("2", "129"));
+  EXPECT_TRUE(is_kernel("2", "256"));
+  EXPECT_FALSE(is_kernel("128", "2")) << "as steps of decoding for many";
+  EXPECT_TRUE(is_kernel("2", "1000"));
+  EXPECT_FALSE(is_kernel("2", "S"));
+  EXPECT_FALSE(is_kernel("B", "S")) << "which is no reshape of a framework's with one size open";
 }
 
 // Four tables of float32 do not fit into shared memory beside the operands.
