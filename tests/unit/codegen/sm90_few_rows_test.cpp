@@ -214,6 +214,7 @@ TEST(Sm90FewRows, AreChosenForMisalignedRowsOfAnyLayout) {
   EXPECT_TRUE(is_for_few_rows(rows.chosen({1, 5, 1289, 1772}, both)));
   EXPECT_TRUE(is_for_few_rows(columns.chosen({1, 2, 320, 548}, both)));
   EXPECT_FALSE(is_for_few_rows(rows.chosen({1, 2000, 1289, 1772}, both)));
+  EXPECT_FALSE(is_for_few_rows(rows.chosen({1, 723, 127, 697}, both)));
   const Case nn(
       graph("x: bf16[K, M], w: bf16[K, N]", "  h = matmul x^T, w\n  y = silu h\n  return y\n"));
   EXPECT_TRUE(is_for_few_rows(nn.chosen({1, 13, 80, 13952}, {.misaligned_a = true})));
