@@ -217,7 +217,7 @@ class HeadsRewriter {
 
   // A row [H D] as [H, 1, D]; casts go before it, so that a kernel may do them.
   ValueId row_of(ValueId row, const Dim& num_heads, const Dim& width) {
-    if (shape(row).empty()) return row;
+    if (shape(row).empty() || shape(row).front().is(1)) return row;
     if (rewriter_[row].op != Op::cast) return reshaped(row, {num_heads, 1, width});
     Node cast = rewriter_[row];
     const std::string name = cast.name;
