@@ -26,21 +26,20 @@ bool ends_step(Op op) { return ir::is_join(op) || op == Op::put_rows || op == Op
 void StoreCount::join(ValueId value) {
   const std::vector<ValueId>& readers = facts_.readers[index(value)];
   num_readers_left_[value] = readers.size();
-  if (facts_.needs_memory[index(value)] || !readers.empty()) num_stores_ += num_stores_of(value);
+  if (facts_.needs_memory[index(value)] || !readers.empty()) num_stores_ += num_stores_of(facts_, value);
   std::set<ValueId> producers;  // each once, also of two halves of a gate's columns
   for (ValueId operand : facts_.operands[index(value)]) producers.insert(facts_.producer(operand));
   for (ValueId producer : producers) {
     const auto left = num_readers_left_.find(producer);
     if (left == num_readers_left_.end() || --left->second > 0) continue;
-    if (!facts_.needs_memory[index(producer)]) num_stores_ -= num_stores_of(producer);
+    if (!facts_.needs_memory[index(producer)]) num_stores_ -= num_stores_of(facts_, producer);
   }
 }
 
-// What has two halves is stored as two.
-int StoreCount::num_stores_of(ValueId value) const {
-  const Gate* gate = facts_.gates.of(value);
+int num_stores_of(const Facts& facts, ValueId value) {
+  const Gate* gate = facts.gates.of(value);
   const bool has_halves = gate != nullptr && gate->gating != Gating::separate;
-  return has_halves || ir::is_join(facts_.graph[value].op) ? 2 : 1;
+  return has_halves || ir::is_join(facts.graph[value].op) ? 2 : 1;
 }
 
 Grower::Grower(Draft& draft, ValueId seed)

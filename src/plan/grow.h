@@ -36,6 +36,9 @@ struct Draft {
   }
 };
 
+// What has two halves is stored as two.
+int num_stores_of(const Facts& facts, ir::ValueId value);
+
 // Counts the values that a growing step must store: those read outside of it.
 class StoreCount {
  public:
@@ -45,7 +48,6 @@ class StoreCount {
 
  private:
   const Facts& facts_;
-  int num_stores_of(ir::ValueId value) const;
 
   int num_stores_ = 0;
   std::unordered_map<ir::ValueId, std::size_t> num_readers_left_;  // of values in the step

@@ -33,6 +33,8 @@ class Absorber {
   std::optional<Reason> why_not(ValueId value, const std::set<ValueId>& targets) const;
   std::optional<Reason> why_not_recomputed(ValueId value, const std::set<ValueId>& targets) const;
   Room with(ValueId value, ValueId step) const;
+  int num_stores(ValueId step) const;
+  bool stores_fit(const std::vector<ValueId>& values, const std::set<ValueId>& targets);
   void move(ValueId value, const std::set<ValueId>& targets);
   std::vector<ValueId> full_producers(ValueId step) const;
   Room with_operands(Room room, ValueId value, ValueId step) const;
@@ -73,7 +75,9 @@ Hosts Absorber::run() {
     if (!may_move(value)) continue;
     const std::set<ValueId> steps = targets(value);
     if (steps.size() == 1 && is_hosted(value, *steps.begin())) continue;
-    if (const std::optional<Reason> reason = why_not(value, steps)) {
+    std::optional<Reason> reason = why_not(value, steps);
+    if (!reason && !stores_fit({value}, steps)) reason = Reason::too_many_stores;
+    if (reason) {
       const bool wanted = std::any_of(steps.begin(), steps.end(),
                                       [&](ValueId step) { return draft_.is_gemm(step); });
       if (wanted && !draft_.refused[index(value)]) draft_.refused[index(value)] = Refusal{*reason};
@@ -141,6 +145,40 @@ std::optional<Reason> Absorber::why_not_recomputed(ValueId value,
     if (num_tiles > (loads.access(value) == Access::tile ? 1 : 0)) return Reason::shared_operand;
   }
   return std::nullopt;
+}
+
+// What a step stores of the values that it had at first; what has come into it is read there alone.
+int Absorber::num_stores(ValueId step) const {
+  int count = 0;
+  for (const ValueId value : draft_.order.values(step)) {
+    if (!is_hosted(value, step)) continue;
+    const auto is_elsewhere = [&](ValueId reader) { return !is_hosted(reader, step); };
+    const bool is_stored = draft_.facts.needs_memory[index(value)] ||
+                           std::ranges::any_of(draft_.facts.readers[index(value)], is_elsewhere);
+    if (is_stored && hosts_[index(value)].size() == 1) count += num_stores_of(draft_.facts, value);
+  }
+  return count;
+}
+
+// Whether the steps that compute what `values` read may store that, once others compute `values`.
+bool Absorber::stores_fit(const std::vector<ValueId>& values, const std::set<ValueId>& targets) {
+  std::vector<std::vector<ValueId>> before;
+  std::set<ValueId> steps;
+  for (const ValueId value : values) {
+    before.push_back(hosts_[index(value)]);
+    hosts_[index(value)].assign(targets.begin(), targets.end());
+  }
+  for (const ValueId value : values) {
+    for (const ValueId operand : draft_.facts.operands[index(value)]) {
+      const std::vector<ValueId>& hosts = hosts_[index(draft_.facts.producer(operand))];
+      steps.insert(hosts.begin(), hosts.end());
+    }
+  }
+  const bool fit = std::ranges::all_of(steps, [&](ValueId step) {
+    return num_stores(step) <= draft_.facts.limits.gemm.stores;
+  });
+  for (std::size_t i = 0; i < values.size(); ++i) hosts_[index(values[i])] = before[i];
+  return fit;
 }
 
 void Absorber::move(ValueId value, const std::set<ValueId>& steps) {
@@ -216,7 +254,7 @@ void Absorber::absorb_together(ValueId step) {
     }
   }
   if (room.loads.exceeded(draft_.facts.limits) || room.num_computes > kMaxComputes ||
-      room.num_recomputed > kMaxRecomputed) {
+      room.num_recomputed > kMaxRecomputed || !stores_fit(values, {step})) {
     return;
   }
   for (const ValueId value : values) {
