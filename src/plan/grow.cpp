@@ -26,7 +26,8 @@ bool ends_step(Op op) { return ir::is_join(op) || op == Op::put_rows || op == Op
 void StoreCount::join(ValueId value) {
   const std::vector<ValueId>& readers = facts_.readers[index(value)];
   num_readers_left_[value] = readers.size();
-  if (facts_.needs_memory[index(value)] || !readers.empty()) num_stores_ += num_stores_of(facts_, value);
+  if (facts_.needs_memory[index(value)] || !readers.empty())
+    num_stores_ += num_stores_of(facts_, value);
   std::set<ValueId> producers;  // each once, also of two halves of a gate's columns
   for (ValueId operand : facts_.operands[index(value)]) producers.insert(facts_.producer(operand));
   for (ValueId producer : producers) {

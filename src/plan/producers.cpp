@@ -174,9 +174,8 @@ bool Absorber::stores_fit(const std::vector<ValueId>& values, const std::set<Val
       steps.insert(hosts.begin(), hosts.end());
     }
   }
-  const bool fit = std::ranges::all_of(steps, [&](ValueId step) {
-    return num_stores(step) <= draft_.facts.limits.gemm.stores;
-  });
+  const bool fit = std::ranges::all_of(
+      steps, [&](ValueId step) { return num_stores(step) <= draft_.facts.limits.gemm.stores; });
   for (std::size_t i = 0; i < values.size(); ++i) hosts_[index(values[i])] = before[i];
   return fit;
 }
