@@ -48,7 +48,15 @@ def test_a_table_behind_a_view_is_stored():
     assert stored_of(function, torch.randn(HEADS, LENGTH, SIZE)) == ["aten.sin.default"]
 
 
+def behind_many_ops(x):
+    table = torch.arange(LENGTH * SIZE).view(LENGTH, SIZE).float()
+    for _ in range(1200):
+        table = table.sin()
+    return x * table
+
+
 OTHERS = {
+    "behind many ops": (behind_many_ops, torch.randn(HEADS, LENGTH, SIZE)),
     "small": (rotated, torch.randn(HEADS // 2, LENGTH, SIZE)),
     "as large as its reader": (lambda x: x * x.exp(), torch.randn(HEADS, LENGTH, SIZE)),
     "cheap": (lambda x: x * (torch.arange(SIZE) * 2 + 1), torch.randn(HEADS, LENGTH, SIZE)),

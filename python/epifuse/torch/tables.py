@@ -17,6 +17,7 @@ _HEAVY = {f"aten.{op}.{overload}"
           for op in ("sin", "cos", "tan", "exp", "exp2", "log", "pow", "tanh", "erf", "sigmoid")
           for overload in ("default", "Scalar", "Tensor_Scalar", "Tensor_Tensor")}  # fmt: skip
 _TIMES, _FEWEST = 8, 2**20  # of the reader's elements: for each of the table's, and in all
+_DEEPEST = 64  # ops one behind the other
 
 
 def stored(table: Any) -> Any:
@@ -46,19 +47,19 @@ class _Tables:
     def __init__(self) -> None:
         self.known: dict[Node, tuple[bool, int]] = {}  # whether all is small, heavy work
 
-    def work(self, node: Node, most: int) -> tuple[bool, int]:
-        """Whether a value is computed of nothing larger than `most` elements and of no reduction,
-        and how many heavy ops that takes."""
+    def work(self, node: Node, most: int, depth: int = 0) -> tuple[bool, int]:
+        """Whether a value is computed of nothing larger than `most` elements, of no reduction and
+        by few ops, and how many heavy ones that takes."""
         if node in self.known:
             return self.known[node]
         size = _num_elements(node)
-        if size is None or size > most or is_reduction(node):
+        if size is None or size > most or is_reduction(node) or depth > _DEEPEST:
             found = False, 0
         elif not is_fused_by_inductor(node) and not is_view(node):
             found = True, 0  # in memory
         else:
             self.known[node] = True, 0
-            parts = [self.work(operand, most) for operand in node.all_input_nodes]
+            parts = [self.work(operand, most, depth + 1) for operand in node.all_input_nodes]
             found = all(small for small, _ in parts), sum(heavy for _, heavy in parts)
             found = found[0], min(found[1] + (str(node.target) in _HEAVY), 99)
         self.known[node] = found
