@@ -253,8 +253,7 @@ class HeadsRewriter {
 
 }  // namespace
 
-// f(h[.., a half], h[.., the other half]), joined to heads [.., H, S, D] again, where h is a
-// product
+// f(h[.., a half], h[.., the other half]), joined to heads [.., H, S, D] again, where h is a product
 // [.., S, H D] that is split into heads: the product of each head, and f on both halves of it. So
 // rotary positions are a gate's work, which one kernel does. Products of heads stay as they are.
 ir::Graph halves_of_heads(const ir::Graph& graph) {
