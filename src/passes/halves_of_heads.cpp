@@ -253,9 +253,9 @@ class HeadsRewriter {
 
 }  // namespace
 
-// f(h[.., a half], h[.., the other half]), joined to heads [.., H, S, D] again, where h is a product
-// [.., S, H D] that is split into heads: the product of each head, and f on both halves of it. So
-// rotary positions are a gate's work, which one kernel does. Products of heads stay as they are.
+// f(h[.., a half], h[.., the other half]), joined to heads [.., H, S, D] again, where h is a
+// product [.., S, H D] that is split into heads: the product of each head, and f on both halves of
+// it. So rotary positions are a gate's work, which one kernel does. Products of heads stay.
 ir::Graph halves_of_heads(const ir::Graph& graph) {
   return halves_of_heads_by_name(graph,
                                  [](const NamedWorkOnHeads& work) { return work.heads_first; })

@@ -10,7 +10,9 @@ from torch.nn import functional as F
 
 import epifuse.torch
 from epifuse import BadInputError
+from epifuse.torch.call import fused
 from epifuse.torch.entries import LeftOut, OnHopper, Product
+from epifuse.torch.explanation import _AsCompiled
 from epifuse.torch.report import Report
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -162,3 +164,17 @@ def test_reasons_are_grouped_with_counts():
 
 def test_a_model_without_products_says_so():
     assert str(explained(torch.relu, rows())) == "0 kernels; no matrix product was seen."
+
+
+def test_results_lie_as_those_of_compiled_code():
+    text = "graph g(x: f32[3, 5, 4], w: f32[4, 6]) {\n  y = matmul x, w\n  return y\n}\n"
+    x, w = torch.randn(3, 5, 4), torch.randn(4, 6)
+    asked = torch.empty(5, 3, 6).transpose(0, 1)  # rows of all matrices by turns
+    graph = torch.fx.Graph()
+    call = graph.call_function(fused, ([graph.placeholder("x"), graph.placeholder("w")], text,
+                                       '{"target": "cpu"}'))
+    call.meta["val"] = [asked]
+    graph.output(call)
+    (result,) = _AsCompiled(torch.fx.GraphModule({}, graph)).run(x, w)
+    assert result.stride() == asked.stride()
+    assert torch.allclose(result, x @ w, atol=1e-5)

@@ -27,7 +27,7 @@ def fused(inputs: list[Any], graph: str, options: str) -> list[Any]:
         return op.load()(inputs, graph, options)
     from epifuse.torch import lowering  # Inductor's IR is slow to import
 
-    return lowering.lower(inputs, graph, options)
+    return lowering.lower(inputs, str(graph), options)  # what is exported has plain texts
 
 
 fused._inductor_lowering_function = True  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ def fused_in_place(inputs: list[Any], graph: str, options: str, place: int) -> l
         return [inputs[place].copy_(op.load()(inputs, graph, options)[0])]
     from epifuse.torch import lowering
 
-    return lowering.lower_in_place(inputs, graph, options, place)
+    return lowering.lower_in_place(inputs, str(graph), options, place)
 
 
 fused_in_place._inductor_lowering_function = True  # type: ignore[attr-defined]

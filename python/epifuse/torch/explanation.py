@@ -1,21 +1,34 @@
 """explain(model, *args): what the backend makes of a model, without compiling the rest."""
 
-import copy
 from typing import Any
 
 import torch
 
 from epifuse import _native
 from epifuse.torch import inductor
+from epifuse.torch.call import fused
+from epifuse.torch.layout import empty_in_order, order_before_last
 from epifuse.torch.report import Report
 
 _MOST_COMPILED = 1000  # of one function: a program that explains again and again is no error
 
 
+class _AsCompiled(torch.fx.Interpreter):
+    """Runs a graph whose kernels' results lie as they do where Inductor compiles it."""
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        results = super().run_node(n)
+        if n.target is not fused:
+            return results
+        orders = map(order_before_last, n.meta["val"])
+        return [each if order is None else empty_in_order(each, order).copy_(each)
+                for each, order in zip(results, orders)]  # fmt: skip
+
+
 def _run_as_graph(graph: torch.fx.GraphModule, inputs: list[Any], **ignored: Any) -> Any:
     from functorch.compile import make_boxed_func
 
-    return make_boxed_func(graph.forward)
+    return make_boxed_func(_AsCompiled(graph).run)
 
 
 def _own_options(options: dict[str, Any] | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +48,7 @@ def _own_options(options: dict[str, Any] | None, given: dict[str, Any]) -> dict[
 def explain(model: Any, *args: Any, numerics: str | None = None, tf32: bool | None = None,
             only_faster: bool | None = None, options: dict[str, Any] | None = None,
             **kwargs: Any) -> Report:
-    """Runs `model(*args, **kwargs)` once, unfused, and reports which nodes became kernels and which
-    did not.
+    """Runs `model(*args, **kwargs)` once and reports which nodes became kernels and which did not.
 
     Print the report, or take its `.kernels`, `.left_out`, `.to_dict()`. Nothing is compiled but our
     own kernels. `options` are those of torch.compile, of Inductor too; `numerics`, `tf32` and
@@ -52,10 +64,10 @@ def explain(model: Any, *args: Any, numerics: str | None = None, tf32: bool | No
 
         before = inductor.users_pass(config.post_grad_custom_pre_pass)
         fusion = inductor.FusionPass(own, before, report, asks_hopper=True)
-        as_it_was = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
         with config.patch(cpp_wrapper=rest.get("cpp_wrapper", config.cpp_wrapper)):
             fusion(graph.graph)
-        return _run_as_graph(as_it_was, inputs)
+        graph.recompile()
+        return _run_as_graph(graph, inputs)
 
     def run(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
         from torch._functorch import config as autograd_config
