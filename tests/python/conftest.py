@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from epifuse import _native
 from epifuse.torch import inductor
 
 # What becomes a kernel must not depend on how fast sizes as small as those of tests are.
@@ -16,3 +17,21 @@ def fresh():
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def own_reports(monkeypatch):
+    """What becomes kernels, graph after graph."""
+    found, fuse = [], inductor.fuse
+    monkeypatch.setattr(inductor, "fuse", lambda *given: found.append(fuse(*given)) or found[-1])
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield found
+
+
+@pytest.fixture
+def reports(own_reports, monkeypatch):
+    """The same, as a Hopper GPU would have it."""
+    fusions = _native.fusions
+    monkeypatch.setattr(_native, "fusions",
+                        lambda text, asked: fusions(text, {**asked, "target": "sm_90a"}))
+    return own_reports

@@ -6,23 +6,11 @@ from close import distance
 from torch import nn
 from torch.nn import functional as F
 
-from epifuse import _native
 from epifuse.torch import inductor
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
 WIDTH = 64
-
-
-@pytest.fixture
-def reports(monkeypatch):
-    """What becomes kernels, graph after graph, as a Hopper GPU would have it."""
-    found, fuse, fusions = [], inductor.fuse, _native.fusions
-    monkeypatch.setattr(inductor, "fuse", lambda *given: found.append(fuse(*given)) or found[-1])
-    monkeypatch.setattr(_native, "fusions",
-                        lambda text, asked: fusions(text, {**asked, "target": "sm_90a"}))
-    with torch._inductor.config.patch(force_disable_caches=True):
-        yield found
 
 
 class Decoder(nn.Module):

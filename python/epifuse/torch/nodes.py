@@ -7,9 +7,9 @@ import torch
 from torch.fx import Graph, Node
 
 
-def call(graph: Graph, target: Any, arguments: tuple[Any, ...]) -> Node:
+def call(graph: Graph, target: Any, arguments: tuple[Any, ...], name: str | None = None) -> Node:
     """A node with its meta value, at the insertion point."""
-    node = graph.call_function(target, arguments)
+    node = graph.create_node("call_function", target, arguments, name=name)
     values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
     modes = [value.fake_mode for value in torch.utils._pytree.tree_leaves(values)
              if hasattr(value, "fake_mode")]  # fmt: skip

@@ -6,7 +6,6 @@ A kernel that has both halves of a row at hand then reads one half. What no kern
 back.
 """
 
-import contextlib
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +13,7 @@ from torch.fx import Graph, Node
 
 from epifuse.torch import views
 from epifuse.torch.layout import known
+from epifuse.torch.nodes import call
 
 REPEATS = "epifuse_repeats"  # marks a half joined to itself
 
@@ -102,16 +102,12 @@ def by_halves(graph: Graph) -> list[Repeated]:
 
 
 def _join(graph: Graph, table: Node) -> Repeated:
-    value = table.meta["val"]
-    with getattr(value, "fake_mode", None) or contextlib.nullcontext():
-        first = _SLICE(value, -1, 0, value.shape[-1] // 2)
-        both = _CAT([first, first], -1)
     with graph.inserting_after(table):
-        half = graph.call_function(_SLICE, (table, -1, 0, value.shape[-1] // 2))
+        half = call(graph, _SLICE, (table, -1, 0, table.meta["val"].shape[-1] // 2))
     with graph.inserting_after(half):
-        joined = graph.call_function(_CAT, ([half, half], -1))
-    half.meta = {**table.meta, "val": first}
-    joined.meta = {**table.meta, "val": both, REPEATS: True}
+        joined = call(graph, _CAT, ([half, half], -1))
+    half.meta = {**table.meta, **half.meta}
+    joined.meta = {**table.meta, **joined.meta, REPEATS: True}
     return Repeated(table, half, joined)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import integers, maxima, origin, repeated
+from epifuse.torch import integers, maxima, nodes, origin, repeated
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
 from epifuse.torch.call import OneLine, fused
@@ -118,18 +118,7 @@ class _Rewriter:
             self.node_of.update((name, imported.names[last]) for name in names)
 
     def call(self, target: Any, arguments: tuple[Any, ...], name: str | None = None) -> Node:
-        """A node with its meta value, at the insertion point."""
-        node = self.graph.create_node("call_function", target, arguments, name=name)
-        values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
-        tensors = [v for v in torch.utils._pytree.tree_leaves(values)
-                   if isinstance(v, torch.Tensor)]
-        mode = getattr(tensors[0], "fake_mode", None)
-        if mode is None:
-            node.meta["val"] = target(*values)
-        else:
-            with mode:
-                node.meta["val"] = target(*values)
-        return node
+        return nodes.call(self.graph, target, arguments, name)
 
     def shape_argument(self, shape: tuple[Any, ...]) -> list[Any]:
         """A shape as an argument: integers, and nodes where a size is symbolic; one may be -1."""
