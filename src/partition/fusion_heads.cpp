@@ -20,6 +20,8 @@ bool does(const FusedKernel& kernel, const passes::NamedWorkOnHeads& work) {
 
 // Kernels have tiles of so many rows, none of two matrices of a batch.
 constexpr std::int64_t kRowsOfTile = 128;
+// A head has tiles of its own. Narrower ones cost more than a pass (docs/gotchas-pytorch.md).
+constexpr std::int64_t kFewestColumns = 128;
 
 // How many rows dims before heads stand for, at the sizes that are likely; empty if not known.
 std::optional<std::int64_t> num_rows(std::span<const Dim> dims, const Sizes& likely) {
@@ -32,11 +34,13 @@ std::optional<std::int64_t> num_rows(std::span<const Dim> dims, const Sizes& lik
   return rows;
 }
 
-// Whether the rows of [.., S, H, D] are worth a product of each head: so many that one launch for
-// all products of them does not pay, and, in batches, of few tiles that rows do not fill.
-bool has_rows_for_heads(const ir::Shape& split, const Sizes& likely) {
+// Whether [.., S, H, D] are worth a product of each head: of wide heads and so many rows that one
+// launch for all products of them does not pay, and, in batches, of few tiles that rows do not
+// fill.
+bool has_sizes_for_heads(const ir::Shape& split, const Sizes& likely) {
   const std::span<const Dim> dims(split.data(), split.size() - 2);
   const auto is_symbolic = [](const Dim& dim) { return !dim.constant(); };
+  if (split.back().constant().value_or(0) < kFewestColumns) return false;
   if (std::ranges::count_if(dims, is_symbolic) > 1) return false;  // frameworks reshape by one -1
   const auto batch = num_rows(dims.first(dims.size() - 1), likely);
   const auto rows = num_rows(dims.last(1), likely);
@@ -65,7 +69,7 @@ passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRe
     }
     // Elsewhere the framework's pass does it beside what it does anyhow.
     return request.in_memory.contains(work.result) &&
-           has_rows_for_heads(work.split, request.likely_sizes);
+           has_sizes_for_heads(work.split, request.likely_sizes);
   };
 }
 

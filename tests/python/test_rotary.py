@@ -1,6 +1,7 @@
 """Rotary positions in kernels of queries and keys: found as for a Hopper GPU, run on the CPU."""
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from epifuse.torch import inductor
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
-HEADS, WIDTH, DIM = 4, 96, 24
+HEADS, WIDTH, DIM = 2, 96, 128
 ROWS = 127  # so many that they fill a tile of rows
 
 
@@ -56,7 +57,7 @@ FORMS = {form.__name__: form for form in (by_halves, by_pairs, plain_halves, pla
 
 
 class Attention(nn.Module):
-    """Four heads, and keys that nothing repeats, as attention on GPUs reads them."""
+    """Two heads, and keys that nothing repeats, as attention on GPUs reads them."""
 
     def __init__(self, turn, bias=False):
         super().__init__()
@@ -135,6 +136,15 @@ def test_few_rows_are_left_to_one_launch(reports):
         assert not any("rotary" in each for each in epilogues(reports))
 
 
+def test_narrow_heads_are_left(reports, monkeypatch):
+    """Their tiles would be, too."""
+    monkeypatch.setattr(sys.modules[__name__], "DIM", 64)
+    model = Attention(by_halves).bfloat16().eval()
+    x = torch.randn(1, ROWS, WIDTH).bfloat16()
+    assert_no_further_than_eager(model, compiled(model), (x,), slack=1.25)
+    assert not any("rotary" in each for each in epilogues(reports))
+
+
 def test_cpus_leave_them(own_reports):
     model = Attention(by_halves).bfloat16().eval()
     x = torch.randn(1, ROWS, WIDTH).bfloat16()
@@ -190,7 +200,7 @@ def _hugging_face(name, **more):
     transformers = pytest.importorskip("transformers")
     config = getattr(transformers, f"{name}Config")(
         hidden_size=WIDTH, intermediate_size=160, num_attention_heads=HEADS, num_hidden_layers=2,
-        num_key_value_heads=HEADS, vocab_size=128, **more)
+        num_key_value_heads=HEADS, head_dim=DIM, vocab_size=128, **more)
     return getattr(transformers, f"{name}ForCausalLM")(config).bfloat16().eval()
 
 

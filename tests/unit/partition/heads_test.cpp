@@ -9,15 +9,16 @@
 namespace epifuse {
 namespace {
 
-// Rotary positions on a product of so many rows, split into 4 heads of 16.
-std::string rotary(std::string_view rows, std::string_view rest = "  return y\n") {
+// Rotary positions on a product of so many rows, split into 4 heads of `width`.
+std::string rotary(std::string_view rows, std::string_view rest = "  return y\n",
+                   int width = 128) {
   return fmt::format(
-      "graph g(x: bf16[{0}, 64], w: bf16[64, 64] strides [1, ld], c: bf16[{0}, 16], "
-      "s: bf16[{0}, 16]) {{\n"
-      "  p = matmul x, w\n  r = reshape p [{0}, 4, 16]\n  h = transpose r [1, 0, 2]\n"
-      "  t = mul h, c\n  b = slice h [:, :, 8:]\n  n = neg b\n  a = slice h [:, :, :8]\n"
+      "graph g(x: bf16[{0}, 64], w: bf16[64, {2}] strides [1, ld], c: bf16[{0}, {3}], "
+      "s: bf16[{0}, {3}]) {{\n"
+      "  p = matmul x, w\n  r = reshape p [{0}, 4, {3}]\n  h = transpose r [1, 0, 2]\n"
+      "  t = mul h, c\n  b = slice h [:, :, {4}:]\n  n = neg b\n  a = slice h [:, :, :{4}]\n"
       "  j = concat n, a\n  u = mul j, s\n  y = add t, u\n{1}}}\n",
-      rows, rest);
+      rows, rest, 4 * width, width, width / 2);
 }
 
 constexpr std::string_view kLeft =
@@ -26,7 +27,7 @@ constexpr std::string_view kLeft =
 const FusionRequest kInMemory{.in_memory = {"x", "w", "y"}};
 
 std::string kernel(std::string_view rows) {
-  return fmt::format("matmul_rotary(x, w, c, s) -> y[4, {}, 16]: p t n j u y\n", rows);
+  return fmt::format("matmul_rotary(x, w, c, s) -> y[4, {}, 128]: p t n j u y\n", rows);
 }
 
 TEST(FusionHeads, RotaryPositionsOfManyRowsAreOneKernel) {
@@ -47,6 +48,12 @@ TEST(FusionHeads, FewRowsAndCpusKeepTheirProducts) {
       << "where the framework reads y as it computes more of it";
 }
 
+// Their tiles would be narrow.
+TEST(FusionHeads, NarrowHeadsKeepTheirProducts) {
+  EXPECT_EQ(found(rotary("65", "  return y\n", 64), kInMemory, kHopper), kLeft);
+  EXPECT_NE(found(rotary("65", "  return y\n", 192), kInMemory, kHopper), kLeft);
+}
+
 TEST(FusionHeads, WhatElseReadsHeadsKeepsThemWhole) {
   const std::string both = "  z = relu h\n  return y, z\n";
   EXPECT_EQ(found(rotary("65", both), {.in_memory = {"x", "w", "y", "z"}}, kHopper),
@@ -57,15 +64,15 @@ TEST(FusionHeads, WhatElseReadsHeadsKeepsThemWhole) {
 // As GPT-J has them: the kernel puts heads first, and says in which order the framework has dims.
 TEST(FusionHeads, HeadsBehindRowsAreAnotherOrderOfTheResult) {
   const std::string text =
-      "graph g(x: bf16[254, 64], w: bf16[64, 64] strides [1, ld], c: bf16[127, 1, 8], "
-      "s: bf16[127, 1, 8]) {\n"
-      "  p = matmul x, w\n  h = reshape p [2, 127, 4, 16]\n"
+      "graph g(x: bf16[254, 64], w: bf16[64, 512] strides [1, ld], c: bf16[127, 1, 64], "
+      "s: bf16[127, 1, 64]) {\n"
+      "  p = matmul x, w\n  h = reshape p [2, 127, 4, 128]\n"
       "  a = slice h [:, :, :, ::2]\n  b = slice h [:, :, :, 1::2]\n"
       "  t = mul a, c\n  u = mul b, s\n  m = sub t, u\n  v = mul b, c\n  z = mul a, s\n"
       "  n = add v, z\n  y = interleave m, n\n";
   const FusionRequest request{.in_memory = {"x", "w", "y"}};
   EXPECT_EQ(found(text + "  return y\n}\n", request, kHopper),
-            "matmul_rotary(x[2, 1, 127, 64], w, c[1, 127, 8], s[1, 127, 8]) -> y[2, 4, 127, 16]: "
+            "matmul_rotary(x[2, 1, 127, 64], w, c[1, 127, 64], s[1, 127, 64]) -> y[2, 4, 127, 128]: "
             "p t u m v z n y\n");
   const Fusions fusions =
       find_fusions(Graph::parse(text + "  return y\n}\n"), kHopper, {}, request);
@@ -79,9 +86,9 @@ TEST(FusionHeads, HeadsBehindRowsAreAnotherOrderOfTheResult) {
 TEST(FusionHeads, BatchesOfRowsThatDoNotFillTilesAreLeft) {
   const auto is_kernel = [](std::string_view batch, std::string_view rows) {
     const std::string text = fmt::format(
-        "graph g(x: bf16[{0}*{1}, 64], w: bf16[64, 64], c: bf16[{1}, 16]) {{\n"
-        "  p = matmul x, w\n  r = reshape p [{0}, {1}, 4, 16]\n  h = transpose r [0, 2, 1, 3]\n"
-        "  b = slice h [:, :, :, 8:]\n  a = slice h [:, :, :, :8]\n  j = concat b, a\n"
+        "graph g(x: bf16[{0}*{1}, 64], w: bf16[64, 512], c: bf16[{1}, 128]) {{\n"
+        "  p = matmul x, w\n  r = reshape p [{0}, {1}, 4, 128]\n  h = transpose r [0, 2, 1, 3]\n"
+        "  b = slice h [:, :, :, 64:]\n  a = slice h [:, :, :, :64]\n  j = concat b, a\n"
         "  t = mul h, c\n  u = mul j, c\n  y = add t, u\n  return y\n}}\n",
         batch, rows);
     const FusionRequest request{.in_memory = {"x", "w", "y"}, .likely_sizes = {}};
