@@ -10,8 +10,7 @@ namespace epifuse {
 namespace {
 
 // Rotary positions on a product of so many rows, split into 4 heads of `width`.
-std::string rotary(std::string_view rows, std::string_view rest = "  return y\n",
-                   int width = 128) {
+std::string rotary(std::string_view rows, std::string_view rest = "  return y\n", int width = 128) {
   return fmt::format(
       "graph g(x: bf16[{0}, 64], w: bf16[64, {2}] strides [1, ld], c: bf16[{0}, {3}], "
       "s: bf16[{0}, {3}]) {{\n"
@@ -71,9 +70,10 @@ TEST(FusionHeads, HeadsBehindRowsAreAnotherOrderOfTheResult) {
       "  t = mul a, c\n  u = mul b, s\n  m = sub t, u\n  v = mul b, c\n  z = mul a, s\n"
       "  n = add v, z\n  y = interleave m, n\n";
   const FusionRequest request{.in_memory = {"x", "w", "y"}};
-  EXPECT_EQ(found(text + "  return y\n}\n", request, kHopper),
-            "matmul_rotary(x[2, 1, 127, 64], w, c[1, 127, 64], s[1, 127, 64]) -> y[2, 4, 127, 128]: "
-            "p t u m v z n y\n");
+  EXPECT_EQ(
+      found(text + "  return y\n}\n", request, kHopper),
+      "matmul_rotary(x[2, 1, 127, 64], w, c[1, 127, 64], s[1, 127, 64]) -> y[2, 4, 127, 128]: "
+      "p t u m v z n y\n");
   const Fusions fusions =
       find_fusions(Graph::parse(text + "  return y\n}\n"), kHopper, {}, request);
   EXPECT_EQ(fusions.kernels.at(0).outputs.at(0).order, (std::vector{0, 2, 1, 3}));
