@@ -16,10 +16,11 @@ struct Bf16 {
   static __device__ __forceinline__ float load(Storage x) {
     return __uint_as_float(static_cast<uint32_t>(x) << 16);
   }
+  // As a pair whose other half is dropped: F2FP, where one alone is F2F of the special functions' unit.
   static __device__ __forceinline__ Storage store(float x) {
-    Storage y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
+    return static_cast<Storage>(pair & 0xffffu);
   }
 };
 
@@ -30,7 +31,7 @@ struct F16 {
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
     return y;
   }
-  // As a pair whose other half is dropped, like the conversion to e4m3.
+  // Likewise, as the conversion to e4m3.
   static __device__ __forceinline__ Storage store(float x) {
     uint32_t pair;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
