@@ -16,7 +16,7 @@ struct Bf16 {
   static __device__ __forceinline__ float load(Storage x) {
     return __uint_as_float(static_cast<uint32_t>(x) << 16);
   }
-  // As a pair whose other half is dropped: F2FP, where one alone is F2F of the special functions' unit.
+  // As a pair whose other half is dropped: F2FP. One alone is F2F, of the special functions' unit.
   static __device__ __forceinline__ Storage store(float x) {
     uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
