@@ -149,6 +149,29 @@ bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) 
   return sizes.batch == 1 && plan::label(step.epilogue) == kOneRow;
 }
 
+const plan::Load* row_of_product(const plan::FusedGemm& step) {
+  const plan::Epilogue& epilogue = step.epilogue;
+  if (!step.gemm.batch.empty() || step.gemm.has_groups() || epilogue.num_accumulators != 1 ||
+      epilogue.computes.empty() || epilogue.computes.front().op != ir::Op::add) {
+    return nullptr;
+  }
+  constexpr plan::Slot kProduct = 0;
+  const auto reads_product = [&](const plan::Compute& compute) {
+    return std::ranges::find(compute.args, kProduct) != compute.args.end();
+  };
+  const auto stores_product = [&](const plan::Store& store) { return store.source == kProduct; };
+  const plan::Compute& first = epilogue.computes.front();
+  const plan::Slot other = first.args[first.args[0] == kProduct ? 1 : 0];
+  if (std::ranges::count_if(epilogue.computes, reads_product) != 1 || !reads_product(first) ||
+      std::ranges::any_of(epilogue.stores, stores_product) || other < epilogue.first_load() ||
+      other >= epilogue.first_compute()) {
+    return nullptr;
+  }
+  const plan::Load& load = epilogue.loads[static_cast<std::size_t>(other - epilogue.first_load())];
+  const bool is_row = load.access == plan::Access::row && load.unit_stride;
+  return is_row && load.dtype == step.gemm.a.dtype ? &load : nullptr;
+}
+
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   if (adds_one_row(step, sizes)) return 0;
   const double ours = tail_bytes(step, sizes, step.gemm.result);

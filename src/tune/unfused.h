@@ -26,6 +26,10 @@ double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
 // too.
 bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 
+// The row that a framework's product adds, whatever else is done behind it (PyTorch's addmm); null
+// where there is none. The vendor may have another algorithm for such a product.
+const plan::Load* row_of_product(const plan::FusedGemm& step);
+
 // What a framework's passes behind its own product take of such a tail's time: its product has the
 // dtype of the operands, and to add a row to it is the library's work. Sums of columns of what it
 // stores are a pass of their own (Inductor's).

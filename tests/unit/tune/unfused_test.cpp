@@ -293,5 +293,34 @@ TEST(Unfused, RowsAtMultiplesOf8BytesSlowTheVendorLess) {
   EXPECT_LT(at(4), at(2));
 }
 
+// addmm, whatever comes behind it.
+TEST(Unfused, TheFirstRowThatIsAddedIsTheProductsOfAFramework) {
+  plan::FusedGemm step = step_of();
+  step.epilogue.loads.push_back({"b", 4, DType::bf16, plan::Access::row, false, true});
+  step.epilogue.computes = {{ir::Op::add, {1, 0, -1}}, {ir::Op::silu, {2, -1, -1}}};
+  step.epilogue.stores.front().source = 3;
+  const plan::Load* row = &step.epilogue.loads.front();
+  EXPECT_EQ(row_of_product(step), row);
+  std::swap(step.epilogue.computes[0].args[0], step.epilogue.computes[0].args[1]);
+  EXPECT_EQ(row_of_product(step), row) << "from either side";
+
+  const auto without = [&](auto change) {
+    plan::FusedGemm other = step;
+    change(other);
+    return row_of_product(other) == nullptr;
+  };
+  EXPECT_TRUE(without([](auto& s) { s.epilogue.computes[0].op = ir::Op::mul; }));
+  EXPECT_TRUE(without([](auto& s) { s.epilogue.loads[0].access = plan::Access::col; }));
+  EXPECT_TRUE(without([](auto& s) { s.epilogue.loads[0].dtype = DType::f32; }));
+  EXPECT_TRUE(without([](auto& s) { s.epilogue.loads[0].unit_stride = false; }));
+  EXPECT_TRUE(without([](auto& s) { s.gemm.batch = {Dim(2)}; }));
+  EXPECT_TRUE(without([](auto& s) {
+    s.epilogue.computes[1] = {ir::Op::mul, {2, 0, -1}};
+  })) << "which also reads the product without it";
+  EXPECT_TRUE(without([](auto& s) {
+    s.epilogue.stores.push_back({"h", 5, DType::bf16, plan::StoreKind::tile, 0});
+  }));
+}
+
 }  // namespace
 }  // namespace epifuse::tune

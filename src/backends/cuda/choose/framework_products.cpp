@@ -7,14 +7,21 @@
 
 #include "backends/backend.h"
 #include "backends/cuda/run/run_parts.h"
+#include "tune/unfused.h"
 
 namespace epifuse::cuda {
 namespace {
 
+// With what the product itself adds.
+struct Asked {
+  Product product;
+  VendorEpilogue epilogue;
+};
+
 // Without memory for its result. Empty where no vendor takes it as it is, and where it reads what
 // another step leaves: a framework's product is asked for in the place of the whole plan.
-std::optional<Product> product_as_asked(const Prepared& prepared, std::size_t index,
-                                        codegen::Bound bound) {
+std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t index,
+                                      codegen::Bound bound) {
   const plan::Plan& plan = prepared.plan;
   const auto& step = std::get<plan::FusedGemm>(plan.steps[index]);
   const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.has_groups();
@@ -37,7 +44,14 @@ std::optional<Product> product_as_asked(const Prepared& prepared, std::size_t in
       !leading(product.b, product.k, product.n)) {
     return std::nullopt;
   }
-  return product;
+  Asked asked{std::move(product), {}};
+  if (const plan::Load* row = tune::row_of_product(step)) {
+    backends::resolve_view(plan.graph, row->value, bound);
+    const codegen::BoundTensor& tensor = bound[row->value];
+    asked.epilogue.bias = static_cast<const char*>(tensor.data) +
+                          tensor.layout.offset * static_cast<std::int64_t>(size_bytes(row->dtype));
+  }
+  return asked;
 }
 
 std::size_t bytes_of(const Product& p, std::int64_t rows, std::int64_t cols,
@@ -56,23 +70,24 @@ bool is_same_size(const Product& a, const Product& b) {
 
 std::size_t framework_bytes(const Prepared& prepared, std::size_t step,
                             const codegen::Bound& bound) {
-  const auto product = product_as_asked(prepared, step, bound);
-  if (!product) return 0;
-  const Product other = padded(*product);
+  const auto asked = product_as_asked(prepared, step, bound);
+  if (!asked) return 0;
+  const Product other = padded(asked->product);
   return bytes_of_d(other) +
-         (is_same_size(other, *product) ? 0 : bytes_of_a(other) + bytes_of_b(other));
+         (is_same_size(other, asked->product) ? 0 : bytes_of_a(other) + bytes_of_b(other));
 }
 
 FrameworkProducts::FrameworkProducts(const Prepared& prepared, std::size_t step, Context& context,
                                      const codegen::Bound& bound, void* workspace,
                                      jit::CuStream stream)
     : context_(context), workspace_(workspace), stream_(stream) {
-  auto product = product_as_asked(prepared, step, bound);
-  if (!product) return;
+  auto asked = product_as_asked(prepared, step, bound);
+  if (!asked) return;
+  Product* const product = &asked->product;
   Product other = padded(*product);
   buffers_.emplace_back(context.shared_device(), bytes_of_d(other));
   product->d.data = other.d.data = buffers_.back().data();
-  add(*product, {});
+  add(*product, asked->epilogue, {});
   if (is_same_size(other, *product)) return;
   std::vector<Copy> copies;
   if (other.m != product->m || other.k != product->k) {
@@ -98,7 +113,8 @@ FrameworkProducts::FrameworkProducts(const Prepared& prepared, std::size_t step,
     }
     copies.clear();
   }
-  add(other, std::move(copies));
+  if (other.n != product->n) asked->epilogue.bias = nullptr;  // it ends before the last column
+  add(other, asked->epilogue, std::move(copies));
 }
 
 // What it holds beside the copy does not matter, but that it is numbers like those that are there:
@@ -119,17 +135,19 @@ FrameworkProducts::Copy FrameworkProducts::copy_to_pad(StridedMatrix& matrix, st
   return {buffer.pointer(), from, std::min(bytes, readable)};
 }
 
-void FrameworkProducts::add(const Product& product, std::vector<Copy> copies) {
+void FrameworkProducts::add(const Product& product, const VendorEpilogue& epilogue,
+                            std::vector<Copy> copies) {
   VendorGemm& gemm = context_.vendor();
-  runs_.emplace_back([this, &gemm, calls = gemm.calls(product), copies = std::move(copies)] {
-    const Device& device = context_.device();
-    for (const Copy& copy : copies) {
-      device.check(
-          device.api().memcpy_device_to_device_async(copy.to, copy.from, copy.bytes, stream_),
-          "cuMemcpyDtoDAsync");
-    }
-    for (const VendorCall& call : calls) gemm.run(call, workspace_, stream_);
-  });
+  runs_.emplace_back(
+      [this, &gemm, calls = gemm.calls(product, epilogue), copies = std::move(copies)] {
+        const Device& device = context_.device();
+        for (const Copy& copy : copies) {
+          device.check(
+              device.api().memcpy_device_to_device_async(copy.to, copy.from, copy.bytes, stream_),
+              "cuMemcpyDtoDAsync");
+        }
+        for (const VendorCall& call : calls) gemm.run(call, workspace_, stream_);
+      });
 }
 
 }  // namespace epifuse::cuda

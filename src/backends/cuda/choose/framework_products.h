@@ -9,6 +9,7 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/prepare/prepare.h"
 #include "backends/cuda/run/product.h"
+#include "backends/cuda/vendor/vendor_gemm.h"
 #include "codegen/bound.h"
 
 namespace epifuse::cuda {
@@ -40,7 +41,7 @@ class FrameworkProducts {
     jit::CuDevicePtr to, from;
     std::size_t bytes;
   };
-  void add(const Product& product, std::vector<Copy> copies);
+  void add(const Product& product, const VendorEpilogue& epilogue, std::vector<Copy> copies);
   Copy copy_to_pad(StridedMatrix& matrix, std::size_t bytes, std::size_t readable);
 
   Context& context_;
