@@ -89,6 +89,29 @@ static_assert(rows_are_in_order(), "info() indexes the table by op");
 
 }  // namespace
 
+std::span<const NarrowOp> narrow_ops() {
+  static constexpr NarrowOp kNarrowOps[] = {
+#define EPIFUSE_NARROW(op, narrow, floor) {Op::op, Op::narrow, floor},
+#include "ir/narrow_ops.def"
+#undef EPIFUSE_NARROW
+  };
+  return kNarrowOps;
+}
+
+Op without_narrow(Op op) {
+  for (const NarrowOp& row : narrow_ops()) {
+    if (row.narrow == op) return row.op;
+  }
+  return op;
+}
+
+double floor_of(Op op) {
+  for (const NarrowOp& row : narrow_ops()) {
+    if (row.narrow == op) return row.floor;
+  }
+  return 0;
+}
+
 std::span<const OpInfo> all_ops() { return kOps; }
 
 const OpInfo& info(Op op) { return kOps[static_cast<std::size_t>(op)]; }

@@ -76,6 +76,16 @@ struct OpInfo {
   double (*reference)(const double* x);  // expr in double; null for structural ops
 };
 
+// A row of narrow_ops.def.
+struct NarrowOp {
+  Op op, narrow;
+  double floor;
+};
+std::span<const NarrowOp> narrow_ops();
+Op without_narrow(Op op);  // what a narrow op computes; any other op itself
+// The absolute error of an op beside that of its row, as a share of |x0|; 0 of most.
+double floor_of(Op op);
+
 std::span<const OpInfo> all_ops();
 const OpInfo& info(Op op);
 std::string_view name(Op op);

@@ -15,7 +15,7 @@ constexpr std::string_view kCommonSubexpressions = "Makes values that are comput
 // alike, hence common_subexpressions on both sides of it. A fold leaves constants and ops that
 // canonicalise has a shorter spelling for. Sinking a reshape reshapes the same residual once for
 // each user, and slices that were pushed meet other slices: the last merge makes equal ones one.
-// Nothing after it leaves dead code.
+// Nothing after it leaves dead code. Narrow functions are what no fold knows, so they come last.
 constexpr Pass kPasses[] = {
     {"common_subexpressions", common_subexpressions, false, kCommonSubexpressions},
     {"canonicalise", canonicalise, false, kCanonicalise},
@@ -34,6 +34,8 @@ constexpr Pass kPasses[] = {
     {"canonicalise", canonicalise, false, kCanonicalise},
     {"common_subexpressions", common_subexpressions, false, kCommonSubexpressions},
     {"dead_code", dead_code, false, "Drops what no output needs."},
+    {"narrow_functions", narrow_functions, true,
+     "Computes functions as exactly as results of 8 significant bits need them."},
 };
 
 }  // namespace

@@ -47,6 +47,8 @@ struct PushedSlices {
 };
 PushedSlices push_slices_by_name(const ir::Graph& graph);
 
+ir::Graph narrow_functions(const ir::Graph& graph);  // rows of ir/narrow_ops.def
+
 // Rotary positions and the like on both halves of each head.
 ir::Graph halves_of_heads(const ir::Graph& graph);
 

@@ -147,7 +147,7 @@ std::string_view Labeller::word(const Compute& compute) const {
     if (has(compute, &Kind::is_row)) return "row_scale";
     if (has(compute, &Kind::is_col)) return "col_scale";
   }
-  return ir::name(compute.op);
+  return ir::name(ir::without_narrow(compute.op));
 }
 
 // Whether a value is computed from what a gate gives.

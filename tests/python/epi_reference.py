@@ -50,6 +50,7 @@ OPS = {
     "silu": lambda x: x / (1 + torch.exp(-x)),
     "gelu_erf": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "gelu_erf_narrow": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "gelu_erf_slope": lambda x: gelu_slope(x, "none"),
     "gelu_tanh_slope": lambda x: gelu_slope(x.clamp(-40, 40), "tanh"),
     "relu": lambda x: torch.where(x < 0, 0.0, x),

@@ -110,6 +110,7 @@ double error_at(const ir::OpInfo& op, double end, double magnitude_x0, Numerics 
   }
   // Inside a composed function of one operand a factor may be flushed to zero.
   if (op.arity == 1 && op.out_eps > 1) error += kSmallestNormal * (1 + magnitude_x0);
+  error += ir::floor_of(op.op) * magnitude_x0;
   if (numerics == Numerics::approx) error += op.approx_err * (1 + magnitude_x0);
   return error;
 }
