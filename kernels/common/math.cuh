@@ -74,8 +74,8 @@ __device__ __forceinline__ float normal_cdf(float x) {
   return x >= 0.0f ? 1.0f - tail : tail;
 }
 
-// x normal_cdf(x) for results of 8 significant bits: x / (1 + e^-p(x)). The error is 2^-11 of it and
-// 2^-25 of x, which is what 0.5 x (1 + erf(x / sqrt 2)) in float32 loses where it cancels.
+// x normal_cdf(x) for results of 8 significant bits: x / (1 + e^-p(x)). The error is 2^-11 of it
+// and 2^-25 of x, which is what 0.5 x (1 + erf(x / sqrt 2)) in float32 loses where it cancels.
 //
 // p is the odd polynomial of degree 9 whose error is the least share of that (a least squares fit
 // to log(cdf(x) / cdf(-x)), weighted until it was), here times -log2(e).

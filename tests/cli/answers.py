@@ -42,7 +42,7 @@ def test_unknown_command():
 
 def test_unknown_op():
     pathlib.Path("g.epi").write_text(PRODUCT.format(name="g").replace("relu", "gelu"))
-    names = "(did you mean 'gelu_erf', 'gelu_tanh', 'gelu_erf_slope' or 'gelu_tanh_slope'?)"
+    names = "(did you mean 'gelu_erf', 'gelu_tanh', 'gelu_erf_slope' or 'gelu_erf_narrow'?)"
     fails(f"got 'gelu' {names}", "run", "g.epi", *QUIET)
     fails(names, "functions", "--only", "gelu", "--target", "cpu")
 

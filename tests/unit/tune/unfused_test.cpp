@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/text.h"
+#include "passes/pipeline.h"
 #include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::tune {
@@ -320,6 +322,23 @@ TEST(Unfused, TheFirstRowThatIsAddedIsTheProductsOfAFramework) {
   EXPECT_TRUE(without([](auto& s) {
     s.epilogue.stores.push_back({"h", 5, DType::bf16, plan::StoreKind::tile, 0});
   }));
+}
+
+// As PyTorch's kernels are written: sums in float32, and a cast of what the product adds.
+TEST(Unfused, TheRowOfAProductIsFoundInAGraphOfPyTorchs) {
+  const plan::Plan plan = plan::make_plan(
+      passes::run_all(ir::parse("graph kernel(x0: bf16[M, 64], x1: bf16[64, 72], x2: bf16[72]) {\n"
+                                "  t0 = matmul x0, x1 -> f32\n  t1 = cast x2 -> f32\n"
+                                "  t2 = add t0, t1\n  t3 = cast t2 -> bf16\n"
+                                "  t4 = cast t3 -> f32\n  t5 = silu t4\n"
+                                "  t6 = cast t5 -> bf16\n  return t6 as y0\n}\n"),
+                      Numerics::fast),
+      {});
+  ASSERT_EQ(plan.steps.size(), 1u);
+  const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
+  const plan::Load* row = row_of_product(step);
+  ASSERT_NE(row, nullptr) << plan::print(step.epilogue);
+  EXPECT_EQ(plan.graph[row->value].name, "x2");
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 namespace epifuse::cuda {
 namespace {
 
+// What PyTorch gives cuBLASLt for addmm: too little for partial sums of many rows.
+constexpr std::size_t kWorkspaceOfAddmm = std::size_t{1} << 20;
+
 // With what the product itself adds.
 struct Asked {
   Product product;
@@ -48,6 +51,7 @@ std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t inde
   if (const plan::Load* row = tune::row_of_product(step)) {
     backends::resolve_view(plan.graph, row->value, bound);
     const codegen::BoundTensor& tensor = bound[row->value];
+    asked.epilogue.workspace_bytes = kWorkspaceOfAddmm;
     asked.epilogue.bias = static_cast<const char*>(tensor.data) +
                           tensor.layout.offset * static_cast<std::int64_t>(size_bytes(row->dtype));
   }

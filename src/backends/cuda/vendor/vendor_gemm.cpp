@@ -138,7 +138,7 @@ void choose_algorithm(VendorKernel& kernel, LtHandle handle) {
     check(api, api.preference_set(preference, attribute, &value, sizeof value),
           "cublasLtMatmulPreferenceSetAttribute");
   };
-  const std::uint64_t workspace_bytes = VendorGemm::kWorkspaceBytes;
+  const std::uint64_t workspace_bytes = p.epilogue.workspace_bytes;
   set(LtPreferenceAttribute::max_workspace_bytes, workspace_bytes);
   // Split-K may add partial sums in the result's dtype, which would round every one of them.
   constexpr std::uint32_t kInFloat32 = 2, kAny = 7;

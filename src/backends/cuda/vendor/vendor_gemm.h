@@ -15,6 +15,9 @@
 
 namespace epifuse::cuda {
 
+// What cublasGemmEx gives its kernels on Hopper.
+constexpr std::size_t kVendorWorkspaceBytes = std::size_t{32} << 20;
+
 // What the library itself can do to a product on its way out:
 // d = activation(alpha * a * b + residual + bias).
 struct VendorEpilogue {
@@ -24,6 +27,7 @@ struct VendorEpilogue {
   const void* bias = nullptr;      // [n], of the result's dtype
   const void* residual = nullptr;  // laid out as d
   void* preact = nullptr;          // laid out as d; takes what enters gelu_tanh
+  std::size_t workspace_bytes = kVendorWorkspaceBytes;  // that an algorithm may take
   auto operator<=>(const VendorEpilogue&) const = default;
 };
 
@@ -54,8 +58,7 @@ struct VendorCall {
 // The library in one context. All members may be called from any thread.
 class VendorGemm {
  public:
-  // What cublasGemmEx gives its kernels on Hopper.
-  static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+  static constexpr std::size_t kWorkspaceBytes = kVendorWorkspaceBytes;
 
   // Throws UnavailableError when there is no cuBLASLt.
   explicit VendorGemm(std::shared_ptr<const Device> device);
