@@ -93,6 +93,8 @@ std::vector<Point> points_of(const BenchOptions& options) {
   std::vector<Point> points =
       options.suite == "random"
           ? filtered(random_points(options.seed, options.count), options.filters)
+      : options.suite == "random_fp8"
+          ? filtered(random_fp8_points(options.seed, options.count), options.filters)
           : find_points(options.suite, options.filters);
   // Rows of a named family are a suite of their own, beside those of the usual one.
   for (Point& point : points) {
@@ -108,7 +110,7 @@ ResultContext result_context(const BenchOptions& options) {
   out.driver = cuda::version_text(device->info().driver_version);
   out.commit = options.commit;
   out.command = fmt::format("epifuse bench --grid {}", options.suite);
-  if (options.suite == "random") {
+  if (options.suite.starts_with("random")) {
     out.command += fmt::format(" --seed {} --count {}", options.seed, options.count);
   }
   if (options.sweep) out.command += " --sweep";
@@ -131,13 +133,14 @@ std::function<int()> define_bench(CLI::App& app) {
                  "--sweep: the bare_ratios of src/targets/devices), fp8 (scales of rows and "
                  "columns, or of blocks, against "
                  "the bare product with scales 1), random (products that nobody chose), "
-                 "host (compile, start, launch)")
+                 "random_fp8, host (compile, start, launch)")
       ->capture_default_str();
   app.add_option(
       "--filter", options->filters,
       "Only points whose text has one of these, e.g. 8192x8192x512 \"128x4096x4096 res\"");
-  app.add_option("--seed", options->seed, "Of the points of suite random")->capture_default_str();
-  app.add_option("--count", options->count, "How many points suite random has")
+  app.add_option("--seed", options->seed, "Of the points of suites random and random_fp8")
+      ->capture_default_str();
+  app.add_option("--count", options->count, "How many points these suites have")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
   app.add_flag("--list", options->list, "Measure nothing: name the points of the suite");

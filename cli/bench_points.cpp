@@ -121,7 +121,7 @@ std::vector<Point> filtered(const std::vector<Point>& points,
   if (none != matches.end()) {
     throw ArgumentError(
         fmt::format("bench: no point of the suite matches '{}'; suites: dense, square, small, "
-                    "gated, bare, fp8, random, host",
+                    "gated, bare, fp8, random, random_fp8, host",
                     wanted[static_cast<std::size_t>(none - matches.begin())]));
   }
   return out;

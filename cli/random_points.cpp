@@ -27,6 +27,11 @@ constexpr const char* kEpilogues[] = {"bias",
                                       "bias+gelu_tanh+preact",
                                       "silu+preact"};
 
+constexpr const char* kFp8Epilogues[] = {"identity",      "bias",           "bias+silu",
+                                         "bias+gelu_erf", "bias+gelu_tanh", "silu+e4m3",
+                                         "residual",      "bias+residual"};
+constexpr std::int64_t kFewestFp8Rows = 16, kLeastFp8 = 512;
+
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
@@ -69,6 +74,22 @@ Point random_point(Draw& draw) {
   return point;
 }
 
+Point random_fp8_point(Draw& draw) {
+  const auto width = [&] {
+    const std::int64_t value = draw.log_uniform(kLeastFp8, kMost),
+                       unit = draw.chance(0.67) ? 128 : 16;
+    return value / unit * unit;
+  };
+  Point point;
+  point.suite = "random_fp8";
+  point.m = draw.log_uniform(kFewestFp8Rows, kMost);
+  point.n = width();
+  point.k = width();
+  point.epilogue = draw.one_of(kFp8Epilogues);
+  point.dtype = DType::e4m3;
+  return point;
+}
+
 bool is_small_enough(const Point& point) {
   const auto m = static_cast<double>(point.m), n = static_cast<double>(point.n),
              k = static_cast<double>(point.k), batch = static_cast<double>(point.batch);
@@ -76,19 +97,26 @@ bool is_small_enough(const Point& point) {
          batch * (m * k + n * k + 3 * m * n) <= kMostElements;
 }
 
-}  // namespace
-
-std::vector<Point> random_points(std::uint64_t seed, int count) {
+std::vector<Point> drawn(std::uint64_t seed, int count, Point (*draw_one)(Draw&)) {
   Draw draw(seed);
   std::vector<Point> out;
   while (out.size() < static_cast<std::size_t>(count)) {
-    Point point = random_point(draw);
+    Point point = draw_one(draw);
     if (!is_small_enough(point)) continue;
     point.workload = fmt::format("{}.{}", seed, out.size());
     if (!point.layout.empty()) point.workload += " " + point.layout;
     out.push_back(std::move(point));
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<Point> random_points(std::uint64_t seed, int count) {
+  return drawn(seed, count, random_point);
+}
+std::vector<Point> random_fp8_points(std::uint64_t seed, int count) {
+  return drawn(seed, count, random_fp8_point);
 }
 
 }  // namespace epifuse::cli

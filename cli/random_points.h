@@ -1,4 +1,4 @@
-// Points that nobody chose: what `epifuse bench --grid random` measures.
+// Points that nobody chose: what `epifuse bench --grid random` and `random_fp8` measure.
 #pragma once
 
 #include <cstdint>
@@ -13,5 +13,9 @@ namespace epifuse::cli {
 // otherwise off 16-byte boundaries. Layouts, dtypes, batches and epilogues vary. A product has at
 // most 4e12 flops, and its tensors 3e8 elements.
 std::vector<Point> random_points(std::uint64_t seed, int count);
+
+// The same of 8-bit operands with scales of rows and columns, of suite "random_fp8". M is 16 to
+// 16384, N and K are 512 to 16384; two thirds are multiples of 128, the others of 16.
+std::vector<Point> random_fp8_points(std::uint64_t seed, int count);
 
 }  // namespace epifuse::cli

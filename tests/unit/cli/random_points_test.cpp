@@ -46,6 +46,15 @@ TEST(RandomPoints, EachIsOneFusedProductOfThoseSizes) {
   }
 }
 
+TEST(RandomPoints, ThoseOf8BitsAreScaledProductsOnBoundaries) {
+  for (const Point& point : random_fp8_points(5, 60)) {
+    EXPECT_TRUE(plan_of_product(graph_of(point))) << text(point);
+    EXPECT_EQ(point.k % 16, 0) << text(point);
+    EXPECT_EQ(point.n % 16, 0) << text(point);
+  }
+  EXPECT_EQ(text(random_fp8_points(5, 9)[3]), text(random_fp8_points(5, 4)[3]));
+}
+
 TEST(RandomPoints, LayoutsAreThoseOfTheirWords) {
   const Point point{"random", "1.0 xm nn", 8, 16, 32, "bias", "xm nn", DType::f16, 2};
   EXPECT_EQ(graph_of(point).str(),
