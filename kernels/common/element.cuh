@@ -122,6 +122,13 @@ template <class Element>
 __device__ __forceinline__ float round_to(float x) {
   return Element::load(Element::store(x));
 }
+template <>
+__device__ __forceinline__ float round_to<Bf16>(float x) {
+  // In the high half of a pair it is the float's bits.
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x), "f"(0.0f));
+  return __uint_as_float(pair);
+}
 
 // `x`, behind an addition of -0: ptxas runs one wgmma at a time (C7514, C7517) where a product's
 // sums go straight into conversions to 16 or 8 bits other than bf16, or what was converted takes
