@@ -252,10 +252,11 @@ class Finder {
 
   // Where the framework's own product is slower at all sizes measured (docs/gotchas-groups.md).
   bool pays_alone(const plan::GemmDesc& gemm) const {
-    const auto is_usual = [](const plan::Operand& x) {
-      return x.major == plan::Major::mn && size_bytes(x.dtype) == 2;
-    };
-    return target_.has_wgmma && gemm.is_k_grouped() && is_usual(gemm.a) && is_usual(gemm.b);
+    const auto is_16_bit = size_bytes(gemm.a.dtype) == 2 && size_bytes(gemm.b.dtype) == 2;
+    if (!target_.has_wgmma || !is_16_bit) return false;
+    if (gemm.is_grouped()) return gemm.a.major == plan::Major::k;
+    return gemm.is_k_grouped() && gemm.a.major == plan::Major::mn &&
+           gemm.b.major == plan::Major::mn;
   }
 
   // What the framework runs faster itself, on CPUs by measurements of PyTorch. `gemm`: in its

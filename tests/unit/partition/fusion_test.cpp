@@ -267,6 +267,16 @@ TEST(Fusion, GradientsOfGroupedWeightsAreAKernelAloneOnHopper) {
             "p: framework_is_faster\nc: framework_is_faster\ny: framework_is_faster\n");
 }
 
+TEST(Fusion, ProductsOfGroupsOfRowsAreAKernelAloneOnHopper) {
+  const std::string result = "  p = grouped_matmul x, w^T, e\n  return p\n}\n";
+  const std::string text = "graph g(x: bf16[T, 64], w: bf16[4, 96, 64], e: i32[4]) {\n" + result;
+  EXPECT_EQ(found(text, {}, kHopper), "matmul_identity(x, w, e) -> p[T, 96]: p\n");
+  EXPECT_EQ(found(text, {}, {DeviceKind::cuda, "sm_80"}), "p: nothing_to_fuse\n");
+  EXPECT_EQ(found(text), "p: nothing_to_fuse\n");
+  const std::string wide = "graph g(x: f32[T, 64], w: f32[4, 96, 64], e: i32[4]) {\n" + result;
+  EXPECT_EQ(found(wide, {}, kHopper), "p: nothing_to_fuse\n");
+}
+
 TEST(Fusion, SaysWhyATargetHasNoKernel) {
   const std::string text =
       "graph g(x: f32[M, K], w: f32[K, N] strides [1, S], b: f32[N]) {\n  h = matmul x, w\n"
