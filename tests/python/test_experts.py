@@ -209,6 +209,19 @@ def test_rows_that_a_kernel_looks_up_are_not_left_out():
     assert report.left_out == []
 
 
+def test_rows_that_are_looked_up_and_stored_anyway_are_read_there():
+    def gathered(x, w, ends, index):
+        rows = x[index]
+        return F.relu(F.grouped_mm(rows, w, offs=ends)), rows
+
+    x, w = torch.randn(9, WIDTH).bfloat16(), torch.randn(3, WIDTH, INNER).bfloat16()
+    args = x, w, torch.tensor([4, 4, 12], dtype=torch.int32), torch.arange(12) % 5
+    report = epifuse.torch.explain(gathered, *args)
+    assert len(report.kernels) == 1 and "take_rows" not in report.kernels[0].graph
+    got, rows = torch.compile(gathered, backend=epifuse.torch.backend)(*args)
+    assert torch.equal(rows, x[args[3]]) and distance(got, gathered(*args)[0]) < 1e-2
+
+
 def looked_up(x, w, ends, index):
     return F.relu(F.grouped_mm(x, w, offs=ends))[index]
 

@@ -53,6 +53,8 @@ class Scope:
     leaves: dict[fx.Node, Value] = field(default_factory=dict)
     # The ends of groups of what is computed from grouped products.
     grouped: dict[fx.Node, fx.Node] = field(default_factory=dict)
+    # Rows that are looked up and stored anyway: these lie next to each other.
+    stored_rows: set[fx.Node] = field(default_factory=set)
 
     def read(self, node: fx.Node, known: dict[torch.dtype, str] = dtypes.NAMES) -> Value:
         """The value of a node: a computed one, or an input of the text."""
@@ -122,6 +124,8 @@ class Emitter:
             operands = [self.value(source), self.integers(ends)]
             form = f"repeat_rows {{0}}, {{1}} {sizes.shape_text(shape)}"
             return self.add("repeat_rows", operands, operands[0].dtype, shape, form, shape)
+        if argument in self.scope.stored_rows:
+            return None
         operands = [self.value(source), self.integers(index)]
         return self.add("take_rows", operands, operands[0].dtype, shape, "take_rows {0}, {1}")
 

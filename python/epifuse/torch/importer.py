@@ -21,6 +21,7 @@ from .memory import is_fused_by_inductor, is_needed_in_memory
 from .products import sum_of_rows, sums_of_groups
 from .repeated import REPEATS
 from .row_sums import summed_leaf
+from .rows import taken
 from .sizes import Size
 from .values import Operand, Refusal, Value, graph_text, reachable, symbols
 from .views import VIEWS, is_getitem, is_split, part, source
@@ -65,6 +66,8 @@ class _Importer:
         self.nodes = _live(graph)
         for node in self.nodes:
             self.scope.names[node] = self.scope.words.take(node.name)
+            if _are_rows_in_memory(node):
+                self.scope.stored_rows.add(node)
         self.values: list[Value] = []  # in order of computation
         self.groups: list[list[Value]] = []  # of one FX node each
         self.base: dict[fx.Node, fx.Node] = {}  # of computed nodes and views: the computed node
@@ -276,6 +279,16 @@ def _live(graph: fx.Graph) -> list[fx.Node]:
             live.add(node)
             live.update(node.all_input_nodes)
     return [node for node in graph.nodes if node in live]
+
+
+def _are_rows_in_memory(node: fx.Node) -> bool:
+    """Whether rows that are looked up are stored for others than grouped products of them."""
+
+    def takes_rows(user: fx.Node) -> bool:
+        is_product = str(user.target) in GROUPED and not sums_of_groups(user)
+        return is_product and user.args[0] is node
+
+    return taken(node) is not None and is_needed_in_memory(node, beside=takes_rows)
 
 
 def _is_size(node: fx.Node) -> bool:

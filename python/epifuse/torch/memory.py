@@ -1,6 +1,7 @@
 """Which values Inductor has in memory, and which it computes where they are read."""
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,10 +41,10 @@ def is_reduction(node: Node) -> bool:
     return node.op == "call_function" and _base_name(node.target) in _REDUCTIONS
 
 
-def is_needed_in_memory(node: Node) -> bool:
+def is_needed_in_memory(node: Node, beside: Callable[[Node], bool] = lambda _: False) -> bool:
     """Whether something reads the node, maybe through views, that Inductor reads from memory, or
-    copies it where a kernel may write it."""
-    open_nodes, seen = list(node.users), set()
+    copies it where a kernel may write it; `beside` those that this is true for."""
+    open_nodes, seen = [user for user in node.users if not beside(user)], set()
     while open_nodes:
         user = open_nodes.pop()
         if user in seen:
