@@ -57,7 +57,7 @@ def explain(model: Any, *args: Any, numerics: str | None = None, tf32: bool | No
     """
     report = Report()
     own = _own_options(options, {"numerics": numerics, "tf32": tf32, "only_faster": only_faster})
-    patches = inductor.with_masks_pass(inductor.patches_of(None, options))
+    patches = inductor.with_masks_pass(inductor.patches_of(None, options), own)
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:
         from torch._inductor import config

@@ -16,6 +16,7 @@ from epifuse.torch.masks import without_masks_set_nowhere
 from epifuse.torch.permutations import without_sums_into_permuted_rows
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
+from epifuse.torch.row_scales import scale_rows_before_products
 from epifuse.torch.short_sums import add_short_sums
 from epifuse.torch.tables import store_tables
 
@@ -49,10 +50,13 @@ def _identity(before: Any) -> Any:
 
 class MasksPass(CustomGraphPass):
     """Takes masks that are set nowhere, and sums into rows that are permuted, out of a joint graph,
-    so that no backward pass has them."""
+    so that no backward pass has them. Scales of rows move before products, unless each rounding is
+    to be kept (`exact`)."""
 
-    def __init__(self, before: Callable[[torch.fx.Graph], None] | None) -> None:
+    def __init__(self, before: Callable[[torch.fx.Graph], None] | None,
+                 exact: bool = False) -> None:
         self.before = before
+        self.exact = exact
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self.before is not None:
@@ -60,11 +64,15 @@ class MasksPass(CustomGraphPass):
         without_masks_set_nowhere(graph)
         without_masks_nobody_reads(graph)
         without_sums_into_permuted_rows(graph)
+        if not self.exact:
+            scale_rows_before_products(graph)
 
     def uuid(self) -> Any:
         """As that of the pass behind it, which has the hash of all sources."""
         before = None if self.before is None else _identity(self.before)
-        return None if self.before is not None and before is None else ["epifuse.masks", before]
+        if self.before is not None and before is None:
+            return None
+        return ["epifuse.masks", self.exact, before]
 
 
 class FusionPass(CustomGraphPass):
@@ -131,12 +139,13 @@ def users_pass(installed: Any) -> Any:
     return installed.before if isinstance(installed, (FusionPass, MasksPass)) else installed
 
 
-def with_masks_pass(patches: dict[str, Any]) -> dict[str, Any]:
+def with_masks_pass(patches: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """Changes of Inductor's config, and our pass over joint graphs after what is there."""
     from torch._inductor import config
 
     before = patches.get(_JOINT, getattr(config, _JOINT))
-    return {**patches, _JOINT: MasksPass(users_pass(before))}
+    exact = own_options(options)["numerics"] == "exact"
+    return {**patches, _JOINT: MasksPass(users_pass(before), exact)}
 
 
 def _with_passes(patches: dict[str, Any], options: dict[str, Any],
@@ -145,7 +154,7 @@ def _with_passes(patches: dict[str, Any], options: dict[str, Any],
     from torch._inductor import config
 
     before = patches.get(_POST_GRAD, getattr(config, _POST_GRAD))
-    return {**with_masks_pass(patches),
+    return {**with_masks_pass(patches, options),
             _POST_GRAD: FusionPass(options, users_pass(before), report)}  # fmt: skip
 
 
