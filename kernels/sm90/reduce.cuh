@@ -28,7 +28,7 @@ class ChunkReduction {
       if (kHasCuts<Config> && chunk.is_cut) {
         columns_ = min(columns_, kCutColumns<Config> - (lane & 3) * 2);
       }
-      rows_ = p.m - chunk.row - (lane >> 2);
+      rows_ = row_end_of<Config>(p, chunk) - chunk.row - (lane >> 2);
     }
     Rows::for_each([&](auto tag, int i) {
       row_values_[i][0] = row_values_[i][1] = identity<decltype(tag)::kValue>();

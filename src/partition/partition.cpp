@@ -250,13 +250,16 @@ class Finder {
         cut.outputs, [&](const ir::Output& output) { return plan::widens(cut, output.value); });
   }
 
+  // Of groups of rows: with longer sums the framework's own product is as fast, or faster.
+  static bool is_short(const Dim& k) { return k.constant() && *k.constant() <= 1024; }
+
   // Where the framework's own product is slower at all sizes measured (docs/gotchas-groups.md).
   bool pays_alone(const plan::GemmDesc& gemm) const {
     const auto is_16_bit = size_bytes(gemm.a.dtype) == 2 && size_bytes(gemm.b.dtype) == 2;
     if (!target_.has_wgmma || !is_16_bit) return false;
-    if (gemm.is_grouped()) return gemm.a.major == plan::Major::k;
-    return gemm.is_k_grouped() && gemm.a.major == plan::Major::mn &&
-           gemm.b.major == plan::Major::mn;
+    if (gemm.is_grouped()) return is_short(gemm.k) && gemm.a.major == plan::Major::k;
+    const bool are_rows_of_k = gemm.a.major == plan::Major::mn && gemm.b.major == plan::Major::mn;
+    return gemm.is_k_grouped() && are_rows_of_k;
   }
 
   // What the framework runs faster itself, on CPUs by measurements of PyTorch. `gemm`: in its

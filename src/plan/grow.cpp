@@ -168,10 +168,17 @@ bool Grower::is_partner(ValueId value) const {
          gate->second == value;
 }
 
+// Whether an op is no reduction, or one of rows of groups that lie one behind the other.
+bool Grower::reduces_groups(Op op) const {
+  const bool is_of_rows = op == Op::row_sum || op == Op::row_max;
+  const bool are_rows = ir::is_grouped_matmul(draft_.graph()[seed_].op) && space_.size() == 2;
+  return !ir::is_reduction(op) || (is_of_rows && are_rows && facts_.limits.reduces_rows_of_groups);
+}
+
 std::optional<Refusal> Grower::why_not(ValueId value) const {
   if (const auto refusal = why_not_operands(value)) return refusal;
   if (facts_.space(value) != space_) return Refusal{Reason::shape_differs};
-  if (ir::is_reduction(draft_.graph()[value].op) && is_grouped_) {
+  if (is_grouped_ && !reduces_groups(draft_.graph()[value].op)) {
     return Refusal{Reason::reduction_of_groups};
   }
   if (const auto other = other_direction(value)) return Refusal{Reason::other_direction, *other};

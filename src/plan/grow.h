@@ -64,6 +64,7 @@ class Grower {
  private:
   using Place = std::pair<std::size_t, ir::ValueId>;  // position and name of a step
 
+  bool reduces_groups(ir::Op op) const;
   std::optional<Refusal> why_not(ir::ValueId value) const;
   std::optional<Refusal> why_not_operands(ir::ValueId value) const;
   bool is_candidate(ir::ValueId value) const;

@@ -126,7 +126,12 @@ void Checker::check_grouping(const FusedGemm& step) const {
         "a product that is grouped along K is no batch, or gated");
   check(gemm.a.lookup < 0 || (is_grouped && gemm.batch.empty()), "its A cannot be looked up");
   check(gemm.b.lookup < 0 && gemm.second_b.lookup < 0, "its B is looked up");
-  check(!gemm.has_groups() || !step.epilogue.reduces(), "rows of groups are reduced");
+  const auto is_allowed = [&](const Store& store) {
+    const bool is_of_rows = is_grouped && gemm.batch.empty() && reduces_rows(store.kind);
+    return !reduces(store.kind) || (is_of_rows && plan_.limits.reduces_rows_of_groups);
+  };
+  check(!gemm.has_groups() || std::ranges::all_of(step.epilogue.stores, is_allowed),
+        "groups are reduced");
 }
 
 void Checker::check_step(const FusedGemm& step) {

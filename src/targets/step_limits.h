@@ -16,6 +16,7 @@ struct OperandLimits {
 // Of a product with its epilogue, and of elementwise work alone.
 struct StepLimits {
   OperandLimits gemm, tail;
+  bool reduces_rows_of_groups;  // in the kernel that multiplies them
   auto operator<=>(const StepLimits&) const = default;
 };
 
@@ -30,6 +31,9 @@ constexpr StepLimits kBlockLimits{
              .tiles = 12,
              .loads = 12,
              .stores = 4},
+    .reduces_rows_of_groups = true,
 };
+constexpr StepLimits kHostLimits{
+    .gemm = kBlockLimits.gemm, .tail = kBlockLimits.tail, .reduces_rows_of_groups = false};
 
 }  // namespace epifuse::targets

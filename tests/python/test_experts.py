@@ -8,7 +8,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.nn import functional as F
 
 import epifuse.torch
-from epifuse.torch import process
+from epifuse.torch import inductor, process
 
 pytestmark = pytest.mark.usefixtures("fresh")
 if not hasattr(F, "grouped_mm"):
@@ -184,6 +184,22 @@ def test_gradients(num_here, num_routed, bias):
         results.append([x.grad, *(parameter.grad.clone() for parameter in model.parameters())])
     for ours, eager in zip(*results):
         assert distance(ours, eager) < 0.05
+
+
+def test_gradients_where_scales_go_before_the_last_product(monkeypatch):
+    kept = inductor.scale_rows_before_products
+    graphs = []
+
+    def moved(graph):
+        graphs.append(str(graph))
+        kept(graph, "cpu")
+        graphs.append(str(graph))
+
+    monkeypatch.setattr(inductor, "scale_rows_before_products", moved)
+    with torch._inductor.config.patch(force_disable_caches=True):
+        test_gradients(8, None, False)
+    before, after, *_ = graphs
+    assert before != after
 
 
 def test_gradients_of_rows_in_the_order_of_their_experts_are_looked_up():

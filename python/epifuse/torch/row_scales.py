@@ -142,7 +142,7 @@ def _move(graph: Graph, found: _Scaled, of_rows: Node, of_matrices: list[Node]) 
         swapped = call(graph, torch.ops.aten.permute.default, (matrices, [0, 2, 1]))
         back = _grouped(graph, of_rows, (found.gradient, swapped, ends))
     with graph.inserting_before(dots):
-        parts = call(graph, torch.ops.aten.mul.Tensor, (back, rows))
+        parts = _times(graph, back, rows)
         total = call(graph, found.total.target, (parts, [1], True))
     with graph.inserting_before(of_rows):
         scaled_back = call(graph, torch.ops.aten.mul.Tensor, (back, found.scale))
@@ -163,6 +163,17 @@ def _grouped(graph: Graph, of: Node, arguments: tuple[Node, ...]) -> Node:
     product = call(graph, of.target, arguments)
     product.meta.update({key: of.meta[key] for key in _ORIGIN if key in of.meta})
     return product
+
+
+def _times(graph: Graph, node: Node, rows: Node) -> Node:
+    """A product of both. Rows that are a product of two, as a gate's are, come one after the
+    other: a kernel that reads these for other results has no third tensor to read."""
+    is_product = str(rows.target) == _MUL and all(
+        tensor_of(each) is not None and tensor_of(each).shape == tensor_of(rows).shape
+        for each in rows.args)
+    for factor in rows.args if is_product else (rows,):
+        node = call(graph, torch.ops.aten.mul.Tensor, (node, factor))
+    return node
 
 
 def _turned(graph: Graph, operand: Node, new: dict[Any, Node]) -> Node:
