@@ -255,6 +255,15 @@ def test_gradients_of_experts(top_k):
         assert distance(ours, eager) < 0.05
 
 
+@pytest.mark.parametrize("num_experts", [64, 257])
+def test_sorts_of_a_routers_choice_by_short_keys(num_experts):
+    from test_short_keys import of_a_router, scores
+
+    given = scores(num_experts).cuda()
+    for ours, eager in zip(compiled(of_a_router)(given), of_a_router(given), strict=True):
+        assert ours.dtype == eager.dtype and torch.equal(ours, eager)
+
+
 @pytest.mark.parametrize("rows, depth", [(64, 256), (512, 4096), (128, 16384)])
 def test_sums_of_integers_are_those_of_pytorch(rows, depth):
     """The numbers are not zero on average: the longest sums leave the 24 bits of float32."""

@@ -17,6 +17,7 @@ from epifuse.torch.permutations import without_sums_into_permuted_rows
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
 from epifuse.torch.row_scales import scale_rows_before_products
+from epifuse.torch.short_keys import sort_by_short_keys
 from epifuse.torch.short_sums import add_short_sums
 from epifuse.torch.tables import store_tables
 
@@ -91,6 +92,7 @@ class FusionPass(CustomGraphPass):
         report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
         add_short_sums(graph)
         store_tables(graph)
+        sort_by_short_keys(graph)
         if self.report is not None:
             self.report.extend(report)
         if not self.asks_hopper:
