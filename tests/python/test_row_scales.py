@@ -81,7 +81,8 @@ def moves(function, operands, device="cpu"):
         assert got.shape == eager.shape and got.dtype == eager.dtype
         assert distance(got, exact) <= 1.5 * distance(eager, exact) + 1e-7
     widths = [node for node in module.graph.nodes if "_grouped_mm" in str(node.target)
-              and node.meta["val"].shape == (ROWS, WIDTH)]  # fmt: skip
+              and node.meta["val"].shape[-1:] == (WIDTH,)
+              and node.meta["val"].ndim == 2]  # fmt: skip
     is_moved = all(len(node.users) == 1 and "mul" not in str(next(iter(node.users)).target)
                    for node in widths)  # fmt: skip
     assert is_moved == (before != after)
@@ -95,6 +96,21 @@ def test_scales_move_before_the_product(operands, function):
 
 def test_on_cpus_they_stay(operands):
     assert not moves(step, operands, "cuda")
+
+
+def gated(g, w, scale, dy, ends):
+    """What is multiplied is a product itself; its gradients are not asked for."""
+    return step(g * (g + 1), w, scale, dy, ends)
+
+
+def test_gates_are_multiplied_one_after_the_other(operands):
+    assert moves(gated, operands)
+
+
+def summed_in_float32(h, w, scale, dy, ends):
+    y = product(h, w, ends)
+    total = (dy * y).sum(1, keepdim=True, dtype=torch.float32)
+    return y * scale, total, *gradients(dy * scale, h, w, ends)
 
 
 def no_gradient_of_scales(h, w, scale, dy, ends):
@@ -133,7 +149,7 @@ def summed_columns(h, w, scale, dy, ends):
 
 @pytest.mark.parametrize("function", [
     no_gradient_of_scales, read_unscaled, scaled_by_one, of_other_groups, summed_columns,
-    gradient_read_elsewhere, by_other_matrices])  # fmt: skip
+    gradient_read_elsewhere, by_other_matrices, summed_in_float32])  # fmt: skip
 def test_others_stay(operands, function):
     assert not moves(function, operands)
 

@@ -46,6 +46,11 @@ def _other(product: Node, operand: Node) -> Any:
     return second if first is operand else first
 
 
+def _have_one_shape(node: Any, other: Node) -> bool:
+    mine, its = tensor_of(node), tensor_of(other)
+    return mine is not None and mine.ndim == its.ndim and all(map(same_size, mine.shape, its.shape))
+
+
 def _is_of_rows(node: Any, rows: torch.Tensor) -> bool:
     """Whether a node has one number for each row, in the rows' dtype."""
     value = tensor_of(node)
@@ -61,7 +66,7 @@ def _sum_of_rows(node: Node) -> Node | None:
     arguments = bind(reader)
     dims = arguments["dim"]
     is_last = isinstance(dims, (list, tuple)) and [dim % 2 for dim in dims] == [1]
-    return reader if is_last and arguments["keepdim"] else None
+    return reader if is_last and arguments["keepdim"] and arguments["dtype"] is None else None
 
 
 def _swaps(node: Any) -> bool:
@@ -103,7 +108,7 @@ def _of_scaled(product: Node) -> _Scaled | None:
         if total is None or tensor_of(gradient).dtype != value.dtype:
             continue
         backs = [each for each in _users(gradient, _MUL) if _other(each, gradient) is scale]
-        if len(backs) == 1 and tensor_of(gradient).shape == value.shape:
+        if len(backs) == 1 and _have_one_shape(gradient, product):
             return _Scaled(product, scaled, total, backs[0], gradient, scale)
     return None
 
@@ -168,9 +173,7 @@ def _grouped(graph: Graph, of: Node, arguments: tuple[Node, ...]) -> Node:
 def _times(graph: Graph, node: Node, rows: Node) -> Node:
     """A product of both. Rows that are a product of two, as a gate's are, come one after the
     other: a kernel that reads these for other results has no third tensor to read."""
-    is_product = str(rows.target) == _MUL and all(
-        tensor_of(each) is not None and tensor_of(each).shape == tensor_of(rows).shape
-        for each in rows.args)
+    is_product = str(rows.target) == _MUL and all(_have_one_shape(each, rows) for each in rows.args)
     for factor in rows.args if is_product else (rows,):
         node = call(graph, torch.ops.aten.mul.Tensor, (node, factor))
     return node
