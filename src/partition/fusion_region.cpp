@@ -143,6 +143,13 @@ bool FrameworkPlan::has_only_sums_beside(const std::vector<ValueId>& values) con
   });
 }
 
+bool FrameworkPlan::only_puts(const std::vector<ValueId>& values) const {
+  return values.size() == 2 && std::ranges::all_of(values, [&](ValueId id) {
+           const Op op = plan_.graph[id].op;
+           return ir::is_matmul(op) || (op == Op::put_rows && !is_in_memory(id));
+         });
+}
+
 double FrameworkPlan::bytes(ValueId value, const ir::Shape& tile) const {
   constexpr double kReduction = 1e-3;  // next to nothing, but a kernel more
   const ir::Node& node = plan_.graph[value];

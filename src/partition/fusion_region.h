@@ -44,6 +44,9 @@ class FrameworkPlan {
   bool is_sum_beside(ir::ValueId value, const std::set<ir::ValueId>& results) const;
   // Whether nothing is computed of a kernel's product.
   bool has_only_sums_beside(const std::vector<ir::ValueId>& values) const;
+  // Whether a kernel's only work is to put rows where an index says, for readers that could look
+  // them up.
+  bool only_puts(const std::vector<ir::ValueId>& values) const;
 
  private:
   using Values = std::set<ir::ValueId>;

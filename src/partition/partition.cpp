@@ -126,6 +126,8 @@ class Finder {
       return values.empty() ? nothing_to_fuse(product) : add_kernel(framework, values, step.gemm);
     };
     WorthComputing worth = framework.worth_computing(step);
+    const bool is_put = framework.only_puts(worth.values) && pays_alone(step.gemm);
+    if (is_put) worth = {{step.gemm.matmul}, true};  // in order its rows are stored sooner
     std::optional<plan::WhyNot> no = try_kernel(worth.values), no_blocks;
     const auto is_block = [&](ValueId id) { return ir::is_block(graph[id].op); };
     if (no && std::ranges::any_of(worth.values, is_block)) {
