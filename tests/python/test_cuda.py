@@ -1,5 +1,7 @@
 """The backend on a GPU: results, CUDA graphs, streams, sizes that change. Skipped without one."""
 
+import copy
+
 import layers
 import pytest
 import torch
@@ -183,6 +185,42 @@ def test_products_of_one_input(bias, rows, mode):
     run = compiled(model, mode=mode)
     for _ in range(3):
         assert_no_further_than_eager(model, run, (torch.randn_like(x),))
+
+
+class Cache(nn.Module):
+    """Keys and values of one token more, behind those that are kept: what a step of decoding does
+    between a norm and attention."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.k, self.v = (nn.Linear(256, 256, bias=False) for _ in range(2))
+        self.register_buffer("keys", torch.zeros(rows, 3, 256))
+        self.register_buffer("values", torch.zeros(rows, 3, 256))
+
+    def forward(self, x):
+        x = x * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-5).to(x.dtype)
+        k, v = self.k(x), self.v(x)
+        self.keys[:, -1] = torch.cat((-k[..., 128:], k[..., :128]), -1)
+        self.values[:, -1] = v
+        return torch.softmax(self.keys.float(), -1) + self.values
+
+
+@pytest.mark.parametrize("rows", [1, 16, 64, 300])
+def test_kernels_of_inductors_start_early_and_together(rows):
+    """Many steps, one behind the other: what starts early must not read too early."""
+    from torch._inductor.utils import run_and_get_code
+
+    model = Cache(rows).bfloat16().cuda().requires_grad_(False)
+    eager = copy.deepcopy(model)
+    run = compiled(model, mode="reduce-overhead")
+    with torch._inductor.config.patch(force_disable_caches=True):
+        _, (code,) = run_and_get_code(run, tokens(rows))
+    num_kernels = code.count("@triton.jit")
+    assert num_kernels == code.count("'launch_pdl': True") == 3  # a norm, both copies, a softmax
+    assert code.count("gdc_wait()") == num_kernels + 1
+    for _ in range(20):
+        x = tokens(rows)
+        torch.testing.assert_close(run(x), eager(x), rtol=2**-6, atol=2**-6)
 
 
 @pytest.mark.parametrize("rows", [96, 1000, 4096])

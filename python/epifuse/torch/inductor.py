@@ -13,6 +13,7 @@ from epifuse.torch import op, process
 from epifuse.torch.call import keep_report
 from epifuse.torch.group_masks import without_masks_nobody_reads
 from epifuse.torch.masks import without_masks_set_nowhere
+from epifuse.torch.overlapped import LaunchPass
 from epifuse.torch.permutations import without_sums_into_permuted_rows
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
@@ -25,7 +26,9 @@ OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
 _WORDS = {"numerics": ("fast", "exact", "approx"),
           "tune": (None, "off", "compile", "first-use", "full")}  # fmt: skip
 _PREFIX = "epifuse."
-_JOINT, _POST_GRAD = "joint_custom_post_pass", "post_grad_custom_pre_pass"  # places of passes
+# Places of passes.
+_JOINT, _POST_GRAD = "joint_custom_post_pass", "post_grad_custom_pre_pass"
+_POST_FUSION = "_post_fusion_custom_pass"
 
 
 def own_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +141,8 @@ def _writes_cpp() -> bool:
 
 def users_pass(installed: Any) -> Any:
     """What is installed without ours."""
-    return installed.before if isinstance(installed, (FusionPass, MasksPass)) else installed
+    own = isinstance(installed, (FusionPass, MasksPass, LaunchPass))
+    return installed.before if own else installed
 
 
 def with_masks_pass(patches: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
@@ -152,12 +156,16 @@ def with_masks_pass(patches: dict[str, Any], options: dict[str, Any]) -> dict[st
 
 def _with_passes(patches: dict[str, Any], options: dict[str, Any],
                  report: Report | None = None) -> dict[str, Any]:
-    """Changes of Inductor's config, and both of our passes."""
+    """Changes of Inductor's config, and all of our passes."""
     from torch._inductor import config
 
     before = patches.get(_POST_GRAD, getattr(config, _POST_GRAD))
-    return {**with_masks_pass(patches, options),
-            _POST_GRAD: FusionPass(options, users_pass(before), report)}  # fmt: skip
+    out = {**with_masks_pass(patches, options),
+           _POST_GRAD: FusionPass(options, users_pass(before), report)}  # fmt: skip
+    if hasattr(config, _POST_FUSION):
+        before = users_pass(patches.get(_POST_FUSION, getattr(config, _POST_FUSION)))
+        out[_POST_FUSION] = LaunchPass(before, None if before is None else _identity(before))
+    return out
 
 
 def enable(**options: Any) -> None:
@@ -181,8 +189,9 @@ def disable() -> None:
     """Takes the pass out again; does nothing when it is not there."""
     from torch._inductor import config
 
-    for place in (_JOINT, _POST_GRAD):
-        setattr(config, place, users_pass(getattr(config, place)))
+    for place in (_JOINT, _POST_GRAD, _POST_FUSION):
+        if hasattr(config, place):
+            setattr(config, place, users_pass(getattr(config, place)))
 
 
 @contextlib.contextmanager
