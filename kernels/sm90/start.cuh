@@ -66,6 +66,7 @@ __device__ __forceinline__ void prepare(int warp) {
 }
 
 // After `prepare`. From here on barriers may be used, and what earlier kernels wrote may be read.
+// The next kernel starts once all before this one have ended, and may rely on that until it waits.
 template <class Config>
 __device__ __forceinline__ void start(const abi::GemmParams& p) {
   if constexpr (kClusterSize < Config >> 1) {
@@ -73,8 +74,8 @@ __device__ __forceinline__ void start(const abi::GemmParams& p) {
   } else {
     __syncthreads();
   }
-  if (p.lets_next_start) allow_next_kernel();
   await_previous_kernel();
+  if (p.lets_next_start) allow_next_kernel();
 }
 
 }  // namespace epifuse::sm90
