@@ -22,10 +22,10 @@ def rotated(x, cos=None, sin=None):
     return x * cos + x.flip(-1) * sin
 
 
-def stored_of(function, *args, device="cpu"):
+def stored_of(function, *args, device="cpu", **given):
     """The names of what is stored; what the graph gives stays as it is."""
     module = capture(lambda *given: function(*given), *args, inductor=True)
-    tables.store_tables(module.graph, device)
+    tables.store_tables(module.graph, device, **given)
     module.graph.lint()
     module.recompile()
     assert torch.equal(module(*args), function(*args))
@@ -38,6 +38,20 @@ def test_sines_of_positions_are_stored():
     narrow = stored_of(rotated, x.bfloat16())
     assert narrow == ["prims.convert_element_type.default"] * 2  # as it is read
     assert stored_of(rotated, x, device="cuda") == []
+
+
+@pytest.mark.parametrize("readers", [3, 4])
+def test_what_many_small_tensors_read_is_stored_where_graphs_are_replayed(readers):
+    def layers(x):
+        table = sines(x.dtype)[0]
+        for _ in range(readers):
+            x = (x * table).sum(-1, keepdim=True) + x
+        return x
+
+    x = torch.randn(8, LENGTH, SIZE)
+    assert stored_of(layers, x) == []
+    expected = ["aten.cos.default"] if readers == 4 else []
+    assert stored_of(layers, x, is_replayed=True) == expected
 
 
 def test_a_table_behind_a_view_is_stored():
@@ -72,7 +86,8 @@ def test_other_work_is_computed_where_it_is_read(case):
 
 @pytest.mark.usefixtures("fresh")
 def test_inductor_computes_a_table_once(monkeypatch):
-    monkeypatch.setattr(inductor, "store_tables", lambda graph: tables.store_tables(graph, "cpu"))
+    monkeypatch.setattr(inductor, "store_tables",
+                        lambda graph, **given: tables.store_tables(graph, "cpu", **given))
 
     def layers(x):
         table = sines(x.dtype)

@@ -94,7 +94,7 @@ class FusionPass(CustomGraphPass):
             self.before(graph)
         report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
         add_short_sums(graph)
-        store_tables(graph)
+        store_tables(graph, is_replayed=_is_replayed())
         sort_by_short_keys(graph)
         if self.report is not None:
             self.report.extend(report)
@@ -137,6 +137,13 @@ def _writes_cpp() -> bool:
     from torch._inductor import config
 
     return config.cpp_wrapper or getattr(config, "fx_wrapper", False)
+
+
+def _is_replayed() -> bool:
+    """By CUDA graphs."""
+    from torch._inductor import config
+
+    return bool(config.triton.cudagraphs)
 
 
 def users_pass(installed: Any) -> Any:

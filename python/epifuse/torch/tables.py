@@ -5,6 +5,7 @@ as the angles of rotary embeddings are by all heads of all sequences. Inductor c
 takes to be cheap where it is read, `cos` of `pow` among it.
 """
 
+import collections
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ _HEAVY = {f"aten.{op}.{overload}"
           for op in ("sin", "cos", "tan", "exp", "exp2", "log", "pow", "tanh", "erf", "sigmoid")
           for overload in ("default", "Scalar", "Tensor_Scalar", "Tensor_Tensor")}  # fmt: skip
 _TIMES, _FEWEST = 8, 2**20  # of the reader's elements: for each of the table's, and in all
+_MANY = 4  # readers of any size, where CUDA graphs make a launch cheap
 _DEEPEST = 64  # ops one behind the other
 
 
@@ -66,25 +68,33 @@ class _Tables:
         return found
 
 
-def _tables(graph: Graph) -> list[Node]:
+def _tables(graph: Graph, is_replayed: bool) -> list[Node]:
+    is_table: dict[Node, bool] = {}
     found: dict[Node, None] = {}
+    readers: collections.Counter[Node] = collections.Counter()
     for reader in graph.nodes:
         size = _num_elements(reader)
-        if size is None or size < _FEWEST or not is_fused_by_inductor(reader):
+        if size is None or not is_fused_by_inductor(reader):
+            continue
+        if size < _FEWEST and not is_replayed:
             continue
         for operand in map(_base, reader.all_input_nodes):
             own = _num_elements(operand)
             if own is None or not own or own * _TIMES > size or not is_fused_by_inductor(operand):
                 continue
-            small, heavy = _Tables().work(operand, own)
-            if small and heavy:
+            if operand not in is_table:
+                is_table[operand] = all(_Tables().work(operand, own))
+            if not is_table[operand]:
+                continue
+            readers[operand] += 1
+            if size >= _FEWEST or readers[operand] == _MANY:
                 found[operand] = None
     return list(found)
 
 
-def store_tables(graph: Graph, device: str = "cuda") -> None:
-    """Makes Inductor store them on GPUs, in place."""
-    for table in _tables(graph):
+def store_tables(graph: Graph, device: str = "cuda", is_replayed: bool = False) -> None:
+    """Makes Inductor store them on GPUs, in place; `is_replayed`: by CUDA graphs."""
+    for table in _tables(graph, is_replayed):
         if tensor_of(table).device.type != device:
             continue
         with graph.inserting_after(table):
