@@ -87,7 +87,7 @@ def test_a_kernel_waits_before_all_else():
     code = SimpleNamespace(_lines=["x = tl.load(in_ptr0)", "tl.store(out_ptr0, x)"])
     for _ in range(2):  # Inductor may write a kernel twice
         kernel._filter_pdl(code)
-    assert code._lines == ["tl.extra.cuda.gdc_launch_dependents()", "tl.extra.cuda.gdc_wait()",
+    assert code._lines == ["tl.extra.cuda.gdc_wait()", "tl.extra.cuda.gdc_launch_dependents()",
                            "x = tl.load(in_ptr0)", "tl.store(out_ptr0, x)"]  # fmt: skip
     assert kernel._enable_pdl_codegen()
     assert type(kernel).triton_meta_common()["launch_pdl"]

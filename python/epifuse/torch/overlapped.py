@@ -2,9 +2,10 @@
 
 A step of decoding has small ones between the products, each of which takes less time than its
 launch. Small ones that stand side by side become one launch. And each may be started while the
-kernel in front of it still runs, as ours are: it waits for that before all else, and lets the next
-one start. Inductor can do that itself (`triton.enable_pdl`), but waits later, and not where it
-takes memory again that the kernel in front reads.
+kernel in front of it still runs, as ours are: it waits for that before all else, and then lets the
+next one start. Inductor can do that itself (`triton.enable_pdl`), but waits later, and not where it
+takes memory again that the kernel in front reads. To let the next one start before it waits makes
+kernels of many small blocks crowd where no others run (docs/gotchas-pytorch.md).
 """
 
 import functools
@@ -128,7 +129,7 @@ def _write_combined(write: Any, node: Any) -> Any:
 @functools.cache
 def _overlapped(kernel: Any) -> Any:
     class Overlapped(kernel):  # type: ignore[misc]
-        """A kernel that lets the next one start and then waits for the one in front."""
+        """A kernel that waits for the one in front and then lets the next one start."""
 
         @staticmethod
         def _enable_pdl_codegen() -> bool:
@@ -141,7 +142,7 @@ def _overlapped(kernel: Any) -> Any:
             pass
 
         def _filter_pdl(self, code: Any) -> None:
-            first = [self.GDC_LAUNCH, self.GDC_WAIT]
+            first = [self.GDC_WAIT, self.GDC_LAUNCH]
             if code._lines[:2] != first:
                 code._lines[:0] = first
 
