@@ -93,6 +93,14 @@ def test_a_kernel_waits_before_all_else():
     assert type(kernel).triton_meta_common()["launch_pdl"]
 
 
+def test_a_kernel_whose_blocks_meet_starts_as_usual():
+    kernel = object.__new__(overlapped._overlapped(TritonKernel))
+    kernel.triton_meta = {"launch_pdl": True, "launch_cooperative_grid": True}
+    code = SimpleNamespace(_lines=["tl.store(out_ptr0, x)"])
+    kernel._filter_pdl(code)
+    assert code._lines == ["tl.store(out_ptr0, x)"] and not kernel.triton_meta["launch_pdl"]
+
+
 def test_inductor_has_what_is_changed():
     for name in ("_enable_pdl_codegen", "_handle_pdl_before_access", "_handle_pdl_after_load",
                  "_filter_pdl", "GDC_WAIT", "GDC_LAUNCH"):  # fmt: skip

@@ -142,6 +142,10 @@ def _overlapped(kernel: Any) -> Any:
             pass
 
         def _filter_pdl(self, code: Any) -> None:
+            meta = getattr(self, "triton_meta", None) or {}
+            if meta.get("launch_cooperative_grid"):  # all its blocks run at once
+                meta["launch_pdl"] = False
+                return
             first = [self.GDC_WAIT, self.GDC_LAUNCH]
             if code._lines[:2] != first:
                 code._lines[:0] = first
