@@ -9,6 +9,7 @@
 
 #include "kernels/common/overlap.cuh"
 #include "kernels/sm90/few_rows_loads.cuh"
+#include "kernels/sm90/few_rows_shifted.cuh"
 #include "kernels/sm90/few_rows_vectors.cuh"
 
 namespace epifuse::sm90 {
@@ -161,8 +162,8 @@ __device__ __forceinline__ void write_few_rows(const abi::FewRowsParams& p,
   });
 }
 
-// A warp's part of K: steps `stride` apart. Calls meanwhile() while the first loads are on their
-// way.
+// A warp's part of K where B runs along N: steps `stride` apart. Calls meanwhile() while the first
+// loads are on their way.
 template <class Config, class F>
 __device__ __forceinline__ void sum_few_rows(const FewRowsLoads<Config>& loads, int k, int end,
                                              typename FewRowsTile<Config>::Sums& sums,
@@ -178,11 +179,7 @@ __device__ __forceinline__ void sum_few_rows(const FewRowsLoads<Config>& loads, 
     for (int i = 0; i < Config::kDepth; ++i) {
       typename Tile::Step step;
       loads.arrange(k + i * kStride, loaded[i], step);
-      if constexpr (Config::kBIsKMajor) {
-        multiply_k_major<Config>(step, sums);
-      } else {
-        multiply_n_major<Config>(step, sums);
-      }
+      multiply_n_major<Config>(step, sums);
       loads.load(k + (i + Config::kDepth) * kStride, loaded[i]);
     }
   }
@@ -269,9 +266,9 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
   const auto read_early = [&] {
     if constexpr (reads_early<Config, Epilogue>()) {
       const int i = first_element<Config>(rank);
-      if (is_element<Config>(i, p.m - at.row, p.n - at.column)) {
+      if (is_element<Config>(i, p.m - at.row, at.columns_of(p))) {
         early = read_few_rows<Config, Epilogue>(p, at, at.row + i / Config::kColumns,
-                                                at.column + i % Config::kColumns);
+                                                at.column_at(i % Config::kColumns));
       }
     }
   };
@@ -281,6 +278,11 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
     vectors.fetch_first();
     await_previous_kernel();
     vectors.sum(sums, read_early);
+  } else if constexpr (Config::kBIsKMajor) {
+    FewRowsShifted<Config> rows(p, at, share);
+    rows.fetch_first();
+    await_previous_kernel();
+    rows.sum(sums, read_early);
   } else {
     await_previous_kernel();
     sum_few_rows<Config>(FewRowsLoads<Config>(p, at), static_cast<int>(share) * Tile::kStep,
@@ -288,9 +290,9 @@ __device__ __forceinline__ void few_rows(const abi::FewRowsParams& p, int cta) {
   }
   allow_next_kernel();
   FewRowsSums<Config>::put(shared_floats(), sums);
-  add_up_few_rows<Config>(shared_floats(), rank, p.m - at.row, p.n - at.column,
+  add_up_few_rows<Config>(shared_floats(), rank, p.m - at.row, at.columns_of(p),
                           [&](int down, int across, float sum, float second) {
-                            const int row = at.row + down, column = at.column + across;
+                            const int row = at.row + down, column = at.column_at(across);
                             if (k_in_vectors<Config>(p) != p.k) [[unlikely]] {
                               sum += sum_of_last_k(p, p.b, at, row, column);
                               if (Config::kProducts > 1)

@@ -76,6 +76,15 @@ __device__ __forceinline__ uint2 load_8_bytes(const void* from, bool is_there) {
   return x;
 }
 
+__device__ __forceinline__ uint32_t load_4_bytes(const void* from, bool is_there) {
+  uint32_t x;
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t"
+      "mov.b32 %0, 0;\n\t@p ld.global.b32 %0, [%1];\n\t}"
+      : "=&r"(x)
+      : "l"(from), "r"(static_cast<int>(is_there)));
+  return x;
+}
 __device__ __forceinline__ unsigned short load_2_bytes(const void* from, bool is_there) {
   unsigned short x;
   asm volatile(

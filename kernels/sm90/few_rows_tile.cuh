@@ -9,8 +9,8 @@ namespace epifuse::sm90 {
 
 constexpr int kRowsOfBlock = 8;  // of an instruction's result
 
-// How a thread reads its elements of A: in whole vectors; in vectors that hold them at any place
-// (as B's, if they lie so), along K; or one by one, in any layout.
+// How a thread reads its elements of A: in whole vectors; in vectors that hold them at any place,
+// where both operands lie along K; or one by one, in any layout.
 enum class LoadsOfA { vectors, shifted, elements };
 
 // Config (generated): Operand, the element type of A and B; kProducts, 2 where gated; kBIsKMajor;
@@ -33,40 +33,60 @@ struct FewRowsTile {
   // N 8 rows of 8 columns of each group, or of 4, which are half a vector.
   static constexpr int kStep = Config::kBIsKMajor ? 64 : 32;
   static constexpr int kVectors = Config::kBIsKMajor ? 4 * kBlocks : 8 * kGroups;
-  // Vectors of B that lie behind one another, and those that hold them.
-  static constexpr int kRun = Config::kBIsKMajor && Config::kBIsShifted ? 2 : 1;
+  // Between columns of a tile. Rows of B along K that are 8 apart begin at one place of a vector,
+  // wherever that is: so a tile of shifted ones reads them in whole vectors.
+  static constexpr int kColumnStep = Config::kBIsKMajor && Config::kBIsShifted ? 8 : 1;
   static constexpr bool kReadsHalves = !Config::kBIsKMajor && kSideBySide == 2;
-  static constexpr int kLoadsOfRun = kRun + (Config::kBIsShifted && !kReadsHalves ? 1 : 0);
+  // Where B runs along N, those that hold one of B.
+  static constexpr int kLoadsOfVector = Config::kBIsShifted && !kReadsHalves ? 2 : 1;
   static constexpr int kElements = Config::kBIsKMajor ? 16 : 8;  // of a row of A, of a thread
   static_assert(Config::kColumns % (Config::kBIsKMajor ? kColumnsOfBlock : kColumnsOfGroup) == 0);
   static_assert(Config::kRows % kRowsOfBlock == 0);
   static_assert(!Config::kBIsShifted || Config::kProducts == 1);
-  static_assert(Config::kLoadsOfA != LoadsOfA::shifted || kRun == 2);
+  static_assert(Config::kLoadsOfA != LoadsOfA::shifted || Config::kBIsKMajor);
 
   // As instructions take it. Where B runs along N the second half of A is in `a[..][0].zw`.
   struct Step {
     uint4 b[kOperands][kVectors];
     uint4 a[kRowBlocks][2];
   };
-  // As memory gives it. Of A one of both.
+  // As memory gives it where B runs along N. Of A one of both.
   struct Loaded {
-    uint4 b[kOperands][kVectors / kRun * kLoadsOfRun];
-    uint4 a[kRowBlocks][3];
+    uint4 b[kOperands][kVectors * kLoadsOfVector];
+    uint4 a[kRowBlocks];
     unsigned short elements[kRowBlocks][kElements];
   };
   using Sums = float[kOperands][kRowBlocks][kBlocks][4];
 };
 
+// Both operands lie along K in whole vectors, as those of most layers do.
+template <class Config>
+constexpr bool takes_vectors() {
+  return Config::kBIsKMajor && !Config::kBIsShifted && Config::kLoadsOfA == LoadsOfA::vectors;
+}
+
+// Of K, what is read in vectors all of whose 16 bytes lie before the end of a matrix. What they
+// leave is added element by element (sum_of_last_k).
+template <class Config>
+__device__ __forceinline__ int k_in_vectors(const abi::FewRowsParams& p) {
+  if constexpr (takes_vectors<Config>()) return p.k / 8 * 8;
+  if constexpr (Config::kBIsKMajor) return p.k;
+  const bool ends_whole = !Config::kBIsShifted && p.n % FewRowsTile<Config>::kColumnsOfThread == 0;
+  return (ends_whole ? p.k : p.k - 1) / 4 * 4;
+}
+
 // A CTA's tile: its first row and column, and its product of the batch.
 template <class Config>
 struct FewRowsPlace {
+  static constexpr int kStep = FewRowsTile<Config>::kColumnStep;
   int row = 0, column = 0, outer = 0, inner = 0;
 
   // Tiles of the same columns run side by side, so that memory gives B once. Most launches have
   // one row of tiles, which takes no divisions.
   __device__ __forceinline__ FewRowsPlace(const abi::FewRowsParams& p, int tile) {
     if (Config::kIsBatched || p.m > Config::kRows) [[unlikely]] {
-      const int columns = (p.n + Config::kColumns - 1) / Config::kColumns;
+      constexpr int kSpan = Config::kColumns * kStep;
+      const int columns = (p.n + kSpan - 1) / kSpan * kStep;
       const int rows = (p.m + Config::kRows - 1) / Config::kRows;
       const int product = Config::kIsBatched ? tile / (rows * columns) : 0;
       tile -= product * (rows * columns);
@@ -77,7 +97,13 @@ struct FewRowsPlace {
         inner = product % p.batch_inner;
       }
     }
-    column = tile * Config::kColumns;
+    column = tile / kStep * (Config::kColumns * kStep) + tile % kStep;
+  }
+
+  __device__ __forceinline__ int column_at(int of_tile) const { return column + of_tile * kStep; }
+  // That the tile has of the product.
+  __device__ __forceinline__ int columns_of(const abi::FewRowsParams& p) const {
+    return (p.n - column + kStep - 1) / kStep;
   }
 
   // Elements between a tensor's first product and this one.

@@ -1,16 +1,10 @@
-// What a warp of the kernel for few rows sums up where both operands lie along K in whole vectors,
-// as those of most layers do. A kernel's code comes from memory as its weights do: little of it
-// stands before the first load.
+// What a warp of the kernel for few rows sums up where it takes whole vectors. A kernel's code
+// comes from memory as its weights do: little of it stands before the first load.
 #pragma once
 
 #include "kernels/sm90/few_rows_tile.cuh"
 
 namespace epifuse::sm90 {
-
-template <class Config>
-constexpr bool takes_vectors() {
-  return Config::kBIsKMajor && !Config::kBIsShifted && Config::kLoadsOfA == LoadsOfA::vectors;
-}
 
 template <class Config>
 __device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Config>::Step& step,

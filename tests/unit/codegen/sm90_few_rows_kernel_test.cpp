@@ -118,8 +118,9 @@ void expect_right(int m, int n, int k, const Lies& lies) {
   p.tiles[0] = {tile.data(), n, 1, {0, m * n}};
   p.stores[0] = {y.data(), 1, m, {0, m * n}};  // column-major
   p.stores[1] = {z.data(), n, 1, {0, m * n}};
-  const auto tiles =
-      (m + Config::kRows - 1) / Config::kRows * ((n + Config::kColumns - 1) / Config::kColumns);
+  const int step = Config::kBIsKMajor && Config::kBIsShifted ? 8 : 1;  // of a tile's columns
+  const int tiles = (m + Config::kRows - 1) / Config::kRows *
+                    ((n + Config::kColumns * step - 1) / (Config::kColumns * step) * step);
   device_on_host::launch(static_cast<unsigned>(kBatch * tiles), Config::kWarps * 32,
                          [&] { few_rows<Config, TestEpilogue<Config::kProducts>>(p); });
   EXPECT_EQ(device_on_host::num_bad_loads, 0);
@@ -181,10 +182,11 @@ TEST(Sm90FewRowsKernel, MultipliesRowsAlongM) {
 }
 
 TEST(Sm90FewRowsKernel, MultipliesRowsAlongKAtAnyPlaces) {
-  using AlongK = TestConfig<Bf16, true, 8, 16, 1, LoadsOfA::elements>;
+  using AlongK = TestConfig<Bf16, true, 8, 16, 1, LoadsOfA::shifted>;
   using AlongN = TestConfig<Bf16, false, 16, 64, 1, LoadsOfA::elements>;
-  expect_right_at_all_edges<AlongK>({.a_off = 1});
+  for (const int off : {1, 2, 4, 7}) expect_right_at_all_edges<AlongK>({.a_off = off});
   expect_right_at_all_edges<AlongN>({.a_off = 4});
+  expect_right_at_all_edges<TestConfig<F16, true, 16, 8, 2, LoadsOfA::shifted>>({.a_off = 3});
 }
 
 TEST(Sm90FewRowsKernel, MultipliesWeightsAlongKAtAnyPlaces) {

@@ -61,6 +61,9 @@ inline uint2 load_8_bytes_once(const void* from, bool is_there) {
 inline uint2 load_8_bytes(const void* from, bool is_there) {
   return device_on_host::checked_load<uint2>(from, is_there);
 }
+inline uint32_t load_4_bytes(const void* from, bool is_there) {
+  return device_on_host::checked_load<uint32_t>(from, is_there);
+}
 inline unsigned short load_2_bytes(const void* from, bool is_there) {
   return device_on_host::checked_load<unsigned short>(from, is_there);
 }
