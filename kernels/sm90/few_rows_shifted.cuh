@@ -40,13 +40,16 @@ class FewRowsShifted {
                                             const FewRowsPlace<Config>& place, unsigned share)
       : p_(p), place_(place), stride_of_a_(kTakesElements ? p.a.col_stride : 1) {
     const int lane = static_cast<int>(threadIdx.x & 31), first = min(place.column, p.n - 1);
-    k_ = static_cast<int>(share) * Tile::kStep;
-    if constexpr (Config::kBIsShifted) k_ -= shift_of(row_of(p.b, first));
+    const int shift = Config::kBIsShifted ? shift_of(row_of(p.b, first)) : 0;
+    k_ = static_cast<int>(share) * Tile::kStep - shift;
     const int k = k_ + lane % 4 * kVector;
+    const int behind_k = -static_cast<unsigned>(shift + p.k) % kVector;  // in the last vector
 #pragma unroll
     for (int i = 0; i < kRowsOfB; ++i) {
       const int column = place.column_at((Tile::kJoined ? i / 2 : i) * 8 + lane / 4);
-      b_[i] = row_of(matrix_of(i), column < p.n ? column : first) + k;
+      b_[i] = row_of(matrix_of(i), column < p.n ? column : first);
+      leaves_matrix_[i] = b_[i] + behind_k > row_of(matrix_of(i), p.n - 1);
+      b_[i] += k;
     }
 #pragma unroll
     for (int i = 0; i < Tile::kRowBlocks; ++i) {
@@ -145,7 +148,7 @@ class FewRowsShifted {
 #pragma unroll
       for (int i = 0; i < kRowsOfB; ++i) {
         to.b[half * kRowsOfB + i] =
-            load_once(b_[i] + at, k < p_.k && !leaves_matrix(i, b_[i] + at, k));
+            load_once(b_[i] + at, k < p_.k && !(leaves_matrix_[i] && k + kVector > p_.k));
       }
 #pragma unroll
       for (int i = 0; i < Tile::kRowBlocks; ++i) load_elements(i, at, k, to.a[i][half]);
@@ -154,20 +157,15 @@ class FewRowsShifted {
 #pragma unroll
     for (int i = 0; i < kRowsOfB; ++i) {
       const int k = first_k(k_ + ahead, 0), half = k + kVector > p_.k ? 0 : 1;
-      const Storage* const from = b_[i] + ahead + half * kHalfStep;
-      const int last = k + half * kHalfStep;
-      if (last < p_.k && leaves_matrix(i, from, last)) [[unlikely]] {
-        const uint4 x = load_first_elements(from, p_.k - last);
+      const int last = k + half * kHalfStep, count = p_.k - last;
+      if (leaves_matrix_[i] && 0 < count && count < kVector) [[unlikely]] {
+        const uint4 x = load_first_elements(b_[i] + ahead + half * kHalfStep, count);
         if (half == 0) to.b[i] = x;
         if (half == 1) to.b[kRowsOfB + i] = x;
       }
     }
   }
 
-  // Whether there is no element of B behind some of those of K, in a vector of row `i` from `k` on.
-  __device__ __forceinline__ bool leaves_matrix(int i, const Storage* vector, int k) const {
-    return k + kVector > p_.k && vector + kVector > row_of(matrix_of(i), p_.n - 1) + p_.k;
-  }
   __device__ __forceinline__ void load_elements(int row, int at, int k, uint32_t (&to)[8]) const {
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
@@ -227,6 +225,7 @@ class FewRowsShifted {
   const long long stride_of_a_;  // along K
   int k_;                        // of the warp's step
   const Storage* b_[kRowsOfB];
+  bool leaves_matrix_[kRowsOfB];  // by the last vector of the row
   const Storage* a_[Tile::kRowBlocks];
 };
 
