@@ -51,8 +51,10 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
     int threads;                 // of an SM
     int registers, where_moved;  // of a thread for operands and sums
     int fewest_steps = 2;        // where B runs along N
+    bool for_vectors_alone = false;
   };
-  constexpr Room kRooms[] = {{1024, 38, 0}, {768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
+  constexpr Room kRooms[] = {
+      {1024, 38, 0, 1, true}, {768, 60, 52}, {512, 88, 80}, {256, 210, 152, 1}};
   const int step = kLoadBytes / 4 * loads_of_step(config, loads);
   const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
   const bool reads_halves = !loads.is_k_major && config.tile_n % kWholeColumns != 0;
@@ -62,7 +64,7 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
   const int deepest = reads_halves ? 1 : loads.is_k_major && moves ? 2 : kDeepest;
   const int threads = config.warps * kWarpThreads;
   for (const Room& room : kRooms) {
-    if (room.threads % threads != 0) continue;
+    if (room.threads % threads != 0 || (room.for_vectors_alone && !takes_vectors(loads))) continue;
     const int left = (moves ? room.where_moved : room.registers) - besides;
     const int depth = std::min(left / step, deepest);
     const int fewest = reads_halves || loads.is_k_major ? 1 : room.fewest_steps;
