@@ -148,6 +148,8 @@ TEST(Sm90FewRows, SmallTilesLeaveRoomForMoreCtas) {
                          "  g = matmul x, w^T\n  u = matmul x, v^T\n  y = mul g, u\n"
                          "  return y\n"));
   const Case layer(linear("bf16"));
+  const Case along_n(
+      graph("x: bf16[M, K], w: bf16[K, N]", "  h = matmul x, w\n  y = silu h\n  return y\n"));
   const auto bounds = [](const Case& of) {
     std::vector<std::string> out;
     for (const Config& config : few_rows_configs(of.step())) {
@@ -164,6 +166,9 @@ TEST(Sm90FewRows, SmallTilesLeaveRoomForMoreCtas) {
             (Strings{"16x16: 256, 3", "8x16: 256, 4", "8x16: 512, 2", "16x16: 512, 1"}));
   EXPECT_EQ(bounds(gates), (Strings{"8x8: 256, 4", "8x8: 512, 2", "16x8: 256, 3", "8x16: 256, 3",
                                     "16x16: 256, 2"}));
+  EXPECT_EQ(bounds(along_n),
+            (Strings{"8x64: 256, 2", "8x64: 256, 2", "8x64: 256, 2", "8x32: 256, 3", "8x32: 256, 3",
+                     "16x64: 256, 1", "16x64: 256, 1", "16x32: 256, 3", "16x32: 256, 3"}));
 }
 
 TEST(Sm90FewRows, AreNotForColumnMajorResultsNorForMisalignedGates) {
