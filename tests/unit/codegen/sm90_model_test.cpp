@@ -85,6 +85,7 @@ TEST(Sm90Model, ExpectsWhatWasMeasured) {
       {kSilu, {}, {1, 2048, 28672, 8192}, "ping-pong 128x192/184, 4 stages", 1189},
       {kRelu, {}, {1, 1, 120, 4928}, "few rows 8x16, 16 warps", 8.9},
       {kSoftplusAlongN, {}, {1, 111, 424, 128}, "few rows 8x32, 8 warps", 6.9},
+      {kResidual, kBothOff, {1, 41, 1400, 675}, "few rows 16x16, 8 warps", 9.8},
       {kResidual, kBothOff, {1, 6406, 776, 8222}, "ping-pong 128x128", 490},
       {kResidual, kBothOff, {1, 6406, 776, 8222}, "ping-pong 64x64", 1105},
       {kReluOfColumns, kAOff, {1, 401, 106, 14848}, "ping-pong 64x64", 143},
