@@ -16,6 +16,7 @@
 #include "ir/text.h"
 #include "passes/pipeline.h"
 #include "plan/plan.h"
+#include "targets/step_limits.h"
 #include "tests/common/host_tensor.h"
 
 namespace epifuse::cpu {
@@ -27,7 +28,7 @@ class CpuProgram {
   explicit CpuProgram(const std::string& text, const CompileOptions& options = {})
       : graph_(ir::parse(text)), options_(options) {
     const ir::Graph simplified = passes::run_all(graph_, options.numerics);
-    executable_ = prepare(plan::make_plan(simplified, options), {}, options);
+    executable_ = prepare(plan::make_plan(simplified, options, targets::kHostLimits), {}, options);
   }
 
   const plan::Plan& plan() const { return executable_->plan(); }
