@@ -22,7 +22,7 @@ std::size_t framework_bytes(const Prepared& prepared, std::size_t step,
 // until the stream's work is done.
 class FrameworkProducts {
  public:
-  // `bound`: tensors of the step, with memory. `workspace`: VendorGemm::kWorkspaceBytes.
+  // `bound`: tensors of the step, with memory. `workspace`: kVendorWorkspaceBytes.
   FrameworkProducts(const Prepared& prepared, std::size_t step, Context& context,
                     const codegen::Bound& bound, void* workspace, jit::CuStream stream);
 

@@ -82,7 +82,7 @@ void RunBuilder::add_product(const plan::FusedGemm& step, bool allows_tf32) {
 
 void RunBuilder::multiply(const Product& product) {
   if (product.k == 0) return clear(product);
-  if (vendor_workspace_ == nullptr) vendor_workspace_ = take(VendorGemm::kWorkspaceBytes);
+  if (vendor_workspace_ == nullptr) vendor_workspace_ = take(kVendorWorkspaceBytes);
   if (context_ == nullptr) return;
   VendorGemm& gemm = context_->vendor();
   for (VendorCall& call : gemm.calls(product)) {

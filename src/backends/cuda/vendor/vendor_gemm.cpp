@@ -240,7 +240,7 @@ void VendorGemm::run(const VendorCall& call, void* workspace, jit::CuStream stre
   check(*api_,
         api_->matmul(handle_, kernel.desc, &epilogue.alpha, call.b, kernel.b, call.a, kernel.a,
                      &beta, c, kernel.d, call.d, kernel.d, &kernel.algorithm, workspace,
-                     kWorkspaceBytes, stream),
+                     kVendorWorkspaceBytes, stream),
         "cublasLtMatmul");
 }
 
@@ -284,7 +284,7 @@ std::function<void(Stream)> epilogue_gemm(const std::shared_ptr<const Device>& d
   }
   const auto gemm = std::make_shared<VendorGemm>(device);
   const auto calls = gemm->calls(product, epilogue);
-  const auto workspace = std::make_shared<DeviceBuffer>(device, VendorGemm::kWorkspaceBytes);
+  const auto workspace = std::make_shared<DeviceBuffer>(device, kVendorWorkspaceBytes);
   return [gemm, calls, workspace](Stream stream) {
     for (const VendorCall& call : calls) {
       gemm->run(call, workspace->data(), static_cast<jit::CuStream>(stream));

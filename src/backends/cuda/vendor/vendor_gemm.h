@@ -58,8 +58,6 @@ struct VendorCall {
 // The library in one context. All members may be called from any thread.
 class VendorGemm {
  public:
-  static constexpr std::size_t kWorkspaceBytes = kVendorWorkspaceBytes;
-
   // Throws UnavailableError when there is no cuBLASLt.
   explicit VendorGemm(std::shared_ptr<const Device> device);
   ~VendorGemm();
