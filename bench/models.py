@@ -4,6 +4,7 @@
     python3 bench/models.py bench/results/cpu_torch.json --device cpu
     python3 bench/models.py bench/results/h200.json --suite train   (see training.py)
     python3 bench/models.py bench/results/h200.json --suite backward   (see gradients.py)
+    python3 bench/models.py bench/results/h200.json --suite scaled   (see scaled.py)
 
 Forward passes with random weights, without gradients. `us` is the median over rounds of calls that
 take turns, on GPUs after a flush of the L2; `ratio` is over `baseline` (inductor; of steps of
@@ -23,6 +24,7 @@ import time
 from dataclasses import dataclass
 
 import gradients
+import scaled
 import torch
 import torch._dynamo.config
 import torch._inductor.config
@@ -308,7 +310,7 @@ def other_suite(rows, arguments):
         add(rows, row_of(arguments, **own))
         write(arguments.file, rows)
 
-    suite = {"train": training, "backward": gradients}[arguments.suite]
+    suite = {"train": training, "backward": gradients, "scaled": scaled}[arguments.suite]
     suite.run(COMPILERS, BASELINE, arguments, keep)
 
 
@@ -324,7 +326,7 @@ def main():
     parser.add_argument("--compile-rounds", type=int, default=1,
                         help="how often each compiles, by turns: compile_s is the median")
     parser.add_argument("--suite", default="torch",
-                        choices=("torch", "train", "backward"))
+                        choices=("torch", "train", "backward", "scaled"))
     parser.add_argument("--only-host", action="store_true",
                         help="only what layers and calls cost the host")
     parser.add_argument("--commit", default="")

@@ -227,8 +227,8 @@ std::string report_markdown(const json& rows, const std::string& rows_link,
   try {
     out += summary_section(rows);
     for (const ReportTable& table : report_tables(rows)) out += suite_section(table, plot_link);
-    return out + grouped_section(rows) + random_section(rows) + models_section(rows) +
-           model_section(rows) + host_section(rows) + sources(rows);
+    return out + grouped_section(rows) + random_section(rows) + scaled_section(rows) +
+           models_section(rows) + model_section(rows) + host_section(rows) + sources(rows);
   } catch (const json::exception& error) {
     throw ArgumentError(fmt::format("expected a list of result rows: {}", error.what()));
   }

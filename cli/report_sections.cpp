@@ -80,4 +80,28 @@ std::string random_section(const nlohmann::json& rows) {
   return out;
 }
 
+std::string scaled_section(const nlohmann::json& rows) {
+  std::string lines;
+  for (const nlohmann::json& row : rows) {
+    if (row.at("suite") != "scaled" || row.at("contender") == row.at("baseline")) continue;
+    const auto number = [&](const char* key) { return row.at(key).get<std::int64_t>(); };
+    const auto word = [&](const char* key) { return row.at(key).get<std::string>(); };
+    lines += fmt::format("| {} | {}x{}x{} | {} | {} | {:.1f} us | {:.3f} / {:.3f} |\n",
+                         word("workload"), number("m"), number("n"), number("k"), word("epilogue"),
+                         word("contender"), row.at("us").get<double>(),
+                         row.at("ratio").get<double>(), row.at("ratio_sustained").get<double>());
+  }
+  if (lines.empty()) return "";
+  return "\n## fp8 in PyTorch (`scaled`)\n\nProducts of e4m3 with scales by `torch.compile`, under "
+         "CUDA graphs, over `torch._scaled_mm` bare. `rows`: a scale\nfor each row of both "
+         "operands; "
+         "`few rows` are over its product with one scale a tensor. `blocks`: one for 1x128\nof the "
+         "first operand and 128x128 of the second. `promoted`: sums in float32, PyTorch's without "
+         "fast accumulation.\n`llama3_8b_mlp` is gate and up, SwiGLU and the last product, with "
+         "what quantises their operands, over both bare\nproducts.\n\n"
+         "| program | M x N x K | epilogue | by | time | time / bare "
+         "|\n|---|---|---|---|---|---|\n" +
+         lines;
+}
+
 }  // namespace epifuse::cli

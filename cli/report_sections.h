@@ -11,5 +11,7 @@ namespace epifuse::cli {
 std::string model_section(const nlohmann::json& rows);
 // Products that nobody chose, over Inductor in the same process.
 std::string random_section(const nlohmann::json& rows);
+// 8-bit floats with scales in PyTorch, over its bare products of them.
+std::string scaled_section(const nlohmann::json& rows);
 
 }  // namespace epifuse::cli

@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 import gradients  # noqa: E402
 import networks  # noqa: E402
 import random_torch  # noqa: E402
+import scaled  # noqa: E402
 import training  # noqa: E402
 
 
@@ -93,3 +94,63 @@ def test_wide_tensors_are_those_of_float32_and_the_results_shape():
         buf1 = empty_strided_cuda((64, 48), (48, 1), torch.bfloat16)
         buf2 = empty_strided_cuda((8, 48), (48, 1), torch.float32)"""
     assert gradients.wide_tensors([code, ""], (64, 48)) == 1
+
+
+def whole(q, scale, rows, columns):
+    """The float64 values of 8-bit ones, each scale for so many rows and columns."""
+    return q.double() * scale.double().repeat_interleave(rows, 0).repeat_interleave(columns, 1)
+
+
+@pytest.mark.parametrize("quantise, rows, columns", [
+    (scaled.by_rows, 1, 256), (scaled.by_blocks, 1, 128), (scaled.by_squares, 128, 128)])
+def test_the_largest_of_what_shares_a_scale_becomes_the_largest_number(quantise, rows, columns):
+    torch.manual_seed(0)
+    x = torch.randn(256, 256) * 3
+    x[128:, :128] = 0
+    q, scale = quantise(x)
+    assert scale.shape == (256 // rows, 256 // columns)
+    values = whole(q, scale, rows, columns)
+    torch.testing.assert_close(values, x.double(), rtol=2**-4, atol=0.02)
+    parts = q.float().abs().unflatten(0, (-1, rows)).unflatten(-1, (-1, columns)).amax((1, 3))
+    assert set(parts.flatten().tolist()) <= {448.0, 0.0}
+
+
+def linear(x, sx, w, sw):
+    return whole(x, sx, 1, x.shape[1]) @ whole(w, sw, 1, w.shape[1]).t()
+
+
+def gated(x, sx, w, sw):
+    gate, up = linear(x, sx, w, sw).chunk(2, -1)
+    return torch.nn.functional.silu(gate) * up
+
+
+@pytest.mark.parametrize("run, epilogue, exact", [
+    (scaled.silu, "bias+silu", lambda *of, b: torch.nn.functional.silu(linear(*of) + b)),
+    (scaled.gelu, "bias+gelu_erf", lambda *of, b: torch.nn.functional.gelu(linear(*of) + b)),
+    (scaled.promoted, "identity", linear), (scaled.swiglu, "swiglu", gated)])  # fmt: skip
+def test_a_point_with_scales_is_the_program_that_it_names(run, epilogue, exact):
+    point = scaled.Point("rows", epilogue, 16, 48, 64, run)
+    x, sx, w, sw, *bias = given = point.operands("cpu")
+    wanted = exact(x, sx, w, sw, **{"b": b.double() for b in bias})
+    torch.testing.assert_close(run(*given).double(), wanted, rtol=2**-6, atol=2**-6)
+    torch.testing.assert_close(point.baseline(given)().double(), linear(x, sx, w, sw),
+                               rtol=2**-7, atol=2**-7)  # fmt: skip
+
+
+def test_an_mlp_in_8_bits_is_two_products_and_what_quantises():
+    point = scaled.Point("mlp rows", "mlp", 16, 32, 32, scaled.mlp_by(scaled.by_rows), inner=64)
+    x, w, sw, down, of_down = given = point.operands("cpu")
+    q, sx = scaled.by_rows(x)
+    h, sh = scaled.by_rows(gated(q, sx, w, sw))
+    wanted = linear(h, sh, down, of_down)
+    assert (point.run(*given).double() - wanted).norm() < 0.02 * wanted.norm()
+    first, second = point.baseline(given)()
+    assert first.shape == (16, 128)
+    assert (second.double() - wanted).norm() < 0.02 * wanted.norm()
+
+
+def test_calls_of_points_with_scales_are_measured_by_turns():
+    point = scaled.Point("rows", "bias+silu", 8, 16, 32, scaled.silu, contenders=("eager",))
+    us, _, errors = scaled.measure(point, {"eager": {"backend": "eager"}}, "cpu")
+    assert set(us) == {"scaled_mm", "eager"} and min(us.values()) > 0
+    assert errors == {"scaled_mm": 0.0, "eager": 0.0}
