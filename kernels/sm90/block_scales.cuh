@@ -107,15 +107,17 @@ struct ScaleLoader<Config, Layout, false> {
   __device__ __forceinline__ void load(int) {}
 };
 
-// A consumer's thread. Where blocks have no scales:
+// A consumer's thread. `add` gets a part of the sums of a block of 64 rows, from the `first` on.
+// Where blocks have no scales:
 template <class Config, class Layout, Scaling = Config::kScaling>
 struct BlockScaler {
   __device__ __forceinline__ explicit BlockScaler(int) {}
   __device__ __forceinline__ void take(int) {}
-  template <int kCount, int kAll>
-  __device__ __forceinline__ void add(int, const float (&part)[kAll], float (&sums)[kAll]) {
+  template <int kCount, int kPart, int kAll>
+  __device__ __forceinline__ void add(int, int first, const float (&part)[kPart],
+                                      float (&sums)[kAll]) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) sums[i] += part[i];
+    for (int i = 0; i < kCount; ++i) sums[first + i] += part[i];
   }
 };
 
@@ -173,11 +175,13 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
   }
 
   // sums += part * scales, of one block of 64 rows.
-  template <int kCount, int kAll>
-  __device__ __forceinline__ void add(int, const float (&part)[kAll], float (&sums)[kAll]) {
+  template <int kCount, int kPart, int kAll>
+  __device__ __forceinline__ void add(int, int first, const float (&part)[kPart],
+                                      float (&sums)[kAll]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      sums[i] = fmaf(part[i], factors_[i / 2 % 2][i / (kCount / kRuns)], sums[i]);
+      float& sum = sums[first + i];
+      sum = fmaf(part[i], factors_[i / 2 % 2][(first + i) / (kAll / kRuns)], sum);
     }
   }
 
@@ -210,9 +214,10 @@ template <class Config, class Layout>
 class BlockScaler<Config, Layout, Scaling::by_column> {
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kSums = Config::kTileN / 2;  // of a block of 64 rows
-  static constexpr int kQuads = kSums / 8;          // of columns, that a thread has
+  static constexpr int kOfPart = kSums / Config::kColumnParts;
+  static constexpr int kQuads = kSums / 8;  // of columns, that a thread has
   static constexpr int kOfSteps = kMultipliesAhead<Config> ? 2 : 1;
-  static constexpr int kRoom = (kRegistersForSums - (kBlocks + kOfSteps) * kSums) / 4;
+  static constexpr int kRoom = (kRegistersForSums - kBlocks * kSums - kOfSteps * kOfPart) / 4;
   static constexpr int kKept = kRoom < 0 ? 0 : kRoom < kQuads ? kRoom : kQuads;
 
  public:
@@ -228,15 +233,17 @@ class BlockScaler<Config, Layout, Scaling::by_column> {
     rows_[1] = scales_.rows(rows)[8];
   }
 
-  template <int kCount, int kAll>
-  __device__ __forceinline__ void add(int rows, const float (&part)[kAll], float (&sums)[kAll]) {
+  template <int kCount, int kPart, int kAll>
+  __device__ __forceinline__ void add(int rows, int first, const float (&part)[kPart],
+                                      float (&sums)[kAll]) {
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      const float4 columns = i < kKept ? kept_[i] : this->columns()[i * 4];
-      add_four(columns.x, columns.y, part + i * 8, sums + i * 8);
-      add_four(columns.z, columns.w, part + i * 8 + 4, sums + i * 8 + 4);
+    for (int i = 0; i < kPart / 8; ++i) {
+      const int quad = first / 8 + i;
+      const float4 columns = quad < kKept ? kept_[quad] : this->columns()[quad * 4];
+      add_four(columns.x, columns.y, part + i * 8, sums + first + i * 8);
+      add_four(columns.z, columns.w, part + i * 8 + 4, sums + first + i * 8 + 4);
     }
-    if (rows == kBlocks - 1) scales_.go_on();
+    if (rows == kBlocks - 1 && first + kPart == kAll) scales_.go_on();
   }
 
  private:

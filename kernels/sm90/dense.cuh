@@ -224,7 +224,12 @@ class Consumer {
       return PromotedSums<Layout, Atom, kCount, decltype(release_stage)>(group_, ring_, scaler_,
                                                                          release_stage)
           .multiply(acc, steps);
+    } else {
+      return multiply_at_once<Atom, kCount, kMultiplied>(acc, steps);
     }
+  }
+  template <class Atom, int kCount, int kMultiplied>
+  __device__ __forceinline__ int multiply_at_once(Accumulators& acc, int steps) {
     constexpr int kRowsAt = Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
     int previous = -1;
 #pragma unroll 1

@@ -117,6 +117,7 @@ struct UsualConfig {
   static constexpr Gates kGates = Gates::none;
   static constexpr bool kAddsIntegers = false;                    // of 32 bits; else float32
   static constexpr bool kPromotesSums = false;                    // of each step of K, to float32
+  static constexpr int kColumnParts = 1;                          // of a tile, multiplied by turns
   static constexpr Scaling kScaling = Scaling::none;              // of each step's sums
   static constexpr int kTileK = 64;                               // 128 bytes: one swizzled row
   static constexpr unsigned kNonTmaLoads = 0, kNonTmaStores = 0;  // bit i: no TMA

@@ -7,8 +7,8 @@
 
 namespace epifuse::sm90 {
 
-// A consumer's; kCount accumulators of each block of 64 rows. `Release` tells the producer that a
-// stage is free.
+// A consumer's; kCount accumulators of each block of 64 rows, whose columns `Atom` multiplies in
+// kColumnParts. `Release` tells the producer that a stage is free.
 template <class Layout, class Atom, int kCount, class Release>
 class PromotedSums {
   using Config = typename Layout::Config;
@@ -17,7 +17,9 @@ class PromotedSums {
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kAccumulators = Exchange<Config>::kAccumulators;
   using Accumulators = typename Exchange<Config>::Accumulators;
-  using Part = float[kAccumulators];
+  static constexpr int kParts = Config::kColumnParts, kRounds = kBlocks * kParts;
+  static constexpr int kOfPart = kCount / kParts;  // accumulators
+  using Part = float[kAccumulators / kParts];
   static constexpr int kRowsAt = Config::Consumers::kCooperative ? kBlocks * kBlockBytes : 0;
   static_assert(Config::Producer::kAIsKMajor && Config::Producer::kBIsKMajor);
 
@@ -44,13 +46,13 @@ class PromotedSums {
       stage = ring_.stage;
       Layout::full(stage).wait(ring_.phase);
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
+      for (int round = 0; round < kRounds; ++round) {
         Part part;
-        start(part, a_of(stage), b_of(stage), block);
+        start(part, a_of(stage), b_of(stage), round);
         cute::warpgroup_wait<0>();
         fence(part);
-        if (block == kBlocks - 1 && k + 1 < steps) release_(stage);
-        scaler_.template add<kCount>(block, part, acc[block]);
+        if (round == kRounds - 1 && k + 1 < steps) release_(stage);
+        add(round, part, acc);
       }
       ring_.next();
     }
@@ -67,12 +69,12 @@ class PromotedSums {
 #pragma unroll 1
     for (int left = steps; left > 0; --left) {
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
+      for (int round = 0; round < kRounds; ++round) {
         Part part;
-        start(part, a, b, block);
-        if (block == 0 && previous >= 0) release_(previous);
-        scaler_.take(block);
-        if (block == kBlocks - 1) {
+        start(part, a, b, round);
+        if (round == 0 && previous >= 0) release_(previous);
+        if (round % kParts == 0) scaler_.take(round / kParts);
+        if (round == kRounds - 1) {
           previous = stage;
           ring_.next();
           stage = ring_.stage;
@@ -82,14 +84,20 @@ class PromotedSums {
         }
         cute::warpgroup_wait<0>();
         fence(part);
-        scaler_.template add<kCount>(block, part, acc[block]);
+        add(round, part, acc);
       }
     }
     return previous;
   }
+  // Of a block of rows, a part of the columns.
+  __device__ __forceinline__ void add(int round, const Part& part, Accumulators& acc) {
+    const int block = round / kParts;
+    scaler_.template add<kOfPart>(block, round % kParts * kOfPart, part, acc[block]);
+  }
 
   // Of one block of rows: the next step's products are under way while those of a step are added.
   __device__ __forceinline__ int multiply_ahead(Part& sums, int steps) {
+    static_assert(kParts == 1);
     Part even, odd;
     start_step(even);
     int left = steps;
@@ -121,7 +129,7 @@ class PromotedSums {
     cute::warpgroup_wait<kUnderway>();
     fence(part);
     if (kUnderway > 0) release_(before(last_stage()));
-    scaler_.template add<kCount>(0, part, sums);
+    scaler_.template add<kCount>(0, 0, part, sums);
   }
   __device__ __forceinline__ int last_stage() const { return before(ring_.stage); }
   static __device__ __forceinline__ int before(int stage) {
@@ -141,22 +149,24 @@ class PromotedSums {
     asm volatile("" : "+r"(low));
     return x >> 32 << 32 | low;
   }
-  // The products of a step with a block of rows.
-  static __device__ __forceinline__ void start(Part& part, uint64_t a, uint64_t b, int block) {
+  // The products of a step with a block of rows and a part of the columns.
+  static __device__ __forceinline__ void start(Part& part, uint64_t a, uint64_t b, int round) {
+    constexpr int kPartBytes = Layout::kBBytes / kParts;
+    a += round / kParts * kBlockBytes >> 4;
+    b += round % kParts * kPartBytes >> 4;
     fence(part);
     cute::warpgroup_arrive();
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      sm90::multiply<Atom>(a + (block * kBlockBytes >> 4) + j * kDescriptorStep<true>,
-                           b + j * kDescriptorStep<true>, part, j != 0,
-                           cute::make_index_sequence<kCount>{});
+      sm90::multiply<Atom>(a + j * kDescriptorStep<true>, b + j * kDescriptorStep<true>, part,
+                           j != 0, cute::make_index_sequence<kOfPart>{});
     }
     cute::warpgroup_commit_batch();
     fence(part);
   }
   static __device__ __forceinline__ void fence(Part& sums) {
 #pragma unroll
-    for (int i = 0; i < kAccumulators; ++i) cute::warpgroup_fence_operand(sums[i]);
+    for (int i = 0; i < kAccumulators / kParts; ++i) cute::warpgroup_fence_operand(sums[i]);
   }
 
   int group_;

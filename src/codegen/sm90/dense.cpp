@@ -124,6 +124,8 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
       fmt::format("of {}: 128 bytes", epifuse::name(format.dtype)));
   add(format.adds_integers(), "bool kAddsIntegers", "true", "of 32 bits");
   add(gemm.promoted, "bool kPromotesSums", "true", "those of each step, in float32");
+  const int parts = column_parts(config, gemm);
+  add(parts > 1, "int kColumnParts", parts, "of a tile, multiplied by turns");
   add(config.scaling != Scaling::none, "sm90::Scaling kScaling",
       config.scaling == Scaling::by_tile ? "sm90::Scaling::by_tile" : "sm90::Scaling::by_column",
       "blocks of K have scales");
@@ -195,7 +197,8 @@ KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config
   const auto include = [&](int columns) {
     return fmt::format("#include \"{}\"\n", wgmma_header(step.gemm, columns));
   };
-  std::string includes = include(config.tile_n);
+  const int columns = config.tile_n / column_parts(config, step.gemm);
+  std::string includes = include(columns);
   if (config.two_widths) includes += include(config.tile_n - kNarrower);
   KernelParts parts;
   parts.comment = gemm_comment(plan, step, print(config), print(variant));
@@ -208,7 +211,7 @@ KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config
       fmt::arg("policies", policies_text(step.gemm, layout, config, variant)),
       fmt::arg("math_columns", config.math_columns),
       fmt::arg("smem", smem_bytes(layout, config, variant)),
-      fmt::arg("wgmma", wgmma(step.gemm, config.tile_n)),
+      fmt::arg("wgmma", wgmma(step.gemm, columns)),
       fmt::arg("unusual", unusual_text(step, layout, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   parts.bounds = fmt::format("{}, 1", kThreads);

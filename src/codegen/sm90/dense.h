@@ -97,6 +97,9 @@ int store_slots(const EpilogueLayout& layout, unsigned plain);
 int cluster_size(const Config& config);
 // Whether K is split and one consumer alone has a cluster's tile.
 bool is_one_consumer(const Config& config);
+// In how many parts of a tile's columns the sums of each step are computed and added, where they
+// are promoted: they take registers beside those of the tile.
+int column_parts(const Config& config, const plan::GemmDesc& gemm);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90/loads.cuh).
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant);
 // Chunks of 64 x 64 results of a tile, the last of a row of them counted whole.

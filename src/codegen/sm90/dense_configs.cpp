@@ -138,7 +138,8 @@ bool suits_groups(const TileShape& shape, const plan::GemmDesc& gemm) {
 bool suits_promotion(const Config& config, const plan::GemmDesc& gemm) {
   constexpr int kMostOfBoth = 192;
   if (!gemm.promoted) return true;
-  const int of_step = config.tile_n / 2;
+  const int parts = column_parts(config, gemm), of_step = config.tile_n / 2 / parts;
+  if (parts > 1 && config.scaling == Scaling::by_column) return false;
   return (config.cooperative || is_one_consumer(config)) &&
          accumulators(config) + of_step <= kMostOfBoth;
 }
@@ -372,6 +373,12 @@ std::vector<Config> configs_of(std::span<const TileShape> shapes, const FusedGem
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;
+}
+
+int column_parts(const Config& config, const plan::GemmDesc& gemm) {
+  constexpr int kMostAtOnce = 192;
+  const bool has_halves = config.tile_n % (2 * kChunkColumns) == 0;  // with instructions of a half
+  return gemm.promoted && has_halves && config.tile_n > kMostAtOnce ? 2 : 1;
 }
 
 std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& target) {

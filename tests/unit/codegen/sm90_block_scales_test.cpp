@@ -2,6 +2,7 @@
 // them to shared memory, and the threads of the consumers find those of their sums there.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -31,6 +32,11 @@ struct Tile : UsualConfig {
   using Consumers = Consumers_;
   static constexpr Scaling kScaling = kScaling_;
   static constexpr Gates kGates = kGates_;
+};
+
+template <class Tile>
+struct InParts : Tile {
+  static constexpr int kColumnParts = 2;
 };
 
 // The slots and their barriers alone.
@@ -76,6 +82,17 @@ std::pair<int, bool> column_of(int tile_n, int column) {
   return {(Config::kGates == Gates::by_turns ? 2 : 1) * tile_n + column, false};
 }
 
+// The sums of a block of rows, as the main loop adds them: in parts of the columns.
+template <class Config, class Scaler, int kSums>
+void add_parts(Scaler& scaler, int block, const float (&all)[kSums], float (&sums)[kSums]) {
+  constexpr int kOfPart = kSums / Config::kColumnParts;
+  for (int first = 0; first < kSums; first += kOfPart) {
+    float part[kOfPart];
+    std::copy_n(all + first, kOfPart, part);
+    scaler.template add<kOfPart>(block, first, part, sums);
+  }
+}
+
 template <class Config>
 void test(int tile_n, int each_of_b) {
   constexpr int kGroups = kConsumersOfTile<Config>, kSums = Config::kTileN / 2;
@@ -117,7 +134,7 @@ void test(int tile_n, int each_of_b) {
           sums[s] = static_cast<float>(s);
         }
         scaler.take(block);
-        scaler.template add<kSums>(block, part, sums);
+        add_parts<Config>(scaler, block, part, sums);
         for (int s = 0; s < kSums; ++s) {
           const int row = tile.m + (group * kRowBlocks + block) * 64 + thread % 128 / 32 * 16 +
                           thread % 32 / 4 + s / 2 % 2 * 8;
@@ -151,6 +168,8 @@ TEST(Sm90BlockScales, AreThoseOfBothGates) {
   test<Tile<128, 128, Scaling::by_column, Gates::halves>>(256, 1);
   test<Tile<256, 128, Scaling::by_column, Gates::by_turns>>(64, 1);
   test<Tile<128, 128, Scaling::by_tile, Gates::by_turns>>(192, 128);
+  test<InParts<Tile<128, 256, Scaling::by_tile, Gates::halves>>>(128, 128);
+  test<InParts<Tile<64, 256, Scaling::by_column, Gates::halves, OneConsumer>>>(128, 1);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ int wrong_of_consumer(const abi::GemmParams& p, int group) {
       float part[kSums], sums[kSums];
       for (int s = 0; s < kSums; ++s) part[s] = 2, sums[s] = 1;
       scaler.take(0);
-      scaler.template add<kSums>(0, part, sums);
+      scaler.template add<kSums>(0, 0, part, sums);
       for (int s = 0; s < kSums; ++s) {
         const int row = tiles.m + group * 64 + thread / 32 * 16 + thread % 32 / 4 + s / 2 % 2 * 8;
         const int column = std::min(tiles.n + s / 4 * 8 + thread % 4 * 2 + s % 2, kColumns - 1);
