@@ -162,6 +162,19 @@ def test_reasons_are_grouped_with_counts():
     ]
 
 
+def test_names_that_are_words_of_a_sentence_stay_words():
+    left = [LeftOut("index", "op_not_known", "aten.index.Tensor takes rows by an index of index.")]
+    assert "aten.index.Tensor takes rows by an index of this. (index)" in str(Report([], left))
+
+
+def test_an_op_of_several_steps_is_not_left_out_for_itself():
+    w = torch.randn(64, 64)
+    report = explained(lambda x: (x @ w).t() ** 3.0 @ w[:7], torch.randn(7, 64))
+    (cube,) = [each for each in report.left_out if each.product is None]
+    assert cube.code == "view_of_result"
+    assert cube.why.count(cube.node) == 1
+
+
 def test_a_model_without_products_says_so():
     assert str(explained(torch.relu, rows())) == "0 kernels; no matrix product was seen."
 

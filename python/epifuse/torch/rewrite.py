@@ -371,6 +371,8 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
     for value, code, why in left_out:
         if value in rewriter.node_of:
             name = rewriter.node_of[value].name
+            if code == "operand_left_out" and name in named:
+                continue  # of several ops of one node the first one tells why
             named[name] = LeftOut(name, code, _with_node_names(why, rewriter.node_of))
     report.left_out += named.values()
     return report

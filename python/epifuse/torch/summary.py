@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper, Product
 
 _NUMBER = re.compile(r"(?:(?<=\.)|^)\d+(?=\.|$| )")  # a whole part of a path: "layers.3.mlp"
-_WORD = re.compile(r"(?<![\w.])\w+\b(?!\.\w)")  # not a part of "aten.mm.default"
+# Not a part of "aten.mm.default", and no word of the sentence's own: "by an index", "a view".
+_WORD = re.compile(r"(?<!\ba )(?<!\ban )(?<!\bthe )(?<![\w.])\w+\b(?!\.\w)")
 _MOST_SENTENCES = 3  # for one code
 
 
