@@ -77,6 +77,16 @@ def test_rows_may_change_without_new_binaries():
     assert _native.counts().programs == before
 
 
+def test_zeros_of_both_signs_are_no_equal_work():
+    def f(x, w):
+        y = (x @ w).abs()
+        return 1 / (y * 0.0), 1 / (y * -0.0)
+
+    x, w = torch.randn(8, 16), torch.randn(16, 8)
+    plus, minus = compiled(f)(x, w)
+    assert (plus == torch.inf).all() and (minus == -torch.inf).all()
+
+
 class Views(nn.Module):
     """Weights as views of their storage, operands repeated, results seen through views."""
 

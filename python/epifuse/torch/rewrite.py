@@ -29,9 +29,11 @@ log = logging.getLogger("epifuse.torch")
 
 
 def _key(argument: Any) -> Any:
-    """Equal for arguments that mean the same: 1, 1.0 and True differ."""
+    """Equal for arguments that mean the same: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if isinstance(argument, (list, tuple)):
         return tuple(_key(each) for each in argument)
+    if isinstance(argument, float):
+        return float, argument.hex()
     return argument if isinstance(argument, Node) else (type(argument), argument)
 
 
