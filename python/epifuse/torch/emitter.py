@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from . import dtypes, sizes
+from .batches import rows_by_batches
 from .rows import are_groups, taken
 from .sizes import Size, Sizes
 from .values import ARITHMETIC, INT8, MAX_FLOAT32, Literal, Operand, Refusal, Value, round_to
@@ -55,6 +56,8 @@ class Scope:
     grouped: dict[fx.Node, fx.Node] = field(default_factory=dict)
     # Rows that are looked up and stored anyway: these lie next to each other.
     stored_rows: set[fx.Node] = field(default_factory=set)
+    # Products of matrices that are to be products of batches: how many, and the rows of each.
+    batches: dict[fx.Node, tuple[Any, ...]] = field(default_factory=dict)
 
     def read(self, node: fx.Node, known: dict[torch.dtype, str] = dtypes.NAMES) -> Value:
         """The value of a node: a computed one, or an input of the text."""
@@ -136,6 +139,18 @@ class Emitter:
             return looked_up
         self.tensor(argument)
         return self._checked(argument, self.scope.read(argument))
+
+    def rows(self, argument: Any) -> Value:
+        """The rows that a product multiplies: of batches, where it is to be one of these."""
+        batches = self.scope.batches.get(self.node)
+        if batches is None:
+            return self.value(argument)
+        whole = rows_by_batches(argument, batches)
+        if whole is not None:
+            return self.value(whole)
+        value = self.value(argument)
+        shape = (*self.scope.sizes.shape(batches), value.shape[-1])
+        return self.view("reshape", value, shape)
 
     def _checked(self, argument: fx.Node, value: Value) -> Value:
         tensor = self.tensor(argument)
@@ -251,6 +266,8 @@ class Emitter:
         if isinstance(operand, Literal):
             raise Refusal("scalar_operand", f"{self.what} gives a number that is known before.")
         value = self.cast(operand, self.dtype)
+        if self.node in self.scope.batches:
+            value = self.view("reshape", value, self.shape)
         if not sizes.same_shape(value.shape, self.shape):
             raise Refusal("shape", f"The shape that {self.what} gives is not provably its own.")
         return value

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import fx
 
+from .batches import products_of_batches
 from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
@@ -68,6 +69,7 @@ class _Importer:
             self.scope.names[node] = self.scope.words.take(node.name)
             if _are_rows_in_memory(node):
                 self.scope.stored_rows.add(node)
+        self.scope.batches = products_of_batches(self.nodes, ELEMENTWISE)
         self.values: list[Value] = []  # in order of computation
         self.groups: list[list[Value]] = []  # of one FX node each
         self.base: dict[fx.Node, fx.Node] = {}  # of computed nodes and views: the computed node

@@ -49,7 +49,7 @@ def product(
 ) -> Value:
     """`matmul first, second` with the result in the operands' dtype or f32. Of 8-bit operands it is
     f32; sums of 8-bit floats may be `promoted`."""
-    a, b = emit.value(first), emit.value(second)
+    a, b = emit.rows(first), emit.value(second)
     is_narrow = a.dtype in FP8 and b.dtype in FP8 or a.dtype == b.dtype == INT8
     if not is_narrow and (a.dtype != b.dtype or a.dtype not in ARITHMETIC):
         raise Refusal("dtype", f"{emit.what} multiplies {a.dtype} by {b.dtype}.")

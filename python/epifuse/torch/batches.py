@@ -1,0 +1,113 @@
+"""Products of all rows of a batch, where work on their result reads an operand by batches.
+
+    y = reshape(x @ w, [B, S, N]);  z = y * g     with g[B, 1, N], or g[S, N], which a batch repeats
+
+aten multiplies [B * S, K], and no operand of such a matrix lies as `g`. As a product of batches,
+[B, S, K] by [K, N], it is one kernel with what follows: the shifts, scales and gates of diffusion
+transformers, embeddings of time and of position, masks of whole samples."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import torch
+from torch import fx
+
+from .layout import can_view, known
+from .rows import same_size
+
+_PRODUCTS = ("aten.mm.default", "aten.addmm.default")
+_RESHAPES = ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
+_MOST_NODES = 64  # behind a product
+# A batch has tiles of its own. What rows do not fill of them is at most what a pass is worth.
+_ROWS_OF_TILE, _MOST_WASTED = 128, 1 / 20
+_FEWEST_ROWS = 65  # of a batch
+
+Shape = tuple  # of integers and symbols
+
+
+def _shape(node: fx.Node) -> Shape | None:
+    value = node.meta.get("val")
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else None
+
+
+def _are_alike(shape: Shape | None, other: Shape) -> bool:
+    return shape is not None and len(shape) == len(other) and all(map(same_size, shape, other))
+
+
+def _by_batches(operand: fx.Node) -> bool:
+    """Whether an operand repeats over the rows of each batch or over all batches, not both."""
+    if str(operand.target) == "aten.expand.default":
+        operand = operand.args[0]
+    shape = _shape(operand)
+    if shape is None or not 2 <= len(shape) <= 3:
+        return False
+    batch, rows = (1, *shape)[-3:-1]
+    return same_size(batch, 1) != same_size(rows, 1)
+
+
+def _reads_by_batches(view: fx.Node, whole: Shape, elementwise: Collection[str]) -> bool:
+    """Whether elementwise work on a view of a product has such an operand."""
+    behind, waiting = {view}, [view]
+    while waiting and len(behind) < _MOST_NODES:
+        for user in waiting.pop().users:
+            if user in behind or str(user.target) not in elementwise:
+                continue
+            if not _are_alike(_shape(user), whole):
+                continue
+            if any(_by_batches(each) for each in user.all_input_nodes if each not in behind):
+                return True
+            behind.add(user)
+            waiting.append(user)
+    return False
+
+
+def _fills_tiles(whole: Shape) -> bool:
+    sizes = known(whole)
+    if sizes is None or sizes[0] < 2 or sizes[1] < _FEWEST_ROWS:
+        return False
+    wasted = -sizes[1] % _ROWS_OF_TILE
+    return wasted <= sizes[1] * _MOST_WASTED
+
+
+def _batches(product: fx.Node, elementwise: Collection[str]) -> Shape | None:
+    users, shape = [user for user in product.users if user.op != "output"], _shape(product)
+    if not users or shape is None or any(str(user.target) not in _RESHAPES for user in users):
+        return None
+    whole = _shape(users[0])
+    if whole is None or len(whole) != 3 or not same_size(whole[-1], shape[-1]):
+        return None
+    if not all(_are_alike(_shape(user), whole) for user in users) or not _fills_tiles(whole):
+        return None
+    if len(product.args) == 3 and len(_shape(product.args[0]) or ()) != 1:
+        return None  # what is added is no row
+    is_symbolic = [not isinstance(size, int) for size in whole[:2]]
+    if all(is_symbolic) and rows_by_batches(product.args[-2], whole) is None:
+        return None  # nothing tells a reshape two sizes
+    reads = any(_reads_by_batches(user, whole, elementwise) for user in users)
+    return whole[:2] if reads else None
+
+
+def rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
+    """The tensor of three dims that rows of a matrix are another look at, if its first two are
+    these."""
+    if str(rows.target) not in _RESHAPES:
+        return None
+    source = rows.args[0]
+    shape, matrix = _shape(source), _shape(rows)
+    if shape is None or matrix is None or not _are_alike(shape, (*batches[:2], matrix[-1])):
+        return None
+    return source if can_view(source.meta["val"], rows.meta["val"]) else None
+
+
+def products_of_batches(
+    nodes: Iterable[fx.Node], elementwise: Collection[str]
+) -> dict[fx.Node, Shape]:
+    """The batches and the rows of each, of products that are to be such."""
+    found = {}
+    for node in nodes:
+        if str(node.target) in _PRODUCTS:
+            batches = _batches(node, elementwise)
+            if batches is not None:
+                found[node] = batches
+    return found

@@ -1,0 +1,127 @@
+"""Products whose results meet operands of batches: one kernel, of the same values."""
+
+import pytest
+import torch
+from close import distance, tensors
+from torch import nn
+from torch.nn import functional as F
+
+import epifuse.torch
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+B, S, K, N = 3, 128, 48, 64
+
+
+def given(*shape, dtype=torch.bfloat16):
+    return torch.randn(*shape, dtype=dtype)
+
+
+def gated(x, w, b, g, r):
+    return r + g[:, None] * F.linear(x, w, b)
+
+
+def modulated(x, w, b, g, r):
+    shift, scale = (g[:, None] * 0.5).chunk(2, -1)
+    return F.relu(F.linear(x, w, b) * (1 + scale) + shift)
+
+
+def placed(x, w, b, p, r):
+    return F.gelu(F.linear(x, w) + p) + r
+
+
+def sampled(x, w, b, keeps, r):
+    return r + F.linear(x, w, b) * keeps[:, None, None]
+
+
+_FORMS = {
+    "gated": (gated, (B, N), "bias+row_scale+residual"),
+    "modulated": (modulated, (B, 2 * N), "bias+row_scale+bias+relu"),
+    "placed": (placed, (S, N), "residual+gelu_erf+residual"),
+    "sampled": (sampled, (B,), "bias+scale+residual"),
+}
+
+
+def assert_no_further_than_eager(function, args, got):
+    eager = tensors(function(*args))
+    exact = tensors(function(*[each.double() for each in args]))
+    for ours, theirs, reference in zip(tensors(got), eager, exact, strict=True):
+        assert ours.shape == theirs.shape and ours.stride() == theirs.stride()
+        assert distance(ours, reference) <= 1.1 * distance(theirs, reference) + 1e-7
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", _FORMS)
+def test_operands_of_batches_are_read_by_the_kernel(name, dynamic, reports):
+    function, shape, epilogue = _FORMS[name]
+    args = [given(B, S, K), given(N, K), given(N), given(*shape), given(B, S, N)]
+    if dynamic:
+        for each in (args[0], args[4], *([] if name == "placed" else [args[3]])):
+            torch._dynamo.mark_dynamic(each, 0)
+    got = torch.compile(function, backend=epifuse.torch.backend)(*args)
+    assert [kernel.epilogue for kernel in reports[-1].kernels] == [epilogue]
+    assert_no_further_than_eager(function, args, got)
+
+
+def test_the_number_of_samples_and_of_rows_may_change(own_reports):
+    run = torch.compile(gated, backend=epifuse.torch.backend, dynamic=True)
+    w, b = given(N, K), given(N)
+    for samples, rows in ((3, 128), (2, 256), (5, 70), (7, 2)):
+        args = [given(samples, rows, K), w, b, given(samples, N), given(samples, rows, N)]
+        assert_no_further_than_eager(gated, args, run(*args))
+    assert len(own_reports) == 1 and len(own_reports[0].kernels) == 1
+
+
+@pytest.mark.parametrize("rows", [16, 150])
+def test_rows_that_fill_no_tiles_stay_rows_of_one_matrix(rows, reports):
+    args = [given(B, rows, K), given(N, K), given(N), given(B, N), given(B, rows, N)]
+    got = torch.compile(gated, backend=epifuse.torch.backend)(*args)
+    assert [kernel.epilogue for kernel in reports[-1].kernels] == ["bias"]
+    assert_no_further_than_eager(gated, args, got)
+
+
+class Block(nn.Module):
+    """The two halves of a diffusion transformer's block, without attention."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.ada = nn.Linear(width, 6 * width)
+        self.proj = nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x, c):
+        parts = self.ada(F.silu(c))[:, None].chunk(6, -1)
+        norm = lambda y: F.layer_norm(y, y.shape[-1:])
+        x = x + parts[2] * self.proj(norm(x) * (1 + parts[1]) + parts[0])
+        y = F.gelu(self.up(norm(x) * (1 + parts[4]) + parts[3]), approximate="tanh")
+        return x + parts[5] * self.down(y)
+
+
+def test_a_diffusion_transformers_gates_are_in_its_kernels(reports):
+    block = Block().bfloat16().eval().requires_grad_(False)
+    x, c = given(2, 256, 64), given(2, 64)
+    got = torch.compile(block, backend=epifuse.torch.backend)(x, c)
+    epilogues = [kernel.epilogue for kernel in reports[-1].kernels]
+    assert epilogues.count("bias+row_scale+residual") == 2 and "bias+gelu_tanh" in epilogues
+    exact, theirs = block.double()(x.double(), c.double()), block.bfloat16()(x, c)
+    assert distance(got, exact) <= 1.1 * distance(theirs, exact)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_training_has_the_gradients_of_eager(autocast, reports):
+    model = Block() if autocast else Block().bfloat16()
+    dtype = torch.float32 if autocast else torch.bfloat16
+
+    def gradients(run, x, c):
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast and x.dtype != torch.float64):
+            run(x, c).square().mean().backward()
+        return [each.grad.clone() for each in model.parameters()]
+
+    x, c = given(2, 128, 64, dtype=dtype), given(2, 64, dtype=dtype)
+    ours = gradients(torch.compile(model, backend=epifuse.torch.backend), x, c)
+    eager = gradients(model, x, c)
+    exact = gradients(model.double(), x.double(), c.double())
+    for a, b, reference in zip(ours, eager, exact):
+        assert distance(a, reference) <= 1.5 * distance(b, reference) + 1e-3
+    assert any("row_scale" in kernel.epilogue for kernel in reports[0].kernels)
