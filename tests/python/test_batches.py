@@ -72,6 +72,20 @@ def test_the_number_of_samples_and_of_rows_may_change(own_reports):
     assert len(own_reports) == 1 and len(own_reports[0].kernels) == 1
 
 
+def test_a_residual_may_be_a_part_of_each_sample_or_lie_by_columns(reports):
+    x, w, b = given(B, S, K), given(N, K), given(N)
+    for residual in (given(B, S + 3, N)[:, 3:], given(B, N, S).transpose(1, 2)):
+        args = (x, w, b, residual)
+        run = torch.compile(lambda x, w, b, r: r + F.linear(x, w, b),
+                            backend=epifuse.torch.backend)
+        got = run(*args)
+        assert [kernel.epilogue for kernel in reports[-1].kernels] == ["bias+residual"]
+        exact = residual.double() + F.linear(x.double(), w.double(), b.double())
+        eager = residual + F.linear(x, w, b)
+        assert got.stride() == eager.stride()
+        assert distance(got, exact) <= 1.1 * distance(eager, exact)
+
+
 @pytest.mark.parametrize("rows", [16, 150])
 def test_rows_that_fill_no_tiles_stay_rows_of_one_matrix(rows, reports):
     args = [given(B, rows, K), given(N, K), given(N), given(B, N), given(B, rows, N)]

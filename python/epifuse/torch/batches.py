@@ -9,6 +9,7 @@ transformers, embeddings of time and of position, masks of whole samples."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import torch
 from torch import fx
@@ -23,47 +24,50 @@ _MOST_NODES = 64  # behind a product
 _ROWS_OF_TILE, _MOST_WASTED = 128, 1 / 20
 _FEWEST_ROWS = 65  # of a batch
 
-Shape = tuple  # of integers and symbols
+Shape = tuple[Any, ...]  # of integers and symbols
 
 
-def _shape(node: fx.Node) -> Shape | None:
+def _shape(node: fx.Node) -> Shape:
     value = node.meta.get("val")
-    return tuple(value.shape) if isinstance(value, torch.Tensor) else None
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
 
 
-def _are_alike(shape: Shape | None, other: Shape) -> bool:
-    return shape is not None and len(shape) == len(other) and all(map(same_size, shape, other))
+def _are_alike(shape: Shape, other: Shape) -> bool:
+    return len(shape) == len(other) and all(map(same_size, shape, other))
 
 
-def _by_batches(operand: fx.Node) -> bool:
-    """Whether an operand repeats over the rows of each batch or over all batches, not both."""
+def _by_batches(operand: fx.Node, whole: Shape) -> bool:
+    """Whether an operand repeats over the rows of each batch or over all batches, not both, or lies
+    so that its rows are no matrix but one of each sample, as parts of samples do."""
+    value, shape = operand.meta.get("val"), _shape(operand)
+    if _are_alike(shape, whole) and 0 not in value.stride():
+        return not can_view(value, (whole[0] * whole[1], whole[2]))
     if str(operand.target) == "aten.expand.default":
-        operand = operand.args[0]
-    shape = _shape(operand)
-    if shape is None or not 2 <= len(shape) <= 3:
+        shape = _shape(operand.args[0])
+    if len(shape) not in (2, 3):
         return False
     batch, rows = (1, *shape)[-3:-1]
     return same_size(batch, 1) != same_size(rows, 1)
 
 
-def _reads_by_batches(view: fx.Node, whole: Shape, elementwise: Collection[str]) -> bool:
+def _reads_by_batches(view: fx.Node, elementwise: Collection[str]) -> bool:
     """Whether elementwise work on a view of a product has such an operand."""
-    behind, waiting = {view}, [view]
+    behind, waiting, whole = {view}, [view], _shape(view)
     while waiting and len(behind) < _MOST_NODES:
         for user in waiting.pop().users:
             if user in behind or str(user.target) not in elementwise:
                 continue
             if not _are_alike(_shape(user), whole):
                 continue
-            if any(_by_batches(each) for each in user.all_input_nodes if each not in behind):
+            if any(_by_batches(each, whole) for each in user.all_input_nodes if each not in behind):
                 return True
             behind.add(user)
             waiting.append(user)
     return False
 
 
-def _fills_tiles(whole: Shape) -> bool:
-    sizes = known(whole)
+def _fills_tiles(batches: Shape) -> bool:
+    sizes = known(batches)
     if sizes is None or sizes[0] < 2 or sizes[1] < _FEWEST_ROWS:
         return False
     wasted = -sizes[1] % _ROWS_OF_TILE
@@ -72,20 +76,20 @@ def _fills_tiles(whole: Shape) -> bool:
 
 def _batches(product: fx.Node, elementwise: Collection[str]) -> Shape | None:
     users, shape = [user for user in product.users if user.op != "output"], _shape(product)
-    if not users or shape is None or any(str(user.target) not in _RESHAPES for user in users):
+    if not users or not shape or any(str(user.target) not in _RESHAPES for user in users):
         return None
     whole = _shape(users[0])
-    if whole is None or len(whole) != 3 or not same_size(whole[-1], shape[-1]):
+    if len(whole) != 3 or not same_size(whole[-1], shape[-1]):
         return None
-    if not all(_are_alike(_shape(user), whole) for user in users) or not _fills_tiles(whole):
+    batches = whole[:2]
+    if not all(_are_alike(_shape(user), whole) for user in users) or not _fills_tiles(batches):
         return None
-    if len(product.args) == 3 and len(_shape(product.args[0]) or ()) != 1:
+    if len(product.args) == 3 and len(_shape(product.args[0])) != 1:
         return None  # what is added is no row
-    is_symbolic = [not isinstance(size, int) for size in whole[:2]]
-    if all(is_symbolic) and rows_by_batches(product.args[-2], whole) is None:
+    is_symbolic = [not isinstance(size, int) for size in batches]
+    if all(is_symbolic) and rows_by_batches(product.args[-2], batches) is None:
         return None  # nothing tells a reshape two sizes
-    reads = any(_reads_by_batches(user, whole, elementwise) for user in users)
-    return whole[:2] if reads else None
+    return batches if any(_reads_by_batches(user, elementwise) for user in users) else None
 
 
 def rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
@@ -93,21 +97,19 @@ def rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
     these."""
     if str(rows.target) not in _RESHAPES:
         return None
-    source = rows.args[0]
-    shape, matrix = _shape(source), _shape(rows)
-    if shape is None or matrix is None or not _are_alike(shape, (*batches[:2], matrix[-1])):
+    source, matrix = rows.args[0], _shape(rows)
+    if not matrix or not _are_alike(_shape(source), (*batches, matrix[-1])):
         return None
-    return source if can_view(source.meta["val"], rows.meta["val"]) else None
+    return source if can_view(source.meta["val"], matrix) else None
 
 
 def products_of_batches(
     nodes: Iterable[fx.Node], elementwise: Collection[str]
 ) -> dict[fx.Node, Shape]:
-    """The batches and the rows of each, of products that are to be such."""
+    """How many batches and rows of each, for products that are to be such."""
     found = {}
     for node in nodes:
-        if str(node.target) in _PRODUCTS:
-            batches = _batches(node, elementwise)
-            if batches is not None:
-                found[node] = batches
+        batches = _batches(node, elementwise) if str(node.target) in _PRODUCTS else None
+        if batches is not None:
+            found[node] = batches
     return found

@@ -35,9 +35,9 @@ def keeps_order(before: torch.Tensor, after: torch.Tensor) -> bool:
     return sorted(dims, key=lambda dim: -old[dim]) == sorted(dims, key=lambda dim: -new[dim])
 
 
-def can_view(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Whether a reshape needs no copy."""
-    shape, strides, wanted = known(before.shape), known(before.stride()), known(after.shape)
+def can_view(before: torch.Tensor, after: Sequence[Any]) -> bool:
+    """Whether a reshape to these sizes needs no copy."""
+    shape, strides, wanted = known(before.shape), known(before.stride()), known(after)
     if shape is None or strides is None or wanted is None:
         return True
     if 0 in shape:

@@ -69,7 +69,7 @@ def same(emit: Emitter, args: Args) -> Value:
 def reshape(emit: Emitter, args: Args) -> Value:
     """Any view that keeps the elements in row-major order."""
     node, value = _viewed(emit)
-    if not can_view(emit.tensor(node), emit.tensor(emit.node)):
+    if not can_view(emit.tensor(node), emit.tensor(emit.node).shape):
         raise Refusal("layout", f"{emit.what} moves its elements in memory.")
     return _reshaped(emit, value)
 
