@@ -48,10 +48,12 @@ RandomGraph RandomGraphGenerator::make() {
     is_i8_ = true;
   }
   pick_sizes();
-  const ValueId product = chance(15) ? add_grouped() : add_product();
+  const ValueId product = add_start();
   add_vectors(graph_[product].type.shape);
   if (chance(20)) add_gate(product);
   if (chance(10)) add_chain(product);
+  if (chance(8)) add_beside(product);
+  if (chance(8)) add_quantised(last());
   const std::size_t num_ops = 1 + below(chance(20) ? 40 : 12);
   for (std::size_t i = 0; i < num_ops; ++i) add_op();
   add_outputs();
@@ -74,6 +76,15 @@ void RandomGraphGenerator::pick_sizes() {
   } while (std::max({value(m_) * value(k_), value(n_) * value(k_), value(m_) * value(n_)}) *
                value(b_) >
            kMostElements);
+  if (chance(5)) {
+    const std::size_t which = below(3);
+    Dim& size = which == 0 ? m_ : which == 1 ? n_ : k_;
+    if (const auto symbol = size.symbol()) {
+      sizes_[*symbol] = 0;
+    } else {
+      size = 0;
+    }
+  }
 }
 
 std::int64_t RandomGraphGenerator::num_elements(const Shape& shape) const {
@@ -139,12 +150,15 @@ DType RandomGraphGenerator::operand_dtype() {
   return chance(70) ? DType::e4m3 : DType::e5m2;
 }
 
+// Where no input would say what B is.
+void RandomGraphGenerator::no_batch() {
+  sizes_.erase("B");
+  b_ = 1;
+}
+
 ValueId RandomGraphGenerator::add_product() {
   const bool batched_a = chance(30), batched_b = batched_a && chance(50);
-  if (!batched_a) {  // no input would say what B is
-    sizes_.erase("B");
-    b_ = 1;
-  }
+  if (!batched_a) no_batch();
   Node node{.op = Op::matmul};
   node.transpose_a = chance(15);
   node.transpose_b = chance(60);

@@ -14,9 +14,10 @@ struct RandomGraph {
   bool has_special = false;  // to be run on inputs with NaN, infinities, -0 and subnormals too
 };
 
-// The graph of a seed, the same on every machine: one to three products (plain, batched, gated or
-// of groups of rows) and elementwise ops, casts, views, reductions, joins and lookups around them.
-// Sizes are 1 to about 3000, at most some 60,000 elements a tensor.
+// The graph of a seed, the same on every machine: one to a few products (plain, batched, gated,
+// with block scales, of groups of rows or along K, side by side, in chains) and elementwise ops,
+// casts, views, reductions, joins and lookups around them. Sizes are 1 to about 3000, one in twenty
+// graphs has one of 0; at most some 60,000 elements a tensor, about.
 RandomGraph random_graph(std::uint64_t seed);
 
 }  // namespace epifuse

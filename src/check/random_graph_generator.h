@@ -32,8 +32,20 @@ class RandomGraphGenerator {
   void add_vectors(ir::Shape space);  // a copy: what it adds moves the shapes of the graph
   bool try_append(ir::Node node);
   DType operand_dtype();
+  void no_batch();
+  Dim blocks(const char* symbol, const Dim& size);
+  ir::ValueId add_either_way(DType dtype, const ir::Shape& lead, const Dim& rows, const Dim& cols);
+  ir::ValueId add_start();
   ir::ValueId add_product();
   ir::ValueId add_grouped();
+  ir::ValueId add_scaled();
+  ir::ValueId add_k_grouped();
+  ir::ValueId add_halves();
+  ir::ValueId add_heads();
+  ir::ValueId add_wide_batch();
+  void add_projection(ir::ValueId x);
+  void add_beside(ir::ValueId product);
+  void add_quantised(ir::ValueId x);
   void add_gate(ir::ValueId gate);
   void add_chain(ir::ValueId value);
   void add_op();

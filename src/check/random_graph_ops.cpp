@@ -77,9 +77,10 @@ void RandomGraphGenerator::add_cast() {
 }
 
 void RandomGraphGenerator::add_reduction() {
-  constexpr Op kOps[] = {Op::row_sum, Op::row_max, Op::col_sum, Op::col_max};
+  constexpr Op kOps[] = {Op::row_sum, Op::row_max,   Op::col_sum,
+                         Op::col_max, Op::block_max, Op::block_first};
   for (int i = 0; i < 10; ++i) {
-    if (try_append(Node{.op = kOps[below(4)], .args = {pick()}})) return;
+    if (try_append(Node{.op = kOps[below(6)], .args = {pick()}})) return;
   }
 }
 
@@ -119,6 +120,7 @@ void RandomGraphGenerator::add_slice(ValueId operand) {
   if (shape.empty()) return;
   const std::size_t d = chance(70) ? shape.size() - 1 : below(shape.size());
   const std::int64_t size = value(shape[d]);
+  if (size == 0) return;
   const auto start = static_cast<std::int64_t>(below(static_cast<std::size_t>(size)));
   const auto step = static_cast<std::int64_t>(1 + (chance(40) ? below(3) : 0));
   const bool to_end = chance(50);
@@ -162,7 +164,8 @@ void RandomGraphGenerator::add_lookup() {
   if (shape.empty()) return;
   const DType integers = chance(50) ? DType::i32 : DType::i64;
   if (chance(60)) {
-    const ValueId index = add_input(integers, {chance(50) ? m_ : shape[0]});
+    const bool has_rows = value(shape[0]) > 0;  // none to look up otherwise
+    const ValueId index = add_input(integers, {has_rows && chance(50) ? m_ : shape[0]});
     try_append(Node{.op = Op::take_rows, .args = {operand, index}});
     return;
   }
