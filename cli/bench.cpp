@@ -13,6 +13,7 @@
 #include "bench_host.h"
 #include "bench_options.h"
 #include "bench_sweep.h"
+#include "codegen/family.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "output.h"
@@ -50,8 +51,7 @@ int measure(const BenchOptions& options) {
     }
   };
   if (options.suite == "host") keep(host_rows);
-  const std::vector<Point> points =
-      options.suite == "host" ? std::vector<Point>{} : points_of(options);
+  const std::vector<Point> points = points_of(options);
   compile_ahead(points, options);
   bool all_right = true;
   for (const Point& point : points) {
@@ -83,6 +83,8 @@ int report(const BenchOptions& options) {
 
 int run(const BenchOptions& options) {
   if (!options.report.empty()) return report(options);
+  check_suite(options.suite);
+  codegen::check_family(options.family);
   if (options.list) return list(options);
   return options.sweep ? sweep(options) : measure(options);
 }
@@ -90,6 +92,7 @@ int run(const BenchOptions& options) {
 }  // namespace
 
 std::vector<Point> points_of(const BenchOptions& options) {
+  if (options.suite == "host") return {};  // of steps of a process
   std::vector<Point> points =
       options.suite == "random"
           ? filtered(random_points(options.seed, options.count), options.filters)

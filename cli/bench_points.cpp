@@ -1,6 +1,7 @@
 #include "bench_points.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -103,6 +104,17 @@ const std::vector<Point>& all_points() {
   return points;
 }
 
+void check_suite(std::string_view suite) {
+  std::vector<std::string_view> suites;
+  for (const Point& point : all_points()) {
+    if (std::ranges::find(suites, point.suite) == suites.end()) suites.push_back(point.suite);
+  }
+  suites.insert(suites.end(), {"random", "random_fp8", "host"});
+  if (std::ranges::find(suites, suite) != suites.end()) return;
+  throw ArgumentError(
+      fmt::format("bench: expected a suite among {}, got '{}'", fmt::join(suites, ", "), suite));
+}
+
 std::vector<Point> filtered(const std::vector<Point>& points,
                             const std::vector<std::string>& filters) {
   std::vector<std::string> wanted = filters;
@@ -120,8 +132,7 @@ std::vector<Point> filtered(const std::vector<Point>& points,
   const auto none = std::find(matches.begin(), matches.end(), false);
   if (none != matches.end()) {
     throw ArgumentError(
-        fmt::format("bench: no point of the suite matches '{}'; suites: dense, square, small, "
-                    "gated, bare, fp8, random, random_fp8, host",
+        fmt::format("bench: no point of the suite matches '{}'; --list names them all",
                     wanted[static_cast<std::size_t>(none - matches.begin())]));
   }
   return out;

@@ -30,6 +30,8 @@ struct Point {
 };
 
 const std::vector<Point>& all_points();
+// Throws ArgumentError where no suite is called that; it names all.
+void check_suite(std::string_view suite);
 // Those whose text has one of `filters`; all of them without filters. Throws ArgumentError when
 // there are none, and for a filter that no point has. Of the grid: the points of a suite.
 std::vector<Point> filtered(const std::vector<Point>& points,

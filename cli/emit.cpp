@@ -39,10 +39,10 @@ SourceFiles sources_of(const Graph& graph, const Target& target, const Options& 
   const cuda::Prepared prepared =
       cuda::prepare_uncompiled(*plan, target_info(target), compiling.fuse, compiling.family);
   SourceFiles out;
-  const auto sources = options.all
-                           ? cuda::all_sources(prepared)
-                           : cuda::chosen_sources(prepared, options.graph.sizes(),
-                                                  targets::reference_profile(target_info(target)));
+  const auto sources =
+      options.all ? cuda::all_sources(prepared)
+                  : cuda::chosen_sources(prepared, options.graph.sizes(), target_info(target),
+                                         targets::reference_profile(target_info(target)));
   for (const cuda::NamedSource& each : sources) out.emplace_back(each.file, each.source.text);
   return out;
 }

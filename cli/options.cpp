@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "base/did_you_mean.h"
 #include "base/printable.h"
 #include "epifuse/error.h"
+#include "epifuse/tensor.h"
 #include "files.h"
 #include "ir/graph.h"
 #include "ir/infer_scales.h"
@@ -36,26 +38,23 @@ std::pair<std::string, std::int64_t> parse_size(const std::string& word, std::si
   const std::string digits = word.substr(length + 1);
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  if (!is_number || value < 0 || value > kMaxElements) {
     throw ArgumentError(
-        fmt::format("sizes: expected 0 to 2^63 - 1, such as M=4096, got '{}'", printable(word)));
+        fmt::format("sizes: expected 0 to 2^40, such as M=4096, got '{}'", printable(word)));
   }
   return {word.substr(0, length), value};
 }
 
-// What was perhaps meant by a word with `=` that is no size and no file.
-std::string meant(const std::string& word) {
+// Throws ArgumentError for a word such as M=1e3, which is neither a size nor a file: the sizes of a
+// run would be others than were meant.
+void check_is_file(const std::string& word) {
   const std::size_t equals = word.find('=');
-  const bool symbol = equals != std::string::npos && ir::is_identifier(word.substr(0, equals));
-  return symbol ? "; as a size it would be SYMBOL=INTEGER, such as M=4096" : "";
-}
-
-std::string read_graph(const std::string& path) {
-  try {
-    return read_input(path, ir::kMaxTextBytes);
-  } catch (const ArgumentError& error) {
-    throw ArgumentError(error.what() + meant(path));
-  }
+  if (equals == std::string::npos || !ir::is_identifier(word.substr(0, equals))) return;
+  std::error_code ignored;
+  if (std::filesystem::exists(word, ignored)) return;
+  throw ArgumentError(fmt::format(
+      "expected a size as SYMBOL=INTEGER, such as M=4096, or a file, got '{}'", printable(word)));
 }
 
 // Size symbols of the inputs, which give every size of the graph.
@@ -100,7 +99,9 @@ void GraphOptions::add_to(CLI::App& app) {
 std::vector<std::string> GraphOptions::files() const {
   std::vector<std::string> out;
   for (const std::string& word : words) {
-    if (symbol_length(word) == 0) out.push_back(word);
+    if (symbol_length(word) != 0) continue;
+    check_is_file(word);
+    out.push_back(word);
   }
   if (out.empty()) throw ArgumentError("expected a .epi file, got sizes only");
   return out;
@@ -140,7 +141,7 @@ void add_budget(CLI::App& app, double& seconds, const std::string& meaning) {
 }
 
 Graph load_graph(const std::string& path) {
-  const std::string text = read_graph(path);
+  const std::string text = read_input(path, ir::kMaxTextBytes);
   try {
     return Graph::parse(text);
   } catch (const ParseError& error) {

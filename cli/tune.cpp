@@ -128,6 +128,11 @@ void import_from(const std::string& path, bool json, nlohmann::json& out) {
   } catch (const ArgumentError& error) {
     throw ArgumentError(fmt::format("--import {}: {}", printable(path), error.what()));
   }
+  if (imported.lost > 0) {
+    throw ArgumentError(fmt::format(
+        "--import {}: {} of {} choices could not be kept in {}", printable(path), imported.lost,
+        imported.added + imported.known + imported.lost, printable(store().folder().native())));
+  }
   out["imported"] = {{"added", imported.added}, {"known", imported.known}};
   if (json) return;
   fmt::print("{}: {} choices added, {} known already\n", printable(path), imported.added,

@@ -175,6 +175,10 @@ void Matcher::check_form(const Pair& pair) const {
   }
   check_bounds(pair);
   if (view.data == nullptr && view.num_elements() > 0) pair.fail("a null pointer");
+  const std::size_t bytes = size_bytes(view.dtype);
+  if (reinterpret_cast<std::uintptr_t>(view.data) % bytes != 0 && view.num_elements() > 0) {
+    pair.fail(fmt::format("an address that is no multiple of an element's {} bytes", bytes));
+  }
   if (view.device != device_) {
     pair.fail(fmt::format("{} memory where {} memory is expected", device_name(view.device),
                           device_name(device_)));

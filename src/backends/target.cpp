@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "codegen/family.h"
 #include "epifuse/error.h"
 
 namespace epifuse {
@@ -56,6 +57,7 @@ const targets::TargetInfo& target_info(const Target& target) {
 }
 
 CompileOptions options_on(const targets::TargetInfo& target, const CompileOptions& options) {
+  codegen::check_family(options.family);
   CompileOptions meant = options;
   meant.allow_tf32 = options.allow_tf32 && target.kind == DeviceKind::cuda;
   return meant;

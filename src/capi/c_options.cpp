@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/tune_mode.h"
+#include "codegen/family.h"
 #include "epifuse/error.h"
 #include "ir/graph.h"
 #include "ir/words.h"
@@ -111,6 +112,7 @@ void read_likely_sizes(const Json& value, FrameworkOptions& options) {
 
 void read_family(const Json& value, FrameworkOptions& options) {
   options.compile.family = read_text("family", "the name of a kernel family", value);
+  codegen::check_family(options.compile.family);
 }
 
 struct Option {

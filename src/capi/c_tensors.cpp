@@ -16,7 +16,7 @@ void check_form(std::string_view role, std::string_view name, const ir::TensorTy
         fmt::format("{} '{}' is declared {}: got {}", role, name, ir::print(type), came));
   };
   if (static_cast<int>(tensor.dtype) != static_cast<int>(type.dtype)) {
-    const bool known = tensor.dtype >= EPIFUSE_F32 && tensor.dtype <= EPIFUSE_I64;
+    const bool known = tensor.dtype >= 0 && tensor.dtype < std::ssize(all_dtypes());
     fail(known ? fmt::format("{} elements", epifuse::name(static_cast<DType>(tensor.dtype)))
                : fmt::format("dtype {}, which is none", static_cast<int>(tensor.dtype)));
   }

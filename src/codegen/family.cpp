@@ -28,16 +28,22 @@ bool suits(const KernelFamily& family, const targets::TargetInfo& target) {
   return family.suits == nullptr || family.suits(target);
 }
 
-std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,
-                                              std::string_view name) {
-  std::vector<const KernelFamily*> out;
+void check_family(std::string_view name) {
+  if (name.empty()) return;
   std::string names;
   for (const KernelFamily& family : all_families()) {
-    if (name.empty() ? suits(family, target) : family.name == name) out.push_back(&family);
+    if (family.name == name) return;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", family.name);
   }
-  if (out.empty() && !name.empty()) {
-    throw ArgumentError(fmt::format("family: expected one of {}, got '{}'", names, name));
+  throw ArgumentError(fmt::format("family: expected one of {}, got '{}'", names, name));
+}
+
+std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,
+                                              std::string_view name) {
+  check_family(name);
+  std::vector<const KernelFamily*> out;
+  for (const KernelFamily& family : all_families()) {
+    if (name.empty() ? suits(family, target) : family.name == name) out.push_back(&family);
   }
   return out;
 }

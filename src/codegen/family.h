@@ -95,6 +95,8 @@ struct KernelFamily {
   const SideBySideFunctions* side_by_side = nullptr;
 };
 std::span<const KernelFamily> all_families();
+// Throws ArgumentError for a name that no family has; empty is none.
+void check_family(std::string_view name);
 // Those to ask for a step, in order: the one of that name alone, where one is named. Throws
 // ArgumentError for a name that none has.
 std::vector<const KernelFamily*> families_for(const targets::TargetInfo& target,

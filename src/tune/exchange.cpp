@@ -88,7 +88,7 @@ std::string export_choices(const TuneStore& store) {
                 {"for", entry.description},
                 {"choice", entry.tuned.choice},
                 {"measured", entry.tuned.measured}};
-    if (entry.tuned.framework_us > 0) {
+    if (entry.tuned.framework_us > 0 || entry.tuned.padded_us > 0) {
       choice["us"] = entry.tuned.us;
       choice["framework_us"] = entry.tuned.framework_us;
       choice["padded_us"] = entry.tuned.padded_us;
@@ -104,7 +104,7 @@ Imported import_choices(std::string_view text, const TuneStore& store) {
   for (const TuneStore::Entry& entry : entries_of(text)) {
     const bool is_known = store.load(entry.key).has_value();
     if (!is_known) store.keep(entry.key, entry.tuned, entry.description);
-    ++(is_known ? imported.known : imported.added);
+    ++(is_known ? imported.known : store.load(entry.key) ? imported.added : imported.lost);
   }
   return imported;
 }

@@ -47,6 +47,27 @@ def test_unknown_op():
     fails(names, "functions", "--only", "gelu", "--target", "cpu")
 
 
+def test_unknown_families_and_suites():
+    write_graph("a.epi")
+    for words in (["run", "a.epi", *QUIET], ["explain", "a.epi", "--target", "cpu"],
+                  ["emit", "a.epi"], ["bench"]):
+        fails("family: expected one of sm90_dense, sm80, got 'sm99'", *words, "--family", "sm99")
+    for words in (["bench"], ["bench", "--list"]):
+        fails("bench: expected a suite among dense, square, small, bare, gated, fp8, random, "
+              "random_fp8, host, got 'densse'", *words, "--grid", "densse")
+
+
+def test_words_that_are_neither_size_nor_file():
+    write_graph("a.epi")
+    for word in ("M=1e3", "M=", "M=4k"):
+        run = fails(f"expected a size as SYMBOL=INTEGER, such as M=4096, or a file, got '{word}'",
+                    "run", "a.epi", word, *QUIET)
+        assert not run.stdout, "nothing runs at sizes that were not meant"
+    for word in ("M=-1", "M=1099511627777", "M=99999999999999999999"):
+        fails(f"sizes: expected 0 to 2^40, such as M=4096, got '{word}'", "run", "a.epi", word,
+              *QUIET)
+
+
 # --- programs -------------------------------------------------------------------------------------
 
 
@@ -126,6 +147,25 @@ def test_emit_prints_one_kernel_without_a_compiler():
     few = epifuse("emit", "a.epi", "M=16", env=NO_NVRTC).stdout
     assert few.splitlines()[0] != run.stdout.splitlines()[0], "the sizes decide"
     assert not os.path.exists("empty_cache")
+
+
+def test_emit_prints_what_the_model_chooses_at_the_sizes():
+    pathlib.Path("a.epi").write_text(
+        "graph a(x: bf16[M, K], w: bf16[N, K], b: bf16[N]) {\n  h = matmul x, w^T\n"
+        "  t = add h, b\n  y = gelu_erf t\n  return y\n}\n")
+    for sizes in ("M=64 N=64 K=63", "M=64 N=63 K=64", "M=8 N=4096 K=4096", "M=4096 N=64 K=64",
+                  "M=16 N=2048 K=2050"):
+        words = ["a.epi", *sizes.split(), "--target", "sm_90a"]
+        run = epifuse("explain", *words)
+        chosen = re.search(r"the product h runs by sm90_dense, ([^;:]*)[;:]", run.stdout.decode())
+        assert chosen, run
+        name = re.sub("[^a-z0-9]+", "_", chosen[1])
+        first = epifuse("emit", *words, env=NO_NVRTC).stdout.decode().splitlines()[0]
+        assert first == f"// ---- a_0_sm90_dense_{name}.cu", (first, chosen[1])
+    # More rows than a kernel can number: the vendor's product, and a tail.
+    run = epifuse("emit", "a.epi", "M=17179869184", "N=32", "K=64", "--target", "sm_90a")
+    assert run.stdout.startswith(b"// ---- a_0_tail.cu\n"), run
+    fails("at most 2^40 elements", "emit", "a.epi", "M=1099511627776", "--target", "sm_90a")
 
 
 def nvrtc():

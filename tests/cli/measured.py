@@ -53,6 +53,13 @@ def test_tune_refuses_sizes_that_it_cannot_take():
     fails("--budget", "tune", "a.epi", "--budget", "3 weeks", env=NO_GPU)
 
 
+def test_choices_that_cannot_be_kept():
+    pathlib.Path("in.json").write_text(json.dumps(CHOICES))
+    for folder in ("/dev/null/cache", str(pathlib.Path("in.json").absolute())):
+        fails("1 of 1 choices could not be kept in", "tune", "--import", "in.json",
+              env={**NO_GPU, "EPIFUSE_CACHE": folder})
+
+
 def test_choices_go_from_machine_to_machine():
     pathlib.Path("in.json").write_text(json.dumps(CHOICES))
     environment = own_cache()

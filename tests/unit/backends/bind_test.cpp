@@ -77,6 +77,15 @@ TEST_F(Bind, WrongDTypeRankDeviceAndPointer) {
   EXPECT_EQ(error_of(kLinear, bindings), "input 'x' is declared bf16[M, K]: got a null pointer");
 }
 
+TEST_F(Bind, AddressesBetweenElements) {
+  std::vector<Binding> bindings = tensors();
+  bindings[0].view.data = static_cast<char*>(bindings[0].view.data) + 1;
+  EXPECT_EQ(
+      error_of(kLinear, bindings),
+      "input 'x' is declared bf16[M, K]: got an address that is no multiple of an element's 2 "
+      "bytes");
+}
+
 TEST_F(Bind, NamesThatAreMissingUnknownOrTwice) {
   std::vector<Binding> bindings = tensors();
   bindings.pop_back();

@@ -250,6 +250,8 @@ TEST(CApi, RefusesGraphsAndOptionsThatItCannotTake) {
             R"(option 'tune': expected off, compile, first-use or full, got "always")");
   EXPECT_EQ(refusal(text, R"({"tune": true})"),
             "option 'tune': expected off, compile, first-use or full, got true");
+  EXPECT_EQ(refusal(text, R"({"family": "sm99", "target": "cpu"})"),
+            "family: expected one of sm90_dense, sm80, got 'sm99'");
   EXPECT_EQ(refusal(text, "cpu"), "options: expected a JSON object, got cpu");
   EXPECT_NE(refusal(text, R"({"target": "tpu"})").find("got 'tpu'"), std::string::npos);
   EXPECT_EQ(refusal("graph").substr(0, 16), "line 1, column 6");

@@ -67,6 +67,26 @@ TEST(CRefusals, TensorsWithoutSizesStridesOrData) {
   EXPECT_EQ(epifuse_prepare(call.kernel, &form), EPIFUSE_BAD_INPUT);
 }
 
+TEST(CRefusals, OtherDTypes) {
+  Call call;
+  call.in.dtype = EPIFUSE_I8;
+  EXPECT_EQ(call.error(), "input 'x' is declared f32[M, N]: got i8 elements");
+  for (const std::int32_t dtype : {-1, 9}) {
+    call.in.dtype = dtype;
+    EXPECT_EQ(call.error(), "input 'x' is declared f32[M, N]: got dtype " + std::to_string(dtype) +
+                                ", which is none");
+  }
+}
+
+TEST(CRefusals, AddressesBetweenElements) {
+  Call call;
+  EXPECT_EQ(call.error(), "");
+  call.out.data = static_cast<char*>(call.out.data) + 2;
+  EXPECT_EQ(call.error(),
+            "output 'y' is declared f32[M, N]: got an address that is no multiple of an element's "
+            "4 bytes");
+}
+
 TEST(CRefusals, Ranks) {
   Call call;
   for (const std::int32_t rank : {-1, 0, 1, 3, 7, std::numeric_limits<std::int32_t>::max(),

@@ -47,11 +47,25 @@ TEST(Exchange, TimesComeInWhereTheyAreKnown) {
   const jit::TemporaryFolder from, to;
   const TuneStore source(from.path()), target(to.path());
   const Tuned timed{"a kernel", "25.1 us measured", 25.1, 16.3};
+  const Tuned padded{"a kernel", "25.1 us measured", 25.1, 0, 17.2};
+  const std::string three(64, '3');
   source.store(kOne, timed, "a");
   source.store(kTwo, kFused, "b");
+  source.store(three, padded, "c");
   import_choices(export_choices(source), target);
   EXPECT_EQ(target.load(kOne), timed);
   EXPECT_EQ(target.load(kTwo), kFused);
+  EXPECT_EQ(target.load(three), padded);
+}
+
+TEST(Exchange, WhatCannotBeKeptIsCounted) {
+  const jit::TemporaryFolder from;
+  const TuneStore source(from.path());
+  source.store(kOne, kFused, "a");
+  const Imported imported =
+      import_choices(export_choices(source), TuneStore("/dev/null/no_folder"));
+  EXPECT_EQ(imported.added, 0u);
+  EXPECT_EQ(imported.lost, 1u);
 }
 
 TEST(Exchange, AChoiceThatIsKnownStays) {

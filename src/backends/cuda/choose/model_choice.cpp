@@ -14,7 +14,6 @@ namespace {
 void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
                   const targets::DeviceProfile& device, StepChoice& choice) {
   if (!late.compiles_for_sizes()) return;
-  constexpr double kWorthCompiling = 0.985;  // of the time expected so far
   const StepKernels& kernels = *choice.kernels;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const TimeMemo::Best best =

@@ -8,6 +8,9 @@
 
 namespace epifuse::cuda {
 
+// Of the time expected by what is compiled: a candidate that promises at most that is compiled.
+constexpr double kWorthCompiling = 0.985;
+
 // What a time is asked of: operands that lie as those of the variant do, or aligned ones, whose
 // times measured slowdowns are multiples of.
 enum class Operands { of_variant, aligned };

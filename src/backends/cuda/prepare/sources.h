@@ -17,10 +17,12 @@ struct NamedSource {
 // Every kernel of the plan, in plan order.
 std::vector<NamedSource> all_sources(const Prepared& prepared);
 
-// One kernel for each launch of a run: of a family's step the one that its model of time chooses at
-// these sizes on the device. Symbols without a size are 4096. Throws ArgumentError for sizes that
-// fit no tensors.
+// One kernel for each launch of a run on dense tensors of these sizes: of a family's step the one
+// that its model of time chooses on the device. What is weighed beside that is left out: measured
+// choices, the vendor's product and a tail, copies of operands, other families and steps side by
+// side. Symbols without a size are 4096. Throws ArgumentError for sizes that fit no tensors.
 std::vector<NamedSource> chosen_sources(const Prepared& prepared, const Sizes& sizes,
+                                        const targets::TargetInfo& target,
                                         const targets::DeviceProfile& device);
 
 }  // namespace epifuse::cuda
