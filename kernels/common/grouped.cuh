@@ -22,10 +22,6 @@ struct Rows {
   long long first, end;
 };
 
-__device__ __forceinline__ long long within(long long x, long long most) {
-  return x < 0 ? 0 : x < most ? x : most;
-}
-
 __device__ __forceinline__ Rows rows_of(const abi::GroupedParams& p, int group) {
   const long long end = within(integer_at(p.groups, group), p.m);
   if (p.is_padded || group == 0) return {0, end};

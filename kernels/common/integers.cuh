@@ -11,6 +11,12 @@ __device__ __forceinline__ long long integer_at(const abi::Integers& x, long lon
   return static_cast<const int*>(x.data)[at];
 }
 
+// Ends of groups outside of the rows there are must not lead out of memory.
+template <class Int>
+__device__ __forceinline__ Int within(long long x, Int most) {
+  return x < 0 ? 0 : x < most ? static_cast<Int>(x) : most;
+}
+
 // The row that an index names for row `i`, counted from the last where it is negative.
 __device__ __forceinline__ long long named_row(const abi::Integers& index, long long i) {
   const long long row = integer_at(index, i);

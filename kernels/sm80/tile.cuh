@@ -74,11 +74,9 @@ struct GroupRows {
 };
 template <class Config>
 __device__ __forceinline__ GroupRows rows_of_group(const abi::GemmParams& p, int group) {
-  // Ends outside of the rows there are must not lead out of memory.
-  const auto within = [&](long long x) { return x < 0 ? 0 : x < p.m ? static_cast<int>(x) : p.m; };
-  const int end = within(integer_at(p.groups, group));
+  const int end = within(integer_at(p.groups, group), p.m);
   if (Config::kPaddedGroups || group == 0) return {0, end};
-  return {within(integer_at(p.groups, group - 1)), end};
+  return {within(integer_at(p.groups, group - 1), p.m), end};
 }
 
 // A group's part of K.

@@ -19,12 +19,8 @@ struct GroupOfK {
   int first = 0, end = 0;
 
   __device__ __forceinline__ void find(const abi::GemmParams& p, int group) {
-    // Ends outside of the rows there are must not lead out of memory.
-    const auto within = [&](long long x) {
-      return x < 0 ? 0 : x < p.k ? static_cast<int>(x) : p.k;
-    };
-    first = group == 0 ? 0 : within(integer_at(p.groups, group - 1));
-    end = max(within(integer_at(p.groups, group)), first);
+    first = group == 0 ? 0 : within(integer_at(p.groups, group - 1), p.k);
+    end = max(within(integer_at(p.groups, group), p.k), first);
   }
   // At least one: of zeros where there are no rows.
   template <int kRows>
