@@ -10,6 +10,7 @@
 #include "base/strided.h"
 #include "codegen/problem_views.h"
 #include "epifuse/error.h"
+#include "ir/infer_scales.h"
 #include "ir/text.h"
 
 namespace epifuse::backends {
@@ -193,9 +194,11 @@ codegen::Bound bind_problem(const plan::Plan& plan, const BoundPointerArrays& pr
 
 codegen::Bound bind_stand_ins(const plan::Plan& plan, Sizes sizes, DeviceKind device) {
   constexpr std::int64_t kUsualSize = 4096;
+  const Sizes given = sizes;
   for (const std::string& symbol : codegen::problem_symbols(plan.graph)) {
     sizes.emplace(symbol, kUsualSize);
   }
+  ir::set_block_counts(plan.graph, given, sizes);
   std::vector<Binding> tensors;
   const auto add = [&](const std::string& name, const ir::TensorType& type,
                        const ir::Shape& strides) {

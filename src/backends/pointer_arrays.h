@@ -18,7 +18,8 @@ codegen::BoundPointerArrays match_pointer_arrays(const plan::Plan& plan,
 codegen::Bound bind_problem(const plan::Plan& plan, const codegen::BoundPointerArrays& problems,
                             std::int64_t i, DeviceKind device);
 
-// Dense, aligned tensors at no real address: symbols without a size are 4096. Throws ArgumentError
+// Dense, aligned tensors at no real address: symbols without a size are 4096, or the number of
+// blocks that scales need. Throws ArgumentError
 // where the sizes fit no tensors.
 codegen::Bound bind_stand_ins(const plan::Plan& plan, Sizes sizes, DeviceKind device);
 

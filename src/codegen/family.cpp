@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/product_roles.h"
 #include "epifuse/error.h"
 
 namespace epifuse::codegen {
@@ -52,9 +53,7 @@ std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
                                               const targets::TargetInfo& target,
                                               std::string_view name) {
   std::vector<const KernelFamily*> out = families_for(target, name);
-  const plan::GemmDesc& gemm = step.gemm;
-  const bool has_vendor = !gemm.has_groups() && !gemm.is_scaled() && gemm.a.dtype != DType::i8;
-  if (has_vendor || !name.empty()) return out;
+  if (has_vendor(step.gemm) || !name.empty()) return out;
   for (const KernelFamily& family : all_families()) {
     if (!suits(family, target)) out.push_back(&family);
   }

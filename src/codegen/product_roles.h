@@ -41,6 +41,10 @@ MatrixView rows_of(const plan::Operand& operand, const MatrixView& view);
 inline bool is_batched(const plan::GemmDesc& gemm) {
   return !gemm.batch.empty() || gemm.is_grouped();
 }
+// Whether the vendor's library multiplies such a product here.
+inline bool has_vendor(const plan::GemmDesc& gemm) {
+  return !gemm.has_groups() && !gemm.is_scaled() && gemm.a.dtype != DType::i8;
+}
 // Whether the rows of all groups lie one behind the other, each group's where the one before ends.
 inline bool has_rows_of_groups(const plan::GemmDesc& gemm) {
   return gemm.is_grouped() && !gemm.is_padded();

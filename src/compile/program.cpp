@@ -49,14 +49,17 @@ std::vector<std::size_t> places_of(std::span<const std::string_view> names,
 }
 
 // The plan as it would run on dense tensors of these sizes; symbols without one are 4096, as in
-// explain_text. Empty when the sizes fit no tensors, or what they need cannot be compiled here.
-backends::RunPlan run_plan_at(const Program::State& state, Sizes sizes) {
+// explain_text. Empty when the sizes fit no tensors, or what they need cannot be compiled here:
+// `refusal` says which.
+backends::RunPlan run_plan_at(const Program::State& state, Sizes sizes, std::string& refusal) {
   try {
     const plan::Plan& plan = state.executable->plan();
     return state.executable->plan_for(
         backends::bind_stand_ins(plan, std::move(sizes), state.target.kind));
-  } catch (const ArgumentError&) {
-  } catch (const UnavailableError&) {
+  } catch (const ArgumentError& error) {
+    refusal = error.what();
+  } catch (const UnavailableError& error) {
+    refusal = error.what();
   }
   return {};
 }
@@ -129,7 +132,9 @@ std::string Program::explain(const Sizes& sizes, std::string_view machine) const
   for (const auto& [symbol, size] : sizes) check_size(symbol, size);
   std::string text = explain_text(state_->executable->plan(), state_->executable->report(),
                                   state_->target, sizes, machine);
-  const backends::RunPlan run = run_plan_at(*state_, sizes);
+  std::string refusal;
+  const backends::RunPlan run = run_plan_at(*state_, sizes, refusal);
+  if (!refusal.empty()) text += fmt::format("At these sizes nothing runs: {}\n", refusal);
   for (const plan::WhyNot& why : run.splits) {
     text += fmt::format("At these sizes a fused step runs as product and tail: {} ({})\n",
                         why.sentence, why.code);
@@ -146,7 +151,9 @@ std::string Program::explain_json(const Sizes& sizes, std::string_view machine) 
   for (const auto& [symbol, size] : sizes) check_size(symbol, size);
   nlohmann::ordered_json all = nlohmann::ordered_json::parse(epifuse::explain_json(
       state_->executable->plan(), state_->executable->report(), state_->target, sizes, machine));
-  const backends::RunPlan run = run_plan_at(*state_, sizes);
+  std::string refusal;
+  const backends::RunPlan run = run_plan_at(*state_, sizes, refusal);
+  all["refusal"] = refusal;
   all["splits"] = nlohmann::ordered_json::array();
   for (const plan::WhyNot& why : run.splits) {
     all["splits"].push_back({{"code", why.code}, {"sentence", why.sentence}});

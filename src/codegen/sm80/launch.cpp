@@ -238,8 +238,10 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const std::int64_t products = views->batch_inner * views->batch_outer;
   const std::int64_t m = views->a.rows, n = views->b.rows, k = views->a.cols;
   const bool is_countable = m <= kMost && n <= kMost && k <= kMost && products <= kMost;
-  if (!is_countable || (products + m / kSmallest + 1) > kMost / (n / kSmallest + 1) ||
-      products * ceil_div(m, kSmallest) > kMost / (n / kSmallest + 1)) {
+  const std::int64_t rows_of_tiles = has_rows_of_groups(step.gemm)
+                                         ? m / kSmallest + std::min(products, m)
+                                         : products * ceil_div(m, kSmallest);
+  if (!is_countable || std::max(rows_of_tiles, products) + 1 > kMost / (n / kSmallest + 1)) {
     return WhyNot{"too_large", "it has more tiles, or a larger K, than the kernel can number."};
   }
   if (step.epilogue.reduces() && (products == 0 || m == 0 || n == 0)) {

@@ -119,6 +119,26 @@ TEST(FamilyOfGroups, IsAnyThatTakesThemWhereTheTargetsOwnDoesNot) {
   EXPECT_EQ(family_of(kGathered8Bits, "sm_80"), refused_once("")) << "has no fp8";
 }
 
+// On Hopper its own family would need more tiles than it can number.
+TEST(FamilyOfGroups, RunsManyRowsOfManyGroups) {
+  const jit::TemporaryFolder folder;
+  const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(folder.path()));
+  const ir::Graph graph = ir::parse(
+      "graph g(x: bf16[T, 64], w: bf16[G, 1024, 64], ends: i32[G]) {\n"
+      "  h = grouped_matmul x, w^T, ends\n  y = silu h\n  return y\n}\n");
+  for (const char* name : {"sm_90a", "sm_80"}) {
+    const targets::TargetInfo& target = *targets::find_target(name);
+    const Prepared prepared = prepare_steps(plan::make_plan(graph, {}), target, *jit);
+    LateKernels late{target, jit};
+    const codegen::Bound bound =
+        backends::bind_stand_ins(prepared.plan, {{"T", 8 << 20}, {"G", 256}}, DeviceKind::cuda);
+    const StepChoice choice =
+        choose_step(prepared, 0, late, bound, {targets::reference_profile(target)});
+    ASSERT_FALSE(choice.why_split) << name << ": " << choice.why_split->sentence;
+    EXPECT_EQ(choice.kernels->family->name, "sm80") << name;
+  }
+}
+
 TEST(FamilyOfIntegers, IsAnyThatTakesThemSinceTheVendorHasNone) {
   EXPECT_EQ(family_of("graph g(x: i8[M, 64], w: i8[64, 64], s: f32[M, 1]) {\n"
                       "  h = matmul x, w\n  t = mul h, s\n  y = cast t -> bf16\n  return y\n}\n",

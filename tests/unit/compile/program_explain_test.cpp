@@ -57,6 +57,31 @@ TEST(ProgramExplain, SaysWhatATargetsKernelsDoNotUse) {
   EXPECT_EQ(explain({}, Target::parse("sm_120")).find("tcgen05"), std::string::npos);
 }
 
+TEST(ProgramExplain, CountsTheBlocksThatScalesNeed) {
+  const Program program = compile(
+      Graph::parse("graph g(x: e4m3[M, K], w: e4m3[N, K], sx: f32[M, KB], sw: f32[NB, KB]) {\n"
+                   "  h = scaled_matmul x, w^T, sx, sw -> bf16\n  y = relu h\n  return y\n}\n"),
+      Target::parse("sm_90a"));
+  const std::string text = program.explain({{"M", 128}, {"N", 256}, {"K", 520}});
+  EXPECT_NE(text.find("At these sizes the product h runs by"), std::string::npos) << text;
+  const std::string wrong = program.explain({{"K", 520}, {"KB", 4}});
+  EXPECT_NE(wrong.find("At these sizes nothing runs: scaled_matmul 'h' expects 5 blocks of 128 for "
+                       "K = 520, got 4 in 'sx'\n"),
+            std::string::npos)
+      << wrong;
+}
+
+TEST(ProgramExplain, SaysWhichSizesFitNoTensors) {
+  const Program program = compile(Graph::parse(kText), Target::cpu());
+  const Sizes huge{{"M", kMaxElements}};
+  EXPECT_NE(program.explain(huge).find("At these sizes nothing runs: expected a shape of at most "
+                                       "2^40 elements, got [M, K]"),
+            std::string::npos)
+      << program.explain(huge);
+  EXPECT_NE(program.explain_json(huge).find("\"refusal\": \"expected a shape"), std::string::npos);
+  EXPECT_NE(program.explain_json({}).find("\"refusal\": \"\""), std::string::npos);
+}
+
 TEST(ProgramExplain, SizesAreInBounds) {
   const Program program = compile(Graph::parse(kText), Target::cpu());
   for (const std::int64_t size : {std::int64_t{-1}, kMaxElements + 1}) {

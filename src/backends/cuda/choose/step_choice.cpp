@@ -13,6 +13,7 @@
 #include "backends/cuda/choose/aligned_copies.h"
 #include "backends/cuda/choose/behind_copies.h"
 #include "backends/cuda/choose/model_choice.h"
+#include "codegen/product_roles.h"
 #include "epifuse/error.h"
 #include "tune/shortlist.h"
 #include "tune/unfused.h"
@@ -246,13 +247,13 @@ void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& la
   choice.expected_us = another_us;
 }
 
-// Of a product whose blocks have scales, which no vendor multiplies: by another family, where the
-// step's own cannot address its tensors.
+// Of a product that no vendor multiplies: by another family, where the step's own cannot address
+// its tensors, or number their tiles.
 void choose_another(const Prepared& prepared, std::size_t step, LateKernels& late,
                     const codegen::Bound& bound, const targets::DeviceProfile& device,
                     StepChoice& choice) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  if (!gemm.gemm.is_scaled() || prepared.is_named) return;
+  if (codegen::has_vendor(gemm.gemm) || prepared.is_named || choice.sizes.is_empty()) return;
   for (const bool are_exchanged : {false, true}) {
     codegen::OperandRoles roles;
     roles.are_exchanged = are_exchanged;
