@@ -317,8 +317,12 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
       codegen::with_rows(tune::gemm_sizes(gemm.gemm, bound.sizes), gemm.gemm, bound);
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
   if (choice.why_split) {
-    choose_another(prepared, step, late, bound, device, choice);
+    const bool is_scaled = gemm.gemm.is_scaled();  // blocks of K are not copied
+    if (is_scaled) choose_another(prepared, step, late, bound, device, choice);
     if (choice.why_split) choose_copies(prepared, step, late, bound, device, rules, choice);
+    if (choice.why_split && !is_scaled && !choice.is_copied) {
+      choose_another(prepared, step, late, bound, device, choice);
+    }
     return choice;
   }
   if (sizes.is_empty()) {
