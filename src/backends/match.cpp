@@ -165,6 +165,8 @@ void Matcher::match_outputs() {
 
 void Matcher::check_form(const Pair& pair) const {
   const TensorView& view = *pair.view;
+  const bool is_nothing = view.data == nullptr && view.shape.empty();
+  if (is_nothing && !pair.type->shape.empty()) pair.fail("a number, which run-time scalars take");
   if (view.dtype != pair.type->dtype) pair.fail(fmt::format("{} elements", name(view.dtype)));
   if (view.shape.size() != pair.type->shape.size()) {
     pair.fail(

@@ -49,11 +49,13 @@ Target Target::parse(std::string_view text) {
 
 const targets::TargetInfo& target_info(const Target& target) {
   const targets::TargetInfo* info = targets::find_target(target.arch);
-  if (info == nullptr || info->kind != target.kind) {
-    throw ArgumentError(
-        fmt::format("target: no row '{}' in targets.def for this kind of device", target.arch));
+  if (info != nullptr && info->kind == target.kind) return *info;
+  std::vector<std::string_view> names;
+  for (const targets::TargetInfo& row : targets::all_targets()) {
+    if (row.kind == target.kind) names.push_back(row.name);
   }
-  return *info;
+  throw ArgumentError(fmt::format("target: expected {} for a {}, got '{}'", fmt::join(names, ", "),
+                                  target.kind == DeviceKind::cpu ? "CPU" : "GPU", target.arch));
 }
 
 CompileOptions options_on(const targets::TargetInfo& target, const CompileOptions& options) {

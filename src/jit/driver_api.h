@@ -10,7 +10,7 @@ using CuGraph = struct CuGraphTag*;
 using CuGraphExec = struct CuGraphExecTag*;
 using CuTensorMap = abi::TensorMap;
 
-inline constexpr CuResult kCudaSuccess = 0;
+inline constexpr CuResult kCudaSuccess = 0, kCudaInvalidValue = 1;
 inline constexpr CuResult kCudaErrorOutOfMemory = 2;
 
 // Values are those of the driver's ABI, which never change.
@@ -26,6 +26,7 @@ enum class CuDeviceAttribute : int {
   pci_domain_id = 50,
   compute_capability_major = 75,
   compute_capability_minor = 76,
+  pageable_memory_access = 88,
   max_shared_memory_per_block_optin = 97,
   memory_pools_supported = 115,
 };

@@ -77,6 +77,13 @@ TEST_F(Bind, WrongDTypeRankDeviceAndPointer) {
   EXPECT_EQ(error_of(kLinear, bindings), "input 'x' is declared bf16[M, K]: got a null pointer");
 }
 
+TEST_F(Bind, ANumberForATensor) {
+  std::vector<Binding> bindings = tensors();
+  bindings[0] = Binding("x", 2.0);
+  EXPECT_EQ(error_of(kLinear, bindings),
+            "input 'x' is declared bf16[M, K]: got a number, which run-time scalars take");
+}
+
 TEST_F(Bind, AddressesBetweenElements) {
   std::vector<Binding> bindings = tensors();
   bindings[0].view.data = static_cast<char*>(bindings[0].view.data) + 1;

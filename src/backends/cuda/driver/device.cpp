@@ -40,6 +40,7 @@ DeviceInfo describe(const jit::Driver& driver, CuDevice device) {
                              1e3 * optional_attribute(CuDeviceAttribute::memory_bus_width_bits) / 8;
   info.l2_bytes = static_cast<std::size_t>(attribute(CuDeviceAttribute::l2_cache_bytes));
   info.has_memory_pools = attribute(CuDeviceAttribute::memory_pools_supported) != 0;
+  info.reads_any_host_memory = optional_attribute(CuDeviceAttribute::pageable_memory_access) != 0;
   driver.check(api.device_total_mem(&info.memory_bytes, device), "cuDeviceTotalMem");
   driver.check(api.driver_get_version(&info.driver_version), "cuDriverGetVersion");
   return info;

@@ -22,6 +22,7 @@ struct DeviceInfo {
   std::size_t memory_bytes = 0, l2_bytes = 0;
   int driver_version = 0;  // 12080 is CUDA 12.8
   bool has_memory_pools = false;
+  bool reads_any_host_memory = false;  // else what is pinned or managed
 };
 // "13.0" of 13000.
 std::string version_text(int driver_version);

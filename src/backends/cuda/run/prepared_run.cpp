@@ -1,9 +1,13 @@
 #include "backends/cuda/run/prepared_run.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "backends/cuda/run/run_parts.h"
 #include "base/check.h"
+#include "epifuse/error.h"
 
 namespace epifuse::cuda {
 namespace {
@@ -44,6 +48,33 @@ PatchedAction patched(const Device& device, BuiltAction first, const BuiltAction
   return PatchedClear{clear, codegen::place_of(reinterpret_cast<const void*>(clear.data))};
 }
 
+// Throws ArgumentError for a tensor whose address the driver does not know: a kernel would fault on
+// it, and nothing would run in the context any more.
+void check_memory(const Device& device, const ir::Graph& graph, const backends::CallForm& form,
+                  const codegen::CallValues& values) {
+  if (device.info().reads_any_host_memory) return;
+  const std::size_t num_inputs = form.tensors.size() - graph.outputs.size();
+  for (std::size_t i = 0; i < form.tensors.size(); ++i) {
+    const auto id = static_cast<std::size_t>(form.tensors[i]);
+    const codegen::BoundTensor& tensor = form.bound.tensors[id];
+    if (std::ranges::find(tensor.layout.shape, 0) != tensor.layout.shape.end()) continue;
+    const std::uintptr_t address = values.address(codegen::place_of(tensor.data));
+    unsigned type = 0;
+    const jit::CuResult result =
+        device.api().pointer_get_attribute(&type, jit::CuPointerAttribute::memory_type, address);
+    if (result != jit::kCudaInvalidValue) {
+      device.check(result, "cuPointerGetAttribute");
+      continue;
+    }
+    const bool is_input = i < num_inputs;
+    throw ArgumentError(fmt::format(
+        "{} '{}' lies at {:#x}: expected memory of a GPU, or of the host where it is pinned, got "
+        "other memory",
+        is_input ? "input" : "output",
+        is_input ? graph.nodes[id].name : graph.outputs[i - num_inputs].name, address));
+  }
+}
+
 void* pointer(const codegen::CallValues& values, const codegen::AddressPlace& place) {
   return reinterpret_cast<void*>(values.address(place));
 }
@@ -77,6 +108,7 @@ void PreparedRun::run(const codegen::CallValues& values, jit::CuStream stream) c
 PreparedRun prepare_run(const Prepared& prepared, LateKernels& late,
                         std::shared_ptr<Context> context, const backends::CallForm& form,
                         const codegen::CallValues& values) {
+  check_memory(context->device(), prepared.plan.graph, form, values);
   void* const workspace = codegen::placeholder(form.tensors.size());
   const auto build = [&](const codegen::Bound& bound, void* behind) {
     return RunBuilder(prepared, late, context.get(), context->rules(), bound,
