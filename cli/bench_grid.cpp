@@ -81,6 +81,9 @@ std::vector<Contender> contenders_of(const Point& point, const Graph& graph, Poi
   std::vector<Contender> out;
   const auto add = [&](const Program& program, Contender contender) {
     std::string why = check(program, point, tensors, contender);
+    if (contender.row.contender == "epifuse") {  // its first run may have measured the choice
+      contender.row.config = config_of(program, tensors.target().bindings());
+    }
     if (why.empty()) {
       out.push_back(std::move(contender));
     } else {
@@ -92,7 +95,6 @@ std::vector<Contender> contenders_of(const Point& point, const Graph& graph, Poi
     if (options.tune) program.tune(tensors.target().bindings());
     Contender ours{row_of(point, "epifuse", numerics),
                    [program, &tensors] { program.run(tensors.target().bindings()); }};
-    ours.row.config = config_of(program, tensors.target().bindings());
     add(program, std::move(ours));
     if (&numerics != &options.numerics.front() || epilogue_words(point).front() == "identity") {
       continue;

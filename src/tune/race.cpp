@@ -11,7 +11,7 @@ namespace epifuse::tune {
 namespace {
 
 constexpr int kSureRounds = 3;
-constexpr double kFarBehind = 3;     // one run alone drops a way by this
+constexpr double kFarBehind = 3;     // one short run alone drops a way by this
 constexpr double kShortRound = 0.2;  // of the budget
 
 class Race {
@@ -26,8 +26,10 @@ class Race {
 
   RaceResult run() {
     warm_up();
-    settle();
-    if (rules_.is_strict) leave_out_what_does_not_fit();
+    if (rules_.is_strict) {
+      drop_by_first_runs();
+      leave_out_what_does_not_fit();
+    }
     while (running_.size() > 1 && rounds_ < rules_.most_rounds && has_time()) run_round();
     if (rounds_ == 0) take_first_runs();
     return result();
@@ -43,18 +45,30 @@ class Race {
       first_us_[way] = timer_.run(std::span(&way, 1)).front();
       cost_us_[way] = spent_us() - before;
       running_.push_back(way);
+      if (way == 0) settle();
     }
   }
 
   // The clock of a card that was idle rises under load: the first ways would seem slow.
   void settle() {
-    if (running_.size() < 2) return;
+    if (samples_.size() < 2) return;
     constexpr double kMostAtOnce = 8;
     const double at_once = std::min(rules_.settling_us / cost_us_[running_[0]], kMostAtOnce);
     if (at_once < 1) return;  // one run of the warm-up has taken that long
     const std::vector<std::size_t> order(static_cast<std::size_t>(at_once), running_[0]);
     const double until = spent_us() + rules_.settling_us;
     while (spent_us() < until) timer_.run(order);
+  }
+
+  // One run tells which of many long ways are worth a round. The usual one ran on a card that was
+  // idle.
+  void drop_by_first_runs() {
+    double best = first_us_[0];
+    for (const std::size_t way : running_) best = std::min(best, first_us_[way]);
+    if (best < rules_.long_us) return;
+    std::erase_if(running_, [&](std::size_t way) {
+      return way != 0 && first_us_[way] > behind_once() * best;
+    });
   }
 
   // The warm-up may have loaded code, so that its costs say too much: no way counts for more than
@@ -106,9 +120,14 @@ class Race {
     double best = typical_of(running_.front());
     for (const std::size_t way : running_) best = std::min(best, typical_of(way));
     double behind = rules_.behind;
-    if (rounds_ < kSureRounds) behind = rounds_ == 1 ? kFarBehind : 2 * rules_.behind - 1;
+    if (rounds_ < kSureRounds) {
+      behind = rounds_ == 1 && best < rules_.long_us ? kFarBehind : behind_once();
+    }
     std::erase_if(running_, [&](std::size_t way) { return typical_of(way) > behind * best; });
   }
+
+  // Drops what has run once or twice.
+  double behind_once() const { return 2 * rules_.behind - 1; }
 
   // Of few runs the shortest.
   double typical_of(std::size_t way) const {

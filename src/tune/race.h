@@ -15,7 +15,7 @@ struct RaceRules {
   int most_rounds = 12;
   double behind = 1.12;  // a way that takes more of the best one's time is dropped
   double margin = 0.99;  // of the usual way's time: what takes more does not replace it
-  double long_us = 500;  // of ways that all take as long, one run says enough where no round fits
+  double long_us = 500;  // of ways that all take as long, one run says enough
 };
 
 // What a race needs of the world.
@@ -33,9 +33,10 @@ struct RaceResult {
 };
 
 // Way 0 is the usual one, the others are in the order of what is expected of them. Each runs once
-// unmeasured, as long as half of the budget lasts: those behind do not take part. Then rounds begin
-// with another way each time, from the second on without those that fell behind. One way alone is
-// not measured. Where no round fits, the runs of the warm-up count if all are long.
+// unmeasured, as long as half of the budget lasts: those behind do not take part, nor do long ones
+// that are clearly slower by this run where the budget is strict. Then rounds begin with another
+// way each time, from the second on without those that fell behind. One way alone is not measured.
+// Where no round fits, the runs of the warm-up count if all are long.
 RaceResult race(std::size_t num_ways, const RaceRules& rules, const RaceTimer& timer);
 
 // The budget of the next of several steps, each of which has `budget_us`: setting up and the steps

@@ -3,20 +3,21 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
+#include <tuple>
 
 #include "base/check.h"
 
 namespace epifuse::tune {
 
-std::size_t least_behind(std::span<const double> interleaved, std::span<const double> sustained) {
+std::size_t least_behind(std::span<const double> interleaved, std::span<const double> sustained,
+                         double most) {
   EPIFUSE_CHECK(!interleaved.empty() && interleaved.size() == sustained.size(),
                 "every way is measured in both manners");
   const double best_interleaved = std::ranges::min(interleaved),
                best_sustained = std::ranges::min(sustained);
   const auto behind = [&](std::size_t i) {
     const double a = interleaved[i] / best_interleaved, b = sustained[i] / best_sustained;
-    return std::pair(std::max(a, b), a * b);
+    return std::tuple(a > most, std::max(a, b), a * b);
   };
   std::size_t best = 0;
   for (std::size_t i = 1; i < interleaved.size(); ++i) {

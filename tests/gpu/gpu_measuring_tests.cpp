@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 
 #include "backends/pointer_arrays.h"
 #include "base/measure.h"
@@ -59,6 +60,23 @@ TEST_F(GpuMeasuring, AKernelTakes60MsAtMostAndNothingWhereTheChoiceIsKnown) {
   prepare(known, {250});
   // Both load kernels from the cache; measuring three would take 100 ms or more.
   EXPECT_LE(seconds_of(known), 2 * seconds_of(chosen) + kMostSeconds / 4);
+}
+
+TEST_F(GpuMeasuring, TheFirstUseCompilesTheBestOfItsSizesOnce) {
+  const Program used = program(Tune::first_use);
+  const auto num_compiled = [&] { return used.state().executable->num_compiled(); };
+  const std::int64_t before = num_compiled();
+  prepare(used, {500});
+  EXPECT_GE(num_compiled(), before + 2) << "beside the kernel that the model chooses";
+  const auto kept = tune::TuneStore(folder_.path()).list();
+  ASSERT_EQ(kept.size(), 1u);
+  const std::string &measured = kept.front().tuned.measured, best = "the best of ";
+  const std::size_t at = measured.find(best);
+  ASSERT_NE(at, std::string::npos) << measured;
+  EXPECT_GE(std::stoi(measured.substr(at + best.size())), 5) << measured;
+  const std::int64_t after = num_compiled();
+  prepare(used, {500});
+  EXPECT_EQ(num_compiled(), after);
 }
 
 // Neither is so much faster than the other: a product of nothing would be.

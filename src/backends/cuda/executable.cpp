@@ -244,8 +244,8 @@ void CudaExecutable::measure_unknown(Context& here, const backends::CallForm& fo
   const std::scoped_lock alone(measuring_);
   std::vector<TunedStep> steps;
   try {
-    steps = measure_steps(prepared_, late_, here, form,
-                          tune_ == Tune::full ? kAllCandidates : QuickRules{});
+    const QuickRules rules = quick_rules(tune_, here.profile(), late_, num_threads());
+    steps = measure_steps(prepared_, late_, here, form, rules);
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {

@@ -67,6 +67,45 @@ TEST(ToMeasure, AsManyCandidatesAreCompiledAsCoresWouldBeIdle) {
   EXPECT_EQ(num_to_measure(Tune::full, 64, 1), 0u);
 }
 
+TEST_F(StepWays, TheFirstUseCompilesWhatItMeasures) {
+  const targets::DeviceProfile device = reference().device;
+  EXPECT_FALSE(quick_rules(Tune::compile, device, late_, 16).compiles);
+  const QuickRules first = quick_rules(Tune::first_use, device, late_, 16);
+  EXPECT_TRUE(first.compiles);
+  EXPECT_EQ(first.most_candidates, 6u);
+  EXPECT_EQ(first.budget_us, 50e3);
+  const LateKernels never(sm90(), jit_, false);
+  EXPECT_FALSE(quick_rules(Tune::first_use, device, never, 16).compiles);
+  EXPECT_TRUE(quick_rules(Tune::full, device, never, 16).compiles);
+}
+
+TEST_F(StepWays, WithoutAProfileMoreIsMeasuredAsThreadsCompileIt) {
+  targets::DeviceProfile device = reference().device;
+  device.known = nullptr;
+  for (const Tune tune : {Tune::compile, Tune::first_use}) {
+    const QuickRules rules = quick_rules(tune, device, late_, 64);
+    EXPECT_TRUE(rules.compiles);
+    EXPECT_EQ(rules.most_candidates, 16u);
+    EXPECT_EQ(rules.budget_us, 150e3);
+    EXPECT_EQ(quick_rules(tune, device, late_, 12).most_candidates, 12u);
+    EXPECT_EQ(quick_rules(tune, device, late_, 2).most_candidates, 6u);
+  }
+  EXPECT_GT(quick_rules(Tune::full, device, late_, 2).most_candidates, 1000u);
+}
+
+TEST_F(StepWays, WhatIsToBeMeasuredIsCompiledAtOnceWithTheTailAndLeanerKernels) {
+  StepKernels greedy = prepared_.steps.front();
+  greedy.candidates = {config(kRest), config(kGreedy)};
+  const std::int64_t before = jit_->num_compiled();
+  late_.compile(prepared_, 0, greedy, greedy.candidates, true);
+  EXPECT_EQ(jit_->num_compiled(), before + 4) << "of one two, as it spills, and the tail";
+  EXPECT_TRUE(late_.is_split_compiled(prepared_.plan, 0));
+  for (const GemmConfig& each : greedy.candidates) {
+    EXPECT_NE(late_.candidate(prepared_, 0, greedy, candidate_name(greedy, each)), nullptr);
+  }
+  EXPECT_EQ(jit_->num_compiled(), before + 4);
+}
+
 TEST_F(StepWays, CandidatesFarBehindTheBestAreNotTimed) {
   EXPECT_EQ(ways(4096)->names, (Names{name(kManyRows), kSplit, name(kRest)}));
 }

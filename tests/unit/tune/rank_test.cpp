@@ -28,6 +28,13 @@ TEST(LeastBehind, TiesGoToTheSmallerOtherTime) {
   EXPECT_EQ(least_behind(Times{100, 110, 110}, Times{110, 105, 100}), 0u);
 }
 
+TEST(LeastBehind, NoWayIsTakenThatIsFartherBehindThanAllowed) {
+  const Times interleaved{100, 103, 102}, sustained{110, 100, 108};
+  EXPECT_EQ(least_behind(interleaved, sustained), 1u);
+  EXPECT_EQ(least_behind(interleaved, sustained, 1.02), 2u);
+  EXPECT_EQ(least_behind(interleaved, sustained, 1), 0u);
+}
+
 TEST(Finalists, AreTheFastestAndTheOneThatAlwaysTakesPart) {
   const std::vector<double> us{5, 1, 4, 2, 3, 9};
   using Some = std::vector<std::size_t>;

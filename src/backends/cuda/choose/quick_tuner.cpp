@@ -106,9 +106,22 @@ class QuickTuner {
       }
       if (prepared_.steps[i].kind != StepKind::family) continue;
       if (!rules_.again && is_known(i)) continue;
-      auto ways = find_ways(prepared_, i, late_, form_.bound, context_.profile(),
-                            rules_.most_candidates, rules_.compiles);
+      auto ways = ways_of(i);
       if (ways && ways->names.size() > 1) steps_.push_back(*std::move(ways));
+    }
+  }
+
+  // Without a compiler those that are compiled already, unless all were asked for.
+  std::optional<Ways> ways_of(std::size_t step) {
+    const auto find = [&](bool compiles) {
+      return find_ways(prepared_, step, late_, form_.bound, context_.profile(),
+                       rules_.most_candidates, compiles);
+    };
+    try {
+      return find(rules_.compiles);
+    } catch (const UnavailableError&) {
+      if (!rules_.compiles || rules_.again) throw;
+      return find(false);
     }
   }
 
@@ -320,6 +333,20 @@ class QuickTuner {
 };
 
 }  // namespace
+
+QuickRules quick_rules(Tune tune, const targets::DeviceProfile& device, const LateKernels& late,
+                       int num_threads) {
+  if (tune == Tune::full) return kAllCandidates;
+  const bool has_profile = device.known != nullptr;
+  QuickRules rules;
+  rules.compiles = late.compiles_for_sizes() && (tune == Tune::first_use || !has_profile);
+  if (has_profile) return rules;
+  constexpr std::size_t kMost = 16;
+  rules.most_candidates =
+      std::clamp(static_cast<std::size_t>(std::max(num_threads, 1)), rules.most_candidates, kMost);
+  rules.budget_us = 150e3;
+  return rules;
+}
 
 std::size_t num_to_measure(Tune tune, int num_threads, std::size_t num_steps) {
   if (tune == Tune::off || tune == Tune::full) return 0;  // what measures all compiles all

@@ -16,7 +16,7 @@ struct QuickRules {
   double budget_us = 50e3;          // of measuring one step
   double part_of_memory = 0.1;      // of what is free, at most
   bool is_strict = true;            // setting up counts; what does not fit is not measured
-  bool compiles = false;            // kernels only to measure them
+  bool compiles = false;            // kernels only to measure them, where a compiler is
   bool again = false;               // measures steps whose choice is known, too
   bool compares = false;            // drops ways whose results are not those of the usual one
 };
@@ -26,9 +26,15 @@ constexpr QuickRules kAllCandidates{.most_candidates = std::numeric_limits<std::
                                     .is_strict = false,
                                     .compiles = true};
 
-// Candidates of each step that are compiled only to be measured where the tune mode asks for few:
-// as many as half of the threads take at once beside the kernel and a tail. The other half is left
-// to other kernels, and to who compiles beside.
+// What the first use of a form, or preparing it, goes by. On a device without a profile the model
+// is farther off, so that more candidates are measured, and compiled for it in either mode; few
+// threads compile fewer. Where sizes are no reason to compile, only `full` does.
+QuickRules quick_rules(Tune tune, const targets::DeviceProfile& device, const LateKernels& late,
+                       int num_threads);
+
+// Candidates of each step that are compiled ahead only to be measured where the tune mode asks for
+// few: as many as half of the threads take at once beside the kernel and a tail. The other half is
+// left to other kernels, and to who compiles beside.
 std::size_t num_to_measure(Tune tune, int num_threads, std::size_t num_steps);
 
 // What was measured for calls of the form, here or meanwhile by another process. A step is left out

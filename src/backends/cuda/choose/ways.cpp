@@ -74,10 +74,9 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   const bool is_addressable = !own.family->why_not_bound(prepared.plan, gemm, bound);
   if (!is_addressable && !ways.usual.is_copied) return std::nullopt;
   add(ways.names, name_of(ways.usual));
-  if (!prepared.is_named && !gemm.gemm.is_scaled() &&
-      (compiles || late.is_split_compiled(prepared.plan, step))) {
-    add(ways.names, std::string(tune::kProductAndTail));
-  }
+  const bool splits = !prepared.is_named && !gemm.gemm.is_scaled() &&
+                      (compiles || late.is_split_compiled(prepared.plan, step));
+  if (splits) add(ways.names, std::string(tune::kProductAndTail));
   if (!is_addressable) {
     add(ways.names, std::string(tune::kOperandsFirst));
     return ways;
@@ -88,7 +87,7 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
     };
     const std::vector<codegen::GemmConfig> candidates =
         best_candidates(gemm, of, ways.usual.sizes, device, at_most, counts);
-    late.compile(prepared, step, of, candidates);
+    late.compile(prepared, step, of, candidates, splits);
     for (const codegen::GemmConfig& config : candidates) {
       std::string name = candidate_name(of, config);
       if (late.candidate(prepared, step, of, name) != nullptr) add(ways.names, std::move(name));

@@ -216,17 +216,36 @@ bool LateKernels::is_split_compiled(const plan::Plan& plan, std::size_t step) {
     const std::scoped_lock lock(mutex_);
     if (splits_.contains(step)) return true;
   }
+  const auto tail = split_tail(plan, step);
+  return !tail || jit_->find(*tail) != nullptr;
+}
+
+std::optional<codegen::KernelSource> LateKernels::split_tail(const plan::Plan& plan,
+                                                             std::size_t step) const {
   const plan::Split parts = plan::split(plan, std::get<plan::FusedGemm>(plan.steps[step]));
-  return !parts.tail || jit_->find(codegen::tail_source(plan, *parts.tail, target_)) != nullptr;
+  if (!parts.tail) return std::nullopt;
+  return codegen::tail_source(plan, *parts.tail, target_);
 }
 
 void LateKernels::compile(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
-                          std::span<const codegen::GemmConfig> candidates) {
-  std::vector<codegen::KernelSource> sources;
-  for (const codegen::GemmConfig& config : candidates) {
-    sources.push_back(source(prepared, step, kernels, config));
+                          std::span<const codegen::GemmConfig> candidates, bool with_split) {
+  std::vector<codegen::GemmConfig> configs(candidates.begin(), candidates.end());
+  std::optional<codegen::KernelSource> tail;
+  if (with_split) tail = split_tail(prepared.plan, step);
+  while (!configs.empty() || tail) {
+    std::vector<codegen::KernelSource> sources;
+    for (const codegen::GemmConfig& config : configs) {
+      sources.push_back(source(prepared, step, kernels, config));
+    }
+    if (tail) sources.push_back(*std::exchange(tail, std::nullopt));
+    const auto binaries = jit_->get(sources);  // which keeps them
+    std::vector<codegen::GemmConfig> leaner;
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      if (binaries[i]->problems.empty()) continue;
+      if (auto instead = codegen::leaner(configs[i])) leaner.push_back(*std::move(instead));
+    }
+    configs = std::move(leaner);
   }
-  jit_->get(sources);  // keeps them
 }
 
 }  // namespace epifuse::cuda

@@ -77,9 +77,9 @@ class LateKernels {
   // is none, or it does not compile well.
   const Kernel* candidate(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                           const std::string& name);
-  // Compiles these candidates at once, for calls of candidate() to come.
+  // Compiles these candidates at once, for calls of candidate() to come; with the tail of split().
   void compile(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
-               std::span<const codegen::GemmConfig> candidates);
+               std::span<const codegen::GemmConfig> candidates, bool with_split = false);
   // The steps that may run side by side with the one of that number, which is their first; none
   // where no family has kernels for them.
   codegen::StepRange range_at(const Prepared& prepared, std::size_t step);
@@ -107,6 +107,7 @@ class LateKernels {
                                 const codegen::GemmSizes& sizes);
   codegen::KernelSource source(const Prepared& prepared, std::size_t step,
                                const StepKernels& kernels, const codegen::GemmConfig& config) const;
+  std::optional<codegen::KernelSource> split_tail(const plan::Plan& plan, std::size_t step) const;
   const targets::TargetInfo& target_;
   const std::optional<targets::DeviceProfile> device_;
   std::shared_ptr<jit::Jit> jit_;
