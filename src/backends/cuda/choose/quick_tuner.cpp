@@ -79,7 +79,7 @@ class QuickTuner {
 
   std::vector<TunedStep> run() {
     const auto tensor_bytes = scratch_bytes(prepared_.plan, form_);
-    if (tensor_bytes) find_all_ways();
+    if (tensor_bytes) find_all_ways(*tensor_bytes);
     if (steps_.empty()) return {};
     const auto alone = context_.tuned().device_alone(device().info().place);
     std::vector<TunedStep> tuned = take_known();
@@ -98,7 +98,7 @@ class QuickTuner {
  private:
   const Device& device() const { return context_.device(); }
 
-  void find_all_ways() {
+  void find_all_ways(std::size_t tensor_bytes) {
     for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
       if (const std::size_t together = rules_.again ? 0 : num_together(i)) {
         i += together - 1;  // one launch, which is not chosen by what each would take alone
@@ -106,21 +106,22 @@ class QuickTuner {
       }
       if (prepared_.steps[i].kind != StepKind::family) continue;
       if (!rules_.again && is_known(i)) continue;
-      auto ways = ways_of(i);
+      auto ways = ways_of(i, tensor_bytes);
       if (ways && ways->names.size() > 1) steps_.push_back(*std::move(ways));
     }
   }
 
-  // Without a compiler those that are compiled already, unless all were asked for.
-  std::optional<Ways> ways_of(std::size_t step) {
+  // Without a compiler, and where nothing will be measured for lack of memory, those that are
+  // compiled already, unless the caller asked for this measurement.
+  std::optional<Ways> ways_of(std::size_t step, std::size_t tensor_bytes) {
     const auto find = [&](bool compiles) {
       return find_ways(prepared_, step, late_, form_.bound, context_.profile(),
                        rules_.most_candidates, compiles);
     };
+    if (rules_.again) return find(rules_.compiles);
     try {
-      return find(rules_.compiles);
+      return find(rules_.compiles && has_memory_for(tensor_bytes + flush_bytes()));
     } catch (const UnavailableError&) {
-      if (!rules_.compiles || rules_.again) throw;
       return find(false);
     }
   }
