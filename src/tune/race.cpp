@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kSureRounds = 3;
 constexpr double kFarBehind = 3;     // one short run alone drops a way by this
+constexpr double kNear = 1.04;       // of the best one's time
 constexpr double kShortRound = 0.2;  // of the budget
 
 class Race {
@@ -30,7 +31,11 @@ class Race {
       drop_by_first_runs();
       leave_out_what_does_not_fit();
     }
-    while (running_.size() > 1 && rounds_ < rules_.most_rounds && has_time()) run_round();
+    run_rounds(rules_.most_rounds);
+    if (rounds_ == rules_.most_rounds && rules_.final_rounds > 0) {
+      drop_above(kNear);
+      run_rounds(rules_.most_rounds + rules_.final_rounds);
+    }
     if (rounds_ == 0) take_first_runs();
     return result();
   }
@@ -101,6 +106,10 @@ class Race {
   // Whether a round like the last one fits; the first always runs.
   bool has_time() const { return rounds_ == 0 || spent_us() + round_us_ <= rules_.budget_us; }
 
+  void run_rounds(int most) {
+    while (running_.size() > 1 && rounds_ < most && has_time()) run_round();
+  }
+
   void run_round() {
     const double before = spent_us();
     std::vector<std::size_t> order = running_;
@@ -117,13 +126,19 @@ class Race {
   // A run may be disturbed, so that two say more than one, and the first ones drop only what is
   // far behind.
   void drop_slow() {
+    if (rounds_ >= kSureRounds) return drop_above(rules_.behind);
+    drop_above(rounds_ == 1 && best_us() < rules_.long_us ? kFarBehind : behind_once());
+  }
+
+  void drop_above(double behind) {
+    const double best = best_us();
+    std::erase_if(running_, [&](std::size_t way) { return typical_of(way) > behind * best; });
+  }
+
+  double best_us() const {
     double best = typical_of(running_.front());
     for (const std::size_t way : running_) best = std::min(best, typical_of(way));
-    double behind = rules_.behind;
-    if (rounds_ < kSureRounds) {
-      behind = rounds_ == 1 && best < rules_.long_us ? kFarBehind : behind_once();
-    }
-    std::erase_if(running_, [&](std::size_t way) { return typical_of(way) > behind * best; });
+    return best;
   }
 
   // Drops what has run once or twice.

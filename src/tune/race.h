@@ -13,6 +13,7 @@ struct RaceRules {
   double settling_us = 0;  // of the budget: runs that are not measured, until the clock has risen
   bool is_strict = false;  // measures nothing rather than two ways that take more than the budget
   int most_rounds = 12;
+  int final_rounds = 0;  // of those nearly as fast as the best one, behind these
   double behind = 1.12;  // a way that takes more of the best one's time is dropped
   double margin = 0.99;  // of the usual way's time: what takes more does not replace it
   double long_us = 500;  // of ways that all take as long, one run says enough
@@ -35,8 +36,9 @@ struct RaceResult {
 // Way 0 is the usual one, the others are in the order of what is expected of them. Each runs once
 // unmeasured, as long as half of the budget lasts: those behind do not take part, nor do long ones
 // that are clearly slower by this run where the budget is strict. Then rounds begin with another
-// way each time, from the second on without those that fell behind. One way alone is not measured.
-// Where no round fits, the runs of the warm-up count if all are long.
+// way each time, from the second on without those that fell behind. Medians of the few that are
+// left and nearly as fast become surer by the final rounds. One way alone is not measured. Where no
+// round fits, the runs of the warm-up count if all are long.
 RaceResult race(std::size_t num_ways, const RaceRules& rules, const RaceTimer& timer);
 
 // The budget of the next of several steps, each of which has `budget_us`: setting up and the steps

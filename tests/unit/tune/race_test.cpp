@@ -48,6 +48,16 @@ TEST(Race, TheFastestWinsAndTheSlowLeaveAfterTheirSecondRound) {
   EXPECT_EQ(world.num_runs, 4 + 4 + 3 + 2 * 8) << "warm-up, all, one far behind leaves, one more";
 }
 
+TEST(Race, FinalRoundsAreOfThoseThatAreNearlyAsFast) {
+  World world{{30, 20, 20.5, 21.5}};
+  const RaceResult result = run(world, {.budget_us = 1e6, .most_rounds = 4, .final_rounds = 5});
+  EXPECT_EQ(result.winner, 1u);
+  EXPECT_EQ(result.rounds, 9);
+  EXPECT_EQ(world.num_runs, 4 + 2 * 4 + 2 * 3 + 5 * 2) << "warm-up; one leaves after two rounds";
+  World short_of_time{{30, 20, 20.5, 21.5}};
+  EXPECT_EQ(run(short_of_time, {.budget_us = 500, .most_rounds = 4, .final_rounds = 5}).rounds, 6);
+}
+
 TEST(Race, TheUsualWayStaysUnlessAnotherIsClearlyFaster) {
   World close{{20, 19.9}};
   EXPECT_EQ(run(close, {.budget_us = 1e6}).winner, 0u);

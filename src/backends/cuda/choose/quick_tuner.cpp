@@ -28,6 +28,7 @@ namespace {
 constexpr double kLeast = 0.4;                             // of the budget, after setting up
 constexpr double kSettling = 0.1, kMostSettlingUs = 20e3;  // of the budget, under load
 constexpr double kOfRace = 0.6;  // of the budget; the rest is for what a framework would run
+constexpr int kFinalRounds = 24;
 constexpr double kFlushUs = 100;
 constexpr std::size_t kFewestFlushBytes = std::size_t{64} << 20;
 
@@ -246,7 +247,8 @@ class QuickTuner {
     const auto ready = std::chrono::steady_clock::now();
     const tune::RaceRules rules{.budget_us = kOfRace * left_us,
                                 .settling_us = std::min(kSettling * left_us, kMostSettlingUs),
-                                .is_strict = rules_.is_strict};
+                                .is_strict = rules_.is_strict,
+                                .final_rounds = kFinalRounds};
     const tune::RaceResult result =
         tune::race(ways.names.size(), rules, {time, [&] { return 1e6 * seconds_since(ready); }});
     if (result.num_measured < 2) return std::nullopt;
