@@ -77,6 +77,17 @@ std::optional<Tuned> decode(std::string_view text) {
 
 }  // namespace
 
+std::string operands_first(std::string_view kernel) {
+  return fmt::format("{}, {}", kOperandsFirst, kernel);
+}
+
+std::optional<std::string_view> kernel_behind_copies(std::string_view choice) {
+  if (!choice.starts_with(kOperandsFirst)) return std::nullopt;
+  choice.remove_prefix(kOperandsFirst.size());
+  if (choice.starts_with(", ")) choice.remove_prefix(2);
+  return choice;
+}
+
 bool is_left_to_framework(const Tuned& tuned, bool gains_nothing, bool pads) {
   constexpr double kRatio = 1.03, kUs = 2, kAhead = 0.9, kCallUs = 20;
   const double framework_us = pads ? tuned.padded_us : tuned.framework_us;
@@ -85,7 +96,7 @@ bool is_left_to_framework(const Tuned& tuned, bool gains_nothing, bool pads) {
   if (gains_nothing && (is_split || framework_us > kCallUs)) {
     return tuned.us > kAhead * framework_us;
   }
-  if (tuned.choice == kOperandsFirst) return tuned.us > framework_us;
+  if (kernel_behind_copies(tuned.choice)) return tuned.us > framework_us;
   return tuned.us > kRatio * framework_us && tuned.us > framework_us + kUs;
 }
 

@@ -33,8 +33,11 @@ inline constexpr std::string_view kProductAndTail = "product and tail";
 // Rows of A that are looked up are copied in order by a kernel before the product's.
 inline constexpr std::string_view kRowsFirst = "rows copied first";
 // Misaligned operands are copied to aligned rows before; then the model chooses among the kernels
-// for those.
+// for those, unless one of them is named: "operands copied first, FAMILY, ping-pong 128x192".
 inline constexpr std::string_view kOperandsFirst = "operands copied first";
+std::string operands_first(std::string_view kernel);
+// The kernel of such a choice, "" where the model chooses it; empty for other choices.
+std::optional<std::string_view> kernel_behind_copies(std::string_view choice);
 
 // What a choice depends on beside the step.
 struct Machine {

@@ -104,5 +104,30 @@ TEST_F(CopiedChoice, TheWaysAreBoth) {
                                              std::string(tune::kProductAndTail)}));
 }
 
+TEST_F(CopiedChoice, WhereManyWaysAreAskedForOtherKernelsRunBehindCopiesToo) {
+  const auto ways = find_ways(prepared_, 0, late_, bound(65), device_, 8);
+  ASSERT_TRUE(ways);
+  ASSERT_EQ(ways->names.size(), 3u);
+  const std::string& named = ways->names[2];
+  const auto kernel = tune::kernel_behind_copies(named);
+  ASSERT_TRUE(kernel) << named;
+  const StepChoice usual = choose(65);
+  const std::string by_model =
+      candidate_name(*usual.behind_copies->kernels, usual.behind_copies->kernel->config);
+  EXPECT_NE(*kernel, by_model);
+
+  TunedChoices tuned({"a device", 13000, ""}, tune::TuneStore(folder_.path()));
+  tuned.add(prepared_.plan, gemm(), usual.form(), {named, "2.0 us measured"}, "what");
+  const StepChoice choice = choose(65, &tuned);
+  ASSERT_TRUE(choice.behind_copies);
+  EXPECT_EQ(candidate_name(*choice.behind_copies->kernels, choice.behind_copies->kernel->config),
+            *kernel);
+  const std::string gone = tune::operands_first("no kernel of this name");
+  tuned.add(prepared_.plan, gemm(), usual.form(), {gone, "1.0 us measured"}, "what");
+  const StepChoice without = choose(65, &tuned);
+  ASSERT_TRUE(without.behind_copies) << "by the model";
+  EXPECT_EQ(grounds(without), grounds(usual));
+}
+
 }  // namespace
 }  // namespace epifuse::cuda

@@ -250,6 +250,7 @@ TEST(Tuned, IsLeftToAFrameworkBehindCopiesAndAsProductAndTailUnlessAhead) {
                                 choice == kProductAndTail);
   };
   EXPECT_TRUE(is_left(kOperandsFirst, 15.1, 15));
+  EXPECT_TRUE(is_left(operands_first("a kernel"), 15.1, 15));
   EXPECT_FALSE(is_left(kOperandsFirst, 14.9, 15));
   EXPECT_FALSE(is_left(kOperandsFirst, 15, 0)) << "not measured";
   EXPECT_TRUE(is_left(kProductAndTail, 14.9, 15));
@@ -325,6 +326,13 @@ TEST(TuneKey, EverythingElseDoes) {
   };
   EXPECT_EQ(keys.size(), 15u);
   EXPECT_EQ(key_of(plan, {1, 64, 768, 512}, variant(0)), key_of(plan));
+}
+
+TEST(OperandsFirst, AChoiceMayNameTheKernelBehindCopies) {
+  EXPECT_EQ(kernel_behind_copies(kOperandsFirst), "");
+  EXPECT_EQ(kernel_behind_copies(operands_first("sm, 64x64")), "sm, 64x64");
+  EXPECT_FALSE(kernel_behind_copies(kProductAndTail));
+  EXPECT_FALSE(kernel_behind_copies("sm, 64x64"));
 }
 
 }  // namespace

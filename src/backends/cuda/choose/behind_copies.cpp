@@ -2,6 +2,7 @@
 #include "backends/cuda/choose/behind_copies.h"
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/backend.h"
@@ -28,7 +29,8 @@ double copies_us(std::span<const AlignedCopy> copies, const targets::DeviceProfi
 std::optional<BehindCopies> behind_copies(const Prepared& prepared, std::size_t step,
                                           LateKernels& late, codegen::Bound bound,
                                           const targets::DeviceProfile& device,
-                                          const codegen::GemmSizes& sizes, double most_us) {
+                                          const codegen::GemmSizes& sizes, double most_us,
+                                          std::string_view named) {
   const StepKernels& usual = prepared.steps[step];
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   if (size_bytes(gemm.gemm.a.dtype) < 2) return {};  // no copies of 8-bit floats were tried
@@ -51,7 +53,14 @@ std::optional<BehindCopies> behind_copies(const Prepared& prepared, std::size_t 
     aligned.kernels =
         variant == usual.variant ? &usual : &late.variant(prepared, step, variant, aligned.sizes);
     if (aligned.kernels->kernels.empty()) return {};
-    choose_by_model(prepared, step, late, device, aligned);
+    if (named.empty()) {
+      choose_by_model(prepared, step, late, device, aligned);
+    } else {
+      aligned.kernel = late.candidate(prepared, step, *aligned.kernels, std::string(named));
+      if (aligned.kernel == nullptr) return {};
+      aligned.expected_us =
+          usual.family->expected_us(gemm, aligned.kernel->config, aligned.sizes, device);
+    }
     const double us = aligned.expected_us + copies;
     if (us > most_us) return {};
     for (const AlignedCopy& copy : to_copy) {

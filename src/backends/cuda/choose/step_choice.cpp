@@ -188,12 +188,12 @@ bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step
   } else if (tuned.choice == tune::kRowsFirst) {
     choice.in_order = product_in_order(prepared, step, late);
     if (choice.in_order == nullptr) return false;
-  } else if (tuned.choice == tune::kOperandsFirst) {
+  } else if (const auto kernel = tune::kernel_behind_copies(tuned.choice)) {
     const codegen::OperandRoles roles = own->family->roles(choice.variant);
     choice.behind_copies =
         behind_copies(prepared, step, late, bound, device,
                       roles.are_exchanged ? codegen::exchanged(choice.sizes) : choice.sizes,
-                      std::numeric_limits<double>::infinity());
+                      std::numeric_limits<double>::infinity(), *kernel);
     if (!choice.behind_copies) return false;
   } else {
     if (is_of_another(tuned.choice, choice)) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "backends/cuda/choose/behind_copies.h"
 #include "backends/cuda/run/run_builder.h"
 #include "plan/epilogue.h"
 
@@ -20,6 +21,7 @@ std::string name_of(const StepChoice& choice) {
   return candidate_name(*choice.kernels, choice.kernel->config);
 }
 
+constexpr double kAnyTime = std::numeric_limits<double>::infinity();
 constexpr double kHopeless = 5;  // times the best's expected time: no model is that far off
 
 // Of those that count, the ones of least expected time, in its order.
@@ -61,6 +63,31 @@ void add(std::vector<std::string>& names, std::string name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
 }
 
+// The kernel that the model chooses behind copies of misaligned operands, and where many ways are
+// asked for the next best ones.
+void add_behind_copies(const Prepared& prepared, LateKernels& late, const codegen::Bound& bound,
+                       const targets::DeviceProfile& device, std::size_t most, Ways& ways) {
+  constexpr std::size_t kPart = 4, kMostBehindCopies = 4;
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[ways.step]);
+  const bool are_exchanged =
+      prepared.steps[ways.step].family->roles(ways.usual.variant).are_exchanged;
+  const auto behind = behind_copies(
+      prepared, ways.step, late, bound, device,
+      are_exchanged ? codegen::exchanged(ways.usual.sizes) : ways.usual.sizes, kAnyTime);
+  if (!behind) return;
+  add(ways.names, std::string(tune::kOperandsFirst));
+  const std::vector<codegen::GemmConfig> candidates =
+      best_candidates(gemm, *behind->kernels, behind->sizes, device,
+                      std::min(most / kPart, kMostBehindCopies), [](const auto&) { return true; });
+  late.compile(prepared, ways.step, *behind->kernels, candidates);
+  for (const codegen::GemmConfig& config : candidates) {
+    const std::string name = candidate_name(*behind->kernels, config);
+    const Kernel* kernel = late.candidate(prepared, ways.step, *behind->kernels, name);
+    const bool is_new = kernel != nullptr && kernel->config != behind->kernel->config;
+    if (is_new) add(ways.names, tune::operands_first(name));
+  }
+}
+
 }  // namespace
 
 std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
@@ -78,6 +105,7 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
                       (compiles || late.is_split_compiled(prepared.plan, step));
   if (splits) add(ways.names, std::string(tune::kProductAndTail));
   if (!is_addressable) {
+    if (compiles) add_behind_copies(prepared, late, bound, device, most, ways);
     add(ways.names, std::string(tune::kOperandsFirst));
     return ways;
   }
@@ -100,7 +128,9 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
       compiles ? others_kernels(prepared, step, late, bound, ways.usual) : nullptr;
   if (others != nullptr) add_candidates(*others, std::min(most, kMostOfAnother));
   const codegen::OperandRoles roles = own.family->roles(ways.usual.variant);
-  if (roles.are_misaligned() && (compiles || are_copies_compiled(prepared.plan, gemm, late))) {
+  if (roles.are_misaligned() && compiles) {
+    add_behind_copies(prepared, late, bound, device, most, ways);
+  } else if (roles.are_misaligned() && are_copies_compiled(prepared.plan, gemm, late)) {
     add(ways.names, std::string(tune::kOperandsFirst));
   }
   if (compiles && gemm.gemm.a.lookup >= 0) add(ways.names, std::string(tune::kRowsFirst));

@@ -23,8 +23,9 @@ struct Ways {
 // none that the model puts far behind the best (few-rows kernels at many rows); a few of another
 // family, where rows are misaligned or looked up; the vendor's product with a tail, unless a family
 // was named; rows copied first, where rows are looked up; operands copied first, where they are
-// misaligned. Empty for a step that has no choice on these tensors. Compiles the candidates, unless
-// `compiles` is false: then those ways are left out for which something would be compiled.
+// misaligned, by the model's kernel and of many ways by a few others too. Empty for a step that has
+// no choice on these tensors. Compiles the candidates, unless `compiles` is false: then those ways
+// are left out for which something would be compiled.
 std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
                               std::size_t most = std::numeric_limits<std::size_t>::max(),
