@@ -1,5 +1,7 @@
 #include "point_tensors.h"
 
+#include <cmath>
+
 #include "epifuse/error.h"
 
 namespace epifuse::cli {
@@ -33,11 +35,23 @@ std::size_t bytes_of_weights(const Point& point) {
   return static_cast<std::size_t>(product_columns(point) * point.k) * 2;
 }
 
+// Values of fp8 as checkpoints have them, up to the largest number, and scales that make results of
+// them as large as those of 16 bits. Weights of 1 / sqrt(K) would be subnormal, most of them.
+InputOptions inputs_of(const Point& point) {
+  constexpr double kDeviation = 64;
+  if (!is_fp8(point.dtype)) return {};
+  const double back = 1 / kDeviation;
+  return {.deviations = {{"x", kDeviation},
+                         {"w", kDeviation},
+                         {"sx", back},
+                         {"sw", back / std::sqrt(static_cast<double>(point.k))}}};
+}
+
 }  // namespace
 
 PointTensors::PointTensors(const Point& point, const Graph& graph)
     : point_(point),
-      host_(graph.ir(), {{"M", point.m}}, {}),
+      host_(graph.ir(), {{"M", point.m}}, inputs_of(point)),
       target_(host_, Target::cuda()),
       device_(cuda::Device::require()),
       bare_result_(device_,

@@ -149,7 +149,10 @@ HostTensors::HostTensors(const ir::Graph& graph, const Sizes& sizes, const Input
     const double k = weight == right.end() ? 1.0 : static_cast<double>(weight->second.eval(sizes));
     add(node.name, std::move(next->view), next->bytes);
     ++next;
-    fill_input(node, options, 1.0 / std::sqrt(std::max(k, 1.0)));
+    const auto deviation = options.deviations.find(node.name);
+    fill_input(node, options,
+               deviation == options.deviations.end() ? 1.0 / std::sqrt(std::max(k, 1.0))
+                                                     : deviation->second);
     if (is_integer(node.type.dtype) && file == options.files.end()) {
       fill_integers(bindings_.back().view, ir::use_of_integers(graph, static_cast<ir::ValueId>(id)),
                     sizes, options.seed + buffers_.size());

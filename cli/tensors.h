@@ -16,6 +16,7 @@ namespace epifuse::cli {
 struct InputOptions {
   std::map<std::string, std::string> files;  // of an input or scalar -> .npy, or raw bytes
   std::uint64_t seed = 1;
+  std::map<std::string, double> deviations = {};  // of an input's numbers, where not the usual one
 };
 
 // Host memory for every input and output of a graph. Inputs without a file are normal random
