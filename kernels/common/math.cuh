@@ -74,21 +74,6 @@ __device__ __forceinline__ float normal_cdf(float x) {
   return x >= 0.0f ? 1.0f - tail : tail;
 }
 
-// x normal_cdf(x) for results of 8 significant bits: x / (1 + e^-p(x)). The error is 2^-11 of it
-// and 2^-25 of x, which is what 0.5 x (1 + erf(x / sqrt 2)) in float32 loses where it cancels.
-//
-// p is the odd polynomial of degree 9 whose error is the least share of that (a least squares fit
-// to log(cdf(x) / cdf(-x)), weighted until it was), here times -log2(e).
-__device__ __forceinline__ float narrow_gelu(float x) {
-  const float square = x * x;
-  float p = -7.702929565311933e-07f;
-  p = fmaf(p, square, 1.9230257748859003e-05f);
-  p = fmaf(p, square, 0.0009853173978626728f);
-  p = fmaf(p, square, -0.10728368163108826f);
-  p = fmaf(p, square, -2.3001949787139893f);
-  return x * reciprocal(1.0f + exp2_approx(x * p));
-}
-
 // d/dx of x normal_cdf(x), cdf(x) + x pdf(x). That of -x and that of x add up to 1. Of e^(-x^2/2)
 // the root is computed, which is 0 only where the product is.
 __device__ __forceinline__ float gelu_slope(float x) {
@@ -137,5 +122,114 @@ __device__ __forceinline__ float half_plus_tanh_of(float h, float u) {
   return fmaf(h, tanh_approx(u), h);
 }
 __device__ __forceinline__ float half_plus_tanh(float h) { return half_plus_tanh_of(h, h); }
+
+// The rest is for results of 8 significant bits: its error is 2^-11 of the result, and 2^-25 of x
+// where the formula of ops.def cancels in float32. A warp's instruction of the special-function
+// unit takes 8 clocks, another one 1 or 2: so each function has one of that unit at most. The
+// coefficients are those whose error is the least share of what is allowed.
+
+// 1 / (1 + e^-x), 4 ulp.
+__device__ __forceinline__ float sigmoid(float x) {
+  return reciprocal(1.0f + exp2_approx(x * -1.4426950408889634f));
+}
+
+// Whether the element at a place takes the form of fewer instructions of the special-function unit.
+__device__ __forceinline__ constexpr bool is_by_polynomial(int place) { return (place & 1) == 0; }
+
+// 1 / (1 + t) for t from 0 to 1.
+__device__ __forceinline__ float narrow_reciprocal(float t) {
+  float p = 0.15224501490592957f;
+  p = fmaf(p, t, -0.5328575968742371f);
+  p = fmaf(p, t, 0.865893542766571f);
+  p = fmaf(p, t, -0.9848349690437317f);
+  p = fmaf(p, t, 0.9997026324272156f);
+  return p;
+}
+
+// 1 / (1 + e^-x), of t = e^-|x|: 1 / (1 + t), or t times that.
+__device__ __forceinline__ float narrow_sigmoid(float x, int place) {
+  if (!is_by_polynomial(place)) return sigmoid(x);
+  const float t = exp2_approx(fabsf(x) * -1.4426950408889634f);
+  const float y = narrow_reciprocal(t);
+  return x < 0.0f ? y * t : y;
+}
+__device__ __forceinline__ float narrow_silu(float x, int place) {
+  if (!is_by_polynomial(place)) return x * sigmoid(x);
+  const float t = exp2_approx(fabsf(x) * -1.4426950408889634f);
+  const float y = x * narrow_reciprocal(t);
+  return x < 0.0f ? y * t : y;
+}
+
+// x cdf(x) of the standard normal, of q = cdf(-|x|) = 2^p: the polynomial falls to -infinity.
+__device__ __forceinline__ float narrow_gelu(float x) {
+  const float a = fabsf(x);
+  float p = -0.000352739094523713f;
+  p = fmaf(p, a, 0.006136653944849968f);
+  p = fmaf(p, a, -0.049260493367910385f);
+  p = fmaf(p, a, -0.46276479959487915f);
+  p = fmaf(p, a, -1.1497913599014282f);
+  p = fmaf(p, a, -1.0000771284103394f);
+  const float q = exp2_approx(p);
+  return x * (x < 0.0f ? q : 1.0f - q);
+}
+
+// x s(x), with s as in gelu_tanh_slope: the same of q = s(-|x|), which is 0 from 12 on.
+__device__ __forceinline__ float narrow_gelu_tanh(float x, int place) {
+  if (!is_by_polynomial(place)) {
+    return x *
+           reciprocal(1.0f + exp2_approx(x * fmaf(x * x, -0.10294323958002f, -2.302208198144325f)));
+  }
+  const float a = minimum(fabsf(x), 12.0f);
+  float p = 0.00017860958178061992f;
+  p = fmaf(p, a, -0.002664476167410612f);
+  p = fmaf(p, a, 0.007145359180867672f);
+  p = fmaf(p, a, -0.037544164806604385f);
+  p = fmaf(p, a, -0.4783838987350464f);
+  p = fmaf(p, a, -1.1433756351470947f);
+  p = fmaf(p, a, -1.0004805326461792f);
+  const float q = exp2_approx(p);
+  return x * (x < 0.0f ? q : 1.0f - q);
+}
+
+// The slope of x cdf(x) at -|x| is q = (r - |x|) 2^p, where r is its root; as in gelu_slope.
+__device__ __forceinline__ float narrow_gelu_slope(float x) {
+  const float a = fabsf(x);
+  float p = -0.00038583739660680294f;
+  p = fmaf(p, a, 0.005952874198555946f);
+  p = fmaf(p, a, -0.03888280317187309f);
+  p = fmaf(p, a, -0.5744649171829224f);
+  p = fmaf(p, a, -0.3787105083465576f);
+  p = fmaf(p, a, -0.5886424779891968f);
+  const float q = (0.7517915368080139f - a) * exp2_approx(p);
+  return x < 0.0f ? q : 1.0f - q;
+}
+
+// The same of x s(x), where 2^p is 0 from 10 on.
+__device__ __forceinline__ float narrow_gelu_tanh_slope(float x) {
+  const float a = minimum(fabsf(x), 10.0f);
+  float p = -6.969847163418308e-05f;
+  p = fmaf(p, a, 0.0016793999820947647f);
+  p = fmaf(p, a, -0.0146391112357378f);
+  p = fmaf(p, a, 0.050661083310842514f);
+  p = fmaf(p, a, -0.09678942710161209f);
+  p = fmaf(p, a, -0.5383480191230774f);
+  p = fmaf(p, a, -0.39012131094932556f);
+  p = fmaf(p, a, -0.5895094275474548f);
+  const float q = (0.7524614334106445f - a) * exp2_approx(p);
+  return x < 0.0f ? q : 1.0f - q;
+}
+
+// erf(x) = x p(x^2), which is 1 from 2.6 on.
+__device__ __forceinline__ float narrow_erf(float x) {
+  const float b = minimum(maximum(x, -2.6f), 2.6f), square = b * b;
+  float p = 8.671478099131491e-06f;
+  p = fmaf(p, square, -0.00024947611382231116f);
+  p = fmaf(p, square, 0.00310901110060513f);
+  p = fmaf(p, square, -0.022524835541844368f);
+  p = fmaf(p, square, 0.10822879523038864f);
+  p = fmaf(p, square, -0.374165803194046f);
+  p = fmaf(p, square, 1.1282317638397217f);
+  return b * p;
+}
 
 }  // namespace epifuse

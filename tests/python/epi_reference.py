@@ -50,7 +50,6 @@ OPS = {
     "silu": lambda x: x / (1 + torch.exp(-x)),
     "gelu_erf": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-    "gelu_erf_narrow": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "gelu_erf_slope": lambda x: gelu_slope(x, "none"),
     "gelu_tanh_slope": lambda x: gelu_slope(x.clamp(-40, 40), "tanh"),
     "relu": lambda x: torch.where(x < 0, 0.0, x),
@@ -66,6 +65,9 @@ OPS = {
     "ne": torch.ne,
     "select": torch.where,
 }
+NARROW = ("tanh", "erf", "sigmoid", "silu")
+NARROW += ("gelu_erf", "gelu_tanh", "gelu_erf_slope", "gelu_tanh_slope")
+OPS |= {f"{name}_narrow": OPS[name] for name in NARROW}
 REDUCTIONS = {
     "row_sum": lambda x: x.sum(-1, keepdim=True),
     "row_max": lambda x: x.amax(-1, keepdim=True),
