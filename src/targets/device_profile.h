@@ -19,7 +19,7 @@ struct DeviceRates {
   double l2_bytes_per_us = 0;         // of elementwise kernels whose data is in L2; 0: not known
 };
 
-// A product of 16-bit matrices, both K-major, and what was measured of it.
+// A product of 16-bit matrices, mostly K-major, and what was measured of it.
 struct MeasuredProduct {
   std::int64_t m, n, k;
   double value;
