@@ -113,6 +113,7 @@ template <class Config, class Layout, Scaling = Config::kScaling>
 struct BlockScaler {
   __device__ __forceinline__ explicit BlockScaler(int) {}
   __device__ __forceinline__ void take(int) {}
+  __device__ __forceinline__ void pass() {}
   template <int kCount, int kPart, int kAll>
   __device__ __forceinline__ void add(int, int first, const float (&part)[kPart],
                                       float (&sums)[kAll]) {
@@ -134,6 +135,11 @@ class ScalesOfThread {
   __device__ __forceinline__ void wait() const {
     Layout::scales_there(number_).wait(Ring::phase(number_));
     keep_order();
+  }
+  // Over a step of which nothing is multiplied.
+  __device__ __forceinline__ void pass() {
+    wait();
+    go_on();
   }
   // Of the i-th block of 64 rows: of a row and the one 8 below.
   __device__ __forceinline__ const float* rows(int i) const {
@@ -164,6 +170,7 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
  public:
   __device__ __forceinline__ explicit BlockScaler(int group) : scales_(group) {}
 
+  __device__ __forceinline__ void pass() { scales_.pass(); }
   // Those of the rows-th 64 rows are what `add` multiplies by.
   __device__ __forceinline__ void take(int rows) {
     if (rows == 0) read();
@@ -223,6 +230,7 @@ class BlockScaler<Config, Layout, Scaling::by_column> {
  public:
   __device__ __forceinline__ explicit BlockScaler(int group) : scales_(group) {}
 
+  __device__ __forceinline__ void pass() { scales_.pass(); }
   __device__ __forceinline__ void take(int rows) {
     if (rows == 0) {
       scales_.wait();

@@ -223,10 +223,16 @@ class Consumer {
       const auto release_stage = [&](int stage) { release(stage); };
       return PromotedSums<Layout, Atom, kCount, decltype(release_stage)>(group_, ring_, scaler_,
                                                                          release_stage)
-          .multiply(acc, steps);
+          .multiply(acc, steps, has_rows());
     } else {
       return multiply_at_once<Atom, kCount, kMultiplied>(acc, steps);
     }
+  }
+  // Whether any row of this consumer's part of a tile is there.
+  __device__ __forceinline__ bool has_rows() const {
+    if constexpr (Scheduler::kGrouped || Scheduler::kOwnParams) return true;
+    const int first = Consumers::kCooperative ? group_ * kRowsOfConsumer<Config> : 0;
+    return tiles_.m + first < p_.m;
   }
   template <class Atom, int kCount, int kMultiplied>
   __device__ __forceinline__ int multiply_at_once(Accumulators& acc, int steps) {

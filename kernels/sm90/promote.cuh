@@ -28,13 +28,15 @@ class PromotedSums {
                                           const Release& release)
       : group_(group), ring_(ring), scaler_(scaler), release_(release) {}
 
-  // All steps of a tile; returns the last one's stage, which is still to be released.
-  __device__ __forceinline__ int multiply(Accumulators& acc, int steps) {
+  // All steps of a tile; returns the last one's stage, which is still to be released. Not
+  // `has_rows`: none of this consumer's rows is there.
+  __device__ __forceinline__ int multiply(Accumulators& acc, int steps, bool has_rows) {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) acc[block][i] = 0.0f;
     }
+    if (!has_rows) return pass(steps);
     if constexpr (kMultipliesAhead<Config>) {
       return multiply_ahead(acc[0], steps);
     } else if constexpr (Config::kScaling != Scaling::none) {
@@ -60,6 +62,19 @@ class PromotedSums {
   }
 
  private:
+  __device__ __forceinline__ int pass(int steps) {
+    int stage = 0;
+#pragma unroll 1
+    for (int k = 0; k < steps; ++k) {
+      stage = ring_.stage;
+      Layout::full(stage).wait(ring_.phase);
+      if (k + 1 < steps) release_(stage);
+      scaler_.pass();
+      ring_.next();
+    }
+    return stage;
+  }
+
   // Between the end of a block's products and the start of the next ones there are additions alone:
   // what else a step needs is done while tensor cores work.
   __device__ __forceinline__ int multiply_scaled(Accumulators& acc, int steps) {

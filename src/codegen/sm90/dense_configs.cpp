@@ -56,6 +56,7 @@ constexpr TileShape kShapes[] = {
     {64, 32, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 2},
     {64, 64, false, false, 1, 1, 3},   {64, 96, false, false, 1, 1, 2},
     {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
+    {128, 256, true, false, 1, 1, 1},
 };
 
 // Of one consumer thread.
@@ -170,9 +171,13 @@ bool suits_sums(const TileShape& shape, const plan::GemmDesc& gemm) {
   return !shape.two_widths || !operand_format(gemm.a.dtype).adds_integers();
 }
 
-// Each CTA has whole blocks of columns.
+// Each CTA has whole blocks of columns. Of few rows the second CTA of a cluster would have none,
+// and smaller tiles have no whole blocks of gates: those alone take the largest tile without a
+// cluster.
 bool suits_blocks(const TileShape& shape, const FusedGemm& step) {
-  if (!step.epilogue.has_blocks()) return true;
+  const bool is_largest_alone = shape.cooperative && shape.n == 256 && shape.split_k == 1 &&
+                                shape.cluster_m * shape.cluster_n == 1;
+  if (!step.epilogue.has_blocks()) return !is_largest_alone;
   const int columns = shape.n / step.epilogue.num_accumulators;
   return !shape.two_widths && shape.split_k == 1 && columns % ir::kBlockColumns == 0;
 }
