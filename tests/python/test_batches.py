@@ -94,6 +94,26 @@ def test_rows_that_fill_no_tiles_stay_rows_of_one_matrix(rows, reports):
     assert_no_further_than_eager(gated, args, got)
 
 
+@pytest.mark.parametrize("by_row", [False, True])
+def test_products_of_8_bit_floats_may_be_of_batches(by_row, reports):
+    def quantised(x, w, sx, sw, g, r):
+        y = torch._scaled_mm(x.reshape(-1, K), w.t(), sx, sw, out_dtype=torch.bfloat16)
+        return r + g[:, None] * y.unflatten(0, (B, S))
+
+    def exactly(x, w, sx, sw, g, r):
+        y = (x.reshape(-1, K) @ w.t() * sx * sw).unflatten(0, (B, S))
+        return r + g[:, None] * y
+
+    x, w = given(B, S, K).to(torch.float8_e4m3fn), given(N, K).to(torch.float8_e4m3fn)
+    scales = (torch.rand(B * S, 1), torch.rand(1, N)) if by_row else (torch.rand(()),) * 2
+    args = [x, w, *scales, given(B, N), given(B, S, N)]
+    got = torch.compile(quantised, backend=epifuse.torch.backend)(*args)
+    (kernel,) = reports[-1].kernels
+    assert kernel.epilogue.endswith("scale+row_scale+residual")
+    exact, eager = exactly(*[each.double() for each in args]), quantised(*args)
+    assert distance(got, exact) <= 1.1 * distance(eager, exact)
+
+
 class Block(nn.Module):
     """The two halves of a diffusion transformer's block, without attention."""
 

@@ -9,15 +9,16 @@ transformers, embeddings of time and of position, masks of whole samples."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
 
+from .emitter import bind
 from .layout import can_view, known
 from .rows import same_size
 
-_PRODUCTS = ("aten.mm.default", "aten.addmm.default")
+_PRODUCTS = ("aten.mm.default", "aten.addmm.default", "aten._scaled_mm.default")
 _RESHAPES = ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
 _MOST_NODES = 64  # behind a product
 # A batch has tiles of its own. What rows do not fill of them is at most what a pass is worth.
@@ -25,6 +26,13 @@ _ROWS_OF_TILE, _MOST_WASTED = 128, 1 / 20
 _FEWEST_ROWS = 65  # of a batch
 
 Shape = tuple[Any, ...]  # of integers and symbols
+
+
+class Batches(NamedTuple):
+    """What a product of matrices is computed as."""
+
+    sizes: Shape  # how many batches, and the rows of each
+    rows: fx.Node | None  # the tensor of three dims that it multiplies, if there is one
 
 
 def _shape(node: fx.Node) -> Shape:
@@ -74,7 +82,20 @@ def _fills_tiles(batches: Shape) -> bool:
     return wasted <= sizes[1] * _MOST_WASTED
 
 
-def _batches(product: fx.Node, elementwise: Collection[str]) -> Shape | None:
+def _adds_a_row(operands: dict[str, Any]) -> bool:
+    added = operands["self"] if "mat1" in operands else operands.get("bias")
+    return added is None or len(_shape(added)) == 1
+
+
+def _has_scales_of_vectors(operands: dict[str, Any], shape: Shape) -> bool:
+    """Whether scales, if there are any, are one of a tensor or one of each row and column."""
+    scales = [_shape(operands[name]) for name in ("scale_a", "scale_b") if name in operands]
+    wanted = ((shape[0], 1), (1, shape[1]))
+    return all(_are_alike(scale, (1,) * len(scale)) or _are_alike(scale, each)
+               for scale, each in zip(scales, wanted))  # fmt: skip
+
+
+def _batches(product: fx.Node, elementwise: Collection[str]) -> Batches | None:
     users, shape = [user for user in product.users if user.op != "output"], _shape(product)
     if not users or not shape or any(str(user.target) not in _RESHAPES for user in users):
         return None
@@ -84,15 +105,18 @@ def _batches(product: fx.Node, elementwise: Collection[str]) -> Shape | None:
     batches = whole[:2]
     if not all(_are_alike(_shape(user), whole) for user in users) or not _fills_tiles(batches):
         return None
-    if len(product.args) == 3 and len(_shape(product.args[0])) != 1:
-        return None  # what is added is no row
+    operands = bind(product)
+    if not _adds_a_row(operands) or not _has_scales_of_vectors(operands, shape):
+        return None
     is_symbolic = [not isinstance(size, int) for size in batches]
-    if all(is_symbolic) and rows_by_batches(product.args[-2], batches) is None:
+    rows = _rows_by_batches(operands["mat1" if "mat1" in operands else "self"], batches)
+    if all(is_symbolic) and (rows is None or "scale_a" in operands):
         return None  # nothing tells a reshape two sizes
-    return batches if any(_reads_by_batches(user, elementwise) for user in users) else None
+    reads = any(_reads_by_batches(user, elementwise) for user in users)
+    return Batches(batches, rows) if reads else None
 
 
-def rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
+def _rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
     """The tensor of three dims that rows of a matrix are another look at, if its first two are
     these."""
     if str(rows.target) not in _RESHAPES:
@@ -105,8 +129,8 @@ def rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
 
 def products_of_batches(
     nodes: Iterable[fx.Node], elementwise: Collection[str]
-) -> dict[fx.Node, Shape]:
-    """How many batches and rows of each, for products that are to be such."""
+) -> dict[fx.Node, Batches]:
+    """The products that are to be such."""
     found = {}
     for node in nodes:
         batches = _batches(node, elementwise) if str(node.target) in _PRODUCTS else None

@@ -11,7 +11,6 @@ import torch
 from torch import fx
 
 from . import dtypes, sizes
-from .batches import rows_by_batches
 from .rows import are_groups, taken
 from .sizes import Size, Sizes
 from .values import ARITHMETIC, INT8, MAX_FLOAT32, Literal, Operand, Refusal, Value, round_to
@@ -56,8 +55,8 @@ class Scope:
     grouped: dict[fx.Node, fx.Node] = field(default_factory=dict)
     # Rows that are looked up and stored anyway: these lie next to each other.
     stored_rows: set[fx.Node] = field(default_factory=set)
-    # Products of matrices that are to be products of batches: how many, and the rows of each.
-    batches: dict[fx.Node, tuple[Any, ...]] = field(default_factory=dict)
+    # Products of matrices that are to be products of batches (batches.Batches).
+    batches: dict[fx.Node, Any] = field(default_factory=dict)
 
     def read(self, node: fx.Node, known: dict[torch.dtype, str] = dtypes.NAMES) -> Value:
         """The value of a node: a computed one, or an input of the text."""
@@ -143,14 +142,18 @@ class Emitter:
     def rows(self, argument: Any) -> Value:
         """The rows that a product multiplies: of batches, where it is to be one of these."""
         batches = self.scope.batches.get(self.node)
-        if batches is None:
-            return self.value(argument)
-        whole = rows_by_batches(argument, batches)
-        if whole is not None:
-            return self.value(whole)
+        if batches is not None and batches.rows is not None:
+            return self.value(batches.rows)
         value = self.value(argument)
-        shape = (*self.scope.sizes.shape(batches), value.shape[-1])
-        return self.view("reshape", value, shape)
+        return self.by_batches(value, value.shape)
+
+    def by_batches(self, value: Value, shape: Sequence[Size]) -> Value:
+        """A matrix with a row for each of a product's, as such a product reads it; others stay."""
+        batches = self.scope.batches.get(self.node)
+        is_of_rows = sizes.same_shape(value.shape, shape) and not sizes.same(shape[0], 1)
+        if batches is None or not is_of_rows:
+            return value
+        return self.view("reshape", value, (*self.scope.sizes.shape(batches.sizes), shape[1]))
 
     def _checked(self, argument: fx.Node, value: Value) -> Value:
         tensor = self.tensor(argument)

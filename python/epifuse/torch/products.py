@@ -153,11 +153,11 @@ def _scaled(emit: Emitter, args: Args, scale_a: Value, scale_b: Value) -> Operan
         raise Refusal("dtype", f"{emit.what} gives {emit.dtype}.")
     promoted = not args["use_fast_accum"]
     total = product(emit, args["self"], args["mat2"], "f32", promoted=promoted)
-    rows, columns = total.shape
+    rows, columns = emit.shape
     for scale, shape in ((scale_a, (rows, 1)), (scale_b, (1, columns))):
         if not _are_of_vectors(scale, shape):
             raise _foreign_scales(emit)
-        total = emit.op("mul", total, scale)
+        total = emit.op("mul", total, emit.by_batches(scale, shape))
     return _with_bias(emit, args, total)
 
 
