@@ -114,6 +114,19 @@ def test_heads_may_come_behind_rows(reports, form):
     assert sorted(epilogues(reports)) == ["residual", "rotary", "rotary"]
 
 
+@pytest.mark.parametrize("form", ["by_halves", "by_pairs", "plain_pairs"])
+def test_heads_may_be_turned_in_float32_by_tables_of_16_bits(reports, form):
+    """As in Cohere's models."""
+    def turn(x, c, s):
+        wide = x if x.dtype == torch.float64 else x.float()
+        return FORMS[form](wide, c, s).to(x.dtype)
+
+    model = Attention(turn).bfloat16().eval()
+    x = torch.randn(2, ROWS, WIDTH).bfloat16()
+    assert_no_further_than_eager(model, compiled(model), (x,), slack=1.25)
+    assert sorted(epilogues(reports)) == ["residual", "rotary", "rotary"]
+
+
 def test_tables_are_read_by_the_half(reports):
     model = Attention(by_halves).bfloat16().eval()
     with torch.no_grad():

@@ -52,6 +52,8 @@ class Imported:
     inputs: tuple[str, ...] = ()
     stored: dict[str, fx.Node] = field(default_factory=dict)  # values that a node is a reshape of
     shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)  # of `stored`
+    # Conversions of operands that are parts of one node's work: of what, and to which dtype.
+    casts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def import_graph(graph: fx.Graph) -> Imported:
@@ -233,7 +235,17 @@ class _Importer:
             tuple(value.name for value in inputs),
             {value.name: node for value, node in stored.items()},
             {value.name: value.shape for value in stored},
+            self._casts(needed, names),
         )
+
+    def _casts(self, needed: set[Value], names: Container[str]) -> dict[str, tuple[str, str]]:
+        casts = {}
+        for value in needed:
+            if value.op == "cast" and value.name not in names:
+                (source,) = value.operands
+                if isinstance(source, Value) and source.name in names:
+                    casts[value.name] = source.name, value.dtype
+        return casts
 
     def _stored(self, needed: set[Value], names: Container[str]) -> dict[Value, fx.Node]:
         """What an op's result is a reshape of, and what stands for no node before such a view."""

@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import integers, maxima, nodes, origin, repeated
+from epifuse.torch import conversions, integers, maxima, nodes, origin, repeated
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
 from epifuse.torch.call import OneLine, fused
@@ -350,9 +350,11 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
     waits = only_faster and options.get("tune", "off") != "off"
     rewriter = _Rewriter(graph, imported, json.dumps(options, separators=(",", ":")), waits)
     left_out = [(entry["value"], entry["code"], entry["why"]) for entry in found["left_out"]]
-    for kernel in found["kernels"]:
+    kernels = conversions.with_operands(graph, found["kernels"], imported)
+    left_out += conversions.left_out(found["kernels"], kernels)
+    for kernel in kernels:
         rewriter.start(kernel)
-    for kernel in found["kernels"]:
+    for kernel in kernels:
         values = [tensor["value"] for tensor in kernel["outputs"]]
         if not _on_one_device(kernel, imported):
             left_out += [(value, "device", "The operands are on several devices.")
