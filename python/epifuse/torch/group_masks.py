@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Graph, Node
 
+from epifuse.torch.layout import RESHAPES
 from epifuse.torch.nodes import call
 from epifuse.torch.rows import are_groups, inverted, same_size
 
 _GROUPED = "aten._grouped_mm.default"
 _WHERE = "aten.where.self"
 _INDEX = "aten.index.Tensor"
-_VIEWS = ("aten.unsqueeze.default", "aten.expand.default", "aten.view.default")
+_VIEWS = (*RESHAPES, "aten.unsqueeze.default", "aten.expand.default")
 _OF_ROWS = ("aten.permute.default", "aten.t.default", "aten.transpose.int")
 # What keeps rows apart, beside elementwise work.
 _COLUMNS = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.slice.Tensor",

@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 
+# The same elements in row-major order, in another shape.
+RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
+
 
 def known(sizes: Sequence[Any]) -> list[int] | None:
     """The traced values of sizes or strides, or None where there are none (unbacked symbols)."""

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from epifuse.torch.layout import RESHAPES
 from epifuse.torch.rows import SAME_NUMBERS, argument_of, result_of
 
 # By how much the least number for which a comparison holds is above the number that it names.
 _ABOVE = {"aten.ge.Scalar": 0, "aten.gt.Scalar": 1}
-_VIEWS = {"aten.unsqueeze.default", "aten.view.default", "aten.reshape.default",
-          "aten.expand.default", "aten._unsafe_view.default"}  # fmt: skip
+_VIEWS = (*RESHAPES, "aten.unsqueeze.default", "aten.expand.default")
 
 
 def _as_counted(node: Any) -> Any:

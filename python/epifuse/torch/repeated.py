@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch import views
-from epifuse.torch.layout import known
+from epifuse.torch.layout import RESHAPES, known
 from epifuse.torch.nodes import call
 
 REPEATS = "epifuse_repeats"  # marks a half joined to itself
@@ -20,8 +20,7 @@ REPEATS = "epifuse_repeats"  # marks a half joined to itself
 _CAT, _SLICE, _MUL = (torch.ops.aten.cat.default, torch.ops.aten.slice.Tensor,
                       torch.ops.aten.mul.Tensor)  # fmt: skip
 _MOST_ROWS = 64  # as many the core leaves to one launch for queries, keys and values
-_RESHAPES = ("aten.view.default", "aten.reshape.default")
-_KEEPING = (*_RESHAPES, "aten.unsqueeze.default", "aten.expand.default", "aten.clone.default")
+_KEEPING = (*RESHAPES, "aten.unsqueeze.default", "aten.expand.default", "aten.clone.default")
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def _shape(node: Node) -> list[int]:
 
 def _repeats_once(node: Node) -> bool:
     """Whether a node is [.., n] as [.., 2, n] as [.., 2 n], which Inductor makes of a join."""
-    source = node.args[0] if str(node.target) in _RESHAPES else None
+    source = node.args[0] if str(node.target) in RESHAPES else None
     while isinstance(source, Node) and str(source.target) == "aten.clone.default":
         source = source.args[0]
     if not isinstance(source, Node) or str(source.target) != "aten.expand.default":

@@ -7,10 +7,10 @@ import torch
 from torch import fx
 
 from .emitter import bind, tensor_of
+from .layout import RESHAPES
 from .rows import same_size
 
 _SUM = "aten.sum.dim_IntList"
-_RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
 
 
 def _sums_all_rows(node: fx.Node, summed: torch.Tensor) -> bool:
@@ -22,7 +22,7 @@ def _sums_all_rows(node: fx.Node, summed: torch.Tensor) -> bool:
 def _shapes_of(node: fx.Node) -> Iterator[fx.Node]:
     """The node, and what it is a reshape of that keeps rows whole; the last first."""
     known = [node]
-    while str(known[-1].target) in _RESHAPES:
+    while str(known[-1].target) in RESHAPES:
         viewed = known[-1].args[0]
         tensor, shown = tensor_of(viewed), tensor_of(known[-1])
         if tensor is None or shown is None or not tensor.ndim or not shown.ndim:

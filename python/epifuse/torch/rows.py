@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from .layout import RESHAPES
+
 _TAKES = "aten.index.Tensor"
 _PUTS = ("aten.index_put.default", "aten._unsafe_index_put.default")
 _COUNTS = ("prims.iota.default", "aten.arange.default", "aten.arange.start",
@@ -67,8 +69,8 @@ def inverted(indices: Any) -> fx.Node | None:
 
 
 SAME_NUMBERS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype",
-                "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
-                "aten.clone.default", "aten.squeeze.dim", "aten.unsqueeze.default")  # fmt: skip
+                *RESHAPES, "aten.clone.default", "aten.squeeze.dim",
+                "aten.unsqueeze.default")  # fmt: skip
 
 
 def _behind(node: Any) -> Any:
