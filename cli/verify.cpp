@@ -1,7 +1,7 @@
 // `epifuse verify`: runs random graphs and checks each against the float64 reference.
 #include <fmt/format.h>
 
-#include <chrono>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -92,6 +92,7 @@ void print_failure(const Failure& failure, const Options& options) {
       "--numerics {}\n\n",
       failure.graph, failure.sizes, failure.what, failure.seed, options.graph.target,
       options.graph.numerics);
+  std::fflush(stdout);  // a later graph may end the process
 }
 
 int print_graphs(const Options& options) {
