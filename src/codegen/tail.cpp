@@ -104,6 +104,8 @@ TailShape tail_shape(const Epilogue& epilogue) {
   int narrowest = kVectorBytes / kMinVector;
   for (int bytes : moved_bytes(epilogue, layout, false)) narrowest = std::min(narrowest, bytes);
   shape.vector = std::min(kVectorBytes / narrowest, kMaxVector);
+  // In vectors of eight ptxas spills hundreds of bytes for some targets.
+  if (rows && layout.size(List::tiles) == 0) shape.vector = std::min(shape.vector, kMinVector);
   int load_bytes = 0;
   for (int bytes : moved_bytes(epilogue, layout, true)) load_bytes += bytes * shape.vector;
   if (load_bytes > 0) shape.chunks = std::clamp(kBytesInFlight / load_bytes, 1, kMaxChunks);

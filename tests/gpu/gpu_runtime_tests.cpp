@@ -2,10 +2,8 @@
 // run, tensors that the fused kernel cannot address.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -280,27 +278,6 @@ TEST_F(GpuRuntime, AnOutputOverAnOperandIsRefused) {
   EXPECT_THROW(program.run(tensors), ArgumentError);
   tensors.back().view.data = call.r.data();
   EXPECT_THROW(program.tune(tensors), ArgumentError);  // would change what later runs read
-}
-
-TEST_F(GpuRuntime, MemoryOfTheHostIsRefusedAndCostsNothing) {
-  if (device->info().reads_any_host_memory) GTEST_SKIP() << "this GPU reads it";
-  const Program program = compile(layer(), Target::cuda());
-  Call call(device, 40, 3);
-  std::vector<std::uint16_t> memory(40 * kK);
-  for (const char* name : {"x", "y"}) {
-    std::vector<Binding> tensors = call.bindings();
-    const auto place = std::ranges::find(tensors, name, &Binding::name);
-    place->view.data = memory.data();
-    try {
-      program.run(tensors);
-      FAIL() << name << " is the host's";
-    } catch (const ArgumentError& error) {
-      EXPECT_NE(std::string(error.what()).find("expected memory of a GPU"), std::string::npos)
-          << error.what();
-    }
-  }
-  program.run(call.bindings());
-  cuda::synchronize(*device);
 }
 
 class GpuTune : public GpuRuntime {
