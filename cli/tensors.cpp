@@ -208,10 +208,10 @@ TargetTensors::TargetTensors(HostTensors& host, const Target& target)
   for (std::size_t i = 0; i < bindings_.size(); ++i) {
     device_->buffers.emplace_back(device_->device, host.bytes(i));
     cuda::DeviceBuffer& buffer = device_->buffers.back();
-    if (host.bytes(i) == 0) continue;
-    buffer.copy_from_host(host.bindings()[i].view.data, host.bytes(i));
-    bindings_[i].view.data = buffer.data();
-    bindings_[i].view.device = DeviceKind::cuda;
+    TensorView& view = bindings_[i].view;
+    view.device = DeviceKind::cuda;
+    view.data = host.bytes(i) == 0 ? nullptr : buffer.data();
+    if (view.data != nullptr) buffer.copy_from_host(host.bindings()[i].view.data, host.bytes(i));
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/driver/device.h"
@@ -36,6 +37,24 @@ TEST(GpuHostMemory, IsRefusedAndCostsNothing) {
   EXPECT_EQ(error_of(x.data(), y.data()), "");
   y.copy_to_host(result.data(), 24 * sizeof(float));
   EXPECT_EQ(result, std::vector<float>(24, 3.0f));
+}
+
+// A tensor without elements is nowhere.
+TEST(GpuHostMemory, IsNotAskedForByEmptyTensors) {
+  const Program program =
+      compile(Graph::parse("graph empty(x: bf16[M, 64], w: bf16[32, 64], b: bf16[32]) {\n"
+                           "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"),
+              Target::cuda());
+  const auto device = cuda::Device::require();
+  cuda::DeviceBuffer w(device, 32 * 64 * 2), b(device, 32 * 2);
+  const auto on_device = [](void* data, std::vector<std::int64_t> shape) {
+    return TensorView{data, DType::bf16, std::move(shape), {}, DeviceKind::cuda};
+  };
+  EXPECT_NO_THROW(program.run({{"x", on_device(nullptr, {0, 64})},
+                               {"w", on_device(w.data(), {32, 64})},
+                               {"b", on_device(b.data(), {32})},
+                               {"y", on_device(nullptr, {0, 32})}}));
+  cuda::synchronize(*device);
 }
 
 }  // namespace
