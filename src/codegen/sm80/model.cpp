@@ -18,8 +18,21 @@ double instruction_slows(const plan::FusedGemm& step, const targets::DeviceProfi
   return 2 * device.macs_per_clock / device.fp8_macs_per_clock;
 }
 
+// Of a step, where rows start off the 16-byte boundaries that it is copied by otherwise.
+double copy_clocks(const ModelConstants& c, const Config& config, const GemmSizes& sizes) {
+  constexpr std::int64_t kWhole = 16, kLeastAsync = 4;
+  const auto of = [&](std::int64_t row_bytes, std::int64_t rows) {
+    const std::int64_t unit = row_bytes == 0 ? kWhole : row_bytes & -row_bytes;
+    if (unit >= kWhole) return 0.0;
+    const auto copies = static_cast<double>(rows * config.step_bytes / unit);
+    return copies * (unit >= kLeastAsync ? c.part_clocks : c.element_copy_clocks);
+  };
+  return of(sizes.row_bytes_a, std::min<std::int64_t>(sizes.m, config.tile_m)) +
+         of(sizes.row_bytes_b, std::min<std::int64_t>(sizes.n, config.tile_n));
+}
+
 double step_clocks(const ModelConstants& c, const plan::FusedGemm& step, const Config& config,
-                   int num_active, double slows_multiply) {
+                   int num_active, double slows_multiply, double copies) {
   const auto bytes = static_cast<double>(size_bytes(step.gemm.a.dtype));
   const double k_in_16_bits = config.step_bytes / 2.0;
   const double multiply =
@@ -32,7 +45,8 @@ double step_clocks(const ModelConstants& c, const plan::FusedGemm& step, const C
   const double waits = c.latency_clocks / std::max(config.stages - 1, 1);
   const bool is_alone = config.ctas == 1;
   const double slows = config.step_bytes > 64 && is_alone ? c.deep_slows : 1;
-  return longer(num_active * busy * slows + (is_alone ? c.alone_clocks : c.step_clocks), waits);
+  return longer(num_active * (busy * slows + copies) + (is_alone ? c.alone_clocks : c.step_clocks),
+                waits);
 }
 
 double epilogue_clocks(const ModelConstants& c, const plan::FusedGemm& step, const Config& config) {
@@ -101,14 +115,15 @@ double expected_us(const plan::FusedGemm& step, const Config& config, const Gemm
   const std::int64_t tiles = tile(config, sizes, num_sms).tiles, ctas = tiles * config.split_k;
   const std::int64_t at_once = std::int64_t{num_sms} * config.ctas;
   const double epilogue = epilogue_clocks(c, step, config);
-  const double slows_multiply = instruction_slows(step, device);
+  const double slows_multiply = instruction_slows(step, device),
+               copies = copy_clocks(c, config, sizes);
   // Of several CTAs an SM some multiply while others are at their epilogues.
   const double hidden = config.ctas > 1 ? 0.5 : 1;
   const bool is_split = config.split_k > 1;
   const double leave =
       is_split ? split_bytes(config, 1) / config.split_k / c.l2_bytes_per_clock : epilogue;
   const auto wave_clocks = [&](int num_active) {
-    return steps * step_clocks(c, step, config, num_active, slows_multiply) +
+    return steps * step_clocks(c, step, config, num_active, slows_multiply, copies) +
            num_active * leave * hidden + c.first_clocks;
   };
   double clocks = static_cast<double>(ctas / at_once) * wave_clocks(config.ctas);

@@ -11,7 +11,8 @@ namespace {
 
 // Of an H100: all but multiplies_per_clock, operation_clocks and l2_bytes are fitted to 33 products
 // of the dense grid, each by 75 to 77 configs (2026-11-25, `epifuse bench --sweep --family sm80`;
-// docs/adding-a-device.md).
+// docs/adding-a-device.md). Of few points (H200, 2026-11-26): part_clocks (one config at one),
+// element_copy_clocks (75 at one).
 constexpr ModelConstants kH100{
     .clocks_per_us = 1850,
     .multiplies_per_clock = 1024,
@@ -31,6 +32,8 @@ constexpr ModelConstants kH100{
     .join_clocks = 2000,
     .clear_us = 3,
     .persistent_slows = 1.015,
+    .part_clocks = 0.2,
+    .element_copy_clocks = 1.1,
 };
 
 struct Row {
@@ -78,6 +81,8 @@ auto fields_of(ModelConstants& c) {
       ModelField{"join_clocks", &c.join_clocks},
       ModelField{"clear_us", &c.clear_us},
       ModelField{"persistent_slows", &c.persistent_slows},
+      ModelField{"part_clocks", &c.part_clocks},
+      ModelField{"element_copy_clocks", &c.element_copy_clocks},
   };
   static_assert(fields.size() * sizeof(double) == sizeof(ModelConstants));
   return fields;

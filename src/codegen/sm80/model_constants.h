@@ -24,6 +24,8 @@ struct ModelConstants {
   double l2_bytes;
   double join_clocks, clear_us;  // of a tile whose K is split, and of the zeros before
   double persistent_slows;       // CTAs that take one tile after another
+  // Of a copy of fewer than 16 bytes, which CTAs make one after another: of 4 or 8, or of elements.
+  double part_clocks, element_copy_clocks;
 };
 
 // The row of the device. Without one, constants of the kernels with the rates that the driver and
