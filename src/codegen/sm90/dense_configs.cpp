@@ -56,7 +56,11 @@ constexpr TileShape kShapes[] = {
     {64, 32, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 2},
     {64, 64, false, false, 1, 1, 3},   {64, 96, false, false, 1, 1, 2},
     {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
-    {128, 256, true, false, 1, 1, 1},
+    {128, 256, true, false, 1, 1, 1},  {128, 64, true, false, 1, 1, 4},
+    {128, 128, true, false, 1, 1, 4},  {64, 32, false, false, 1, 1, 8},
+    {64, 64, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 8},
+    {64, 128, false, false, 1, 1, 4},  {192, 48, false, false, 1, 1, 1},
+    {192, 64, false, false, 1, 1, 1},
 };
 
 // Of one consumer thread.

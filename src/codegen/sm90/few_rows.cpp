@@ -27,12 +27,13 @@ struct Shape {
   int rows, columns, warps, split_k;
 };
 // Ahead at points of `small` on an H100; 16 warps where CTAs are too few; or only measured.
-constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {8, 16, 16, 1}, {16, 16, 16, 1}};
+constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {8, 16, 16, 1}, {16, 16, 16, 1},
+                             {8, 16, 8, 4},  {8, 16, 8, 8}, {16, 16, 8, 8}};
 constexpr Shape kGatesAlongK[] = {
     {8, 8, 8, 1}, {8, 8, 16, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
-constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},
-                             {8, 32, 8, 1},  {8, 32, 8, 4},  {16, 64, 8, 1},
-                             {16, 64, 8, 2}, {16, 32, 8, 1}, {16, 32, 8, 4}};
+constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},  {8, 32, 8, 1},
+                             {8, 32, 8, 4},  {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 32, 8, 1},
+                             {16, 32, 8, 4}, {8, 32, 8, 8}};
 
 constexpr std::string_view kLoadsOfA[] = {"vectors", "shifted", "elements"};
 

@@ -15,7 +15,7 @@ namespace epifuse::codegen::sm90 {
 // Rows of products that go together in one launch.
 constexpr std::int64_t kMostFewRows = 16;
 // Rows of products that are taken alone: of few columns these were ahead at up to 128.
-constexpr std::int64_t kMostRowsTaken = 128;
+constexpr std::int64_t kMostRowsTaken = 512;
 
 // Why no kernel for few rows takes a step that the family takes.
 std::optional<plan::WhyNot> why_not_few_rows(const plan::FusedGemm& step);

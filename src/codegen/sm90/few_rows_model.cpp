@@ -1,6 +1,7 @@
 // How long the kernel for few rows takes.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "base/ceil_div.h"
 #include "codegen/sm90/dense.h"
@@ -22,13 +23,6 @@ bool fills(const Config& config, const Occupancy& of_sm) {
 // Along K, but not both operands in whole vectors.
 bool moves_along_k(const Loads& loads) { return loads.is_k_major && !takes_vectors(loads); }
 
-// By how much loads along N that are not of whole vectors in place hold each step up.
-double loads_slow(const Loads& loads) {
-  constexpr double kShifted = 1.3, kElements = 2;
-  if (loads.of_a == LoadsOfA::elements) return kElements;
-  return loads.of_a == LoadsOfA::shifted || loads.is_shifted ? kShifted : 1;
-}
-
 // Rows up to which the model holds.
 std::int64_t most_rows(const Loads& loads) {
   constexpr std::int64_t kMostOfElements = 512;
@@ -45,71 +39,93 @@ double correction(const Config& config, const Loads& loads, const Occupancy& of_
   return unfilled * (config.warps > kUsualWarps && ctas > num_sms ? kManyWarps : 1);
 }
 
-// A CTA's steps where A is moved: each waits for its own loads, however many a warp has under way.
-double moved_steps_us(const ModelConstants& c, const Config& config, const Loads& loads,
-                      double steps, double work) {
-  // Fitted to 42 times of 25 products, an H100's.
-  constexpr double kWait = 2, kBlockRows = 0.2, kWork = 0.3, kElements = 1.3;
-  const double waits =
-      kWait * c.few_rows_step_us * steps * (1 + kBlockRows * (config.tile_m / 8 - 1));
-  return (waits + kWork * work) * (loads.of_a == LoadsOfA::elements ? kElements : 1);
-}
-
-// Until a CTA's sums are there, its waves one after another.
-double steps_us(const ModelConstants& c, const Config& config, const Loads& loads, std::int64_t k,
-                std::int64_t ctas, std::int64_t num_sms) {
-  constexpr double kBlockRows = 0.28;    // of a step's work, each further block of 8 rows
-  constexpr double kFurtherWave = 1.31;  // of the first one
+// What a warp waits for: its own loads, step after step, and what it makes of them.
+double waits_us(const ModelConstants& c, const Config& config, const Loads& loads, std::int64_t k) {
+  constexpr double kOfDepth = 1.51;                    // steps loaded ahead
+  constexpr double kMoved = 1.2, kMovedBlock = 0.771;  // and a further block of 8 rows
+  constexpr double kBlock = 0.638;                     // of what is multiplied
+  constexpr double kAlongN = 0.824, kShiftedAlongN = 2.01, kElements = 1.2;
   constexpr double kUsualWarps = 8;
-  const int step_k = loads.is_k_major ? 64 : 32, at_once = std::max(config.stages, 1);
+  const int step_k = loads.is_k_major ? 64 : 32, blocks = config.tile_m / 8;
   const auto steps = static_cast<double>(
       ceil_div(k, static_cast<std::int64_t>(step_k * config.warps * config.split_k)));
-  const int of_sm = std::max(occupancy(config, loads).ctas, 1);
-  const auto waves = static_cast<double>(ceil_div(ctas, num_sms * of_sm));
-  const auto beside = static_cast<double>(std::min<std::int64_t>(ceil_div(ctas, num_sms), of_sm));
+  const double ahead = std::pow(std::max(config.stages, 1), kOfDepth);
   const double vector = loads.is_k_major ? c.few_rows_vector_us : c.few_rows_n_vector_us;
-  const double work = steps * vectors_of_step(config, loads) * vector * beside *
-                      (1 + kBlockRows * (config.tile_m / 8 - 1)) * config.warps / kUsualWarps;
-  const double waits = c.few_rows_step_us * (1 + (steps - 1) / std::sqrt(at_once));
-  const double of_steps = moves_along_k(loads) ? moved_steps_us(c, config, loads, steps, work)
-                                               : (waits + work) * loads_slow(loads);
-  const double first = of_steps + c.few_rows_wave_us;
-  return first * (1 + kFurtherWave * (waves - 1));
+  const double of_loads = c.few_rows_step_us * (1 + (steps - 1) / ahead) *
+                          (loads.is_k_major ? 1 : kAlongN) *
+                          (moves_along_k(loads) ? kMoved * (1 + kMovedBlock * (blocks - 1)) : 1);
+  const double work = steps * vector * vectors_of_step(config, loads) *
+                      (1 + kBlock * (blocks - 1)) * config.warps / kUsualWarps;
+  return (of_loads + work) * (loads.of_a == LoadsOfA::elements ? kElements : 1) *
+         (!loads.is_k_major && loads.is_shifted ? kShiftedAlongN : 1);
+}
+
+// Of things at once, of which the longest keeps the others waiting.
+double longest(std::initializer_list<double> all) {
+  constexpr double kSharpness = 4;
+  double sum = 0;
+  for (const double us : all) sum += std::pow(us, kSharpness);
+  return std::pow(sum, 1 / kSharpness);
+}
+
+// A launch: its CTAs, how many of them the busiest SM has, and how many times one after another.
+struct Ctas {
+  std::int64_t all;
+  double of_sm, waves;
+};
+Ctas ctas_of(const Config& config, const Loads& loads, const GemmSizes& sizes, int num_sms) {
+  Ctas out{};
+  out.all = sizes.batch * ceil_div(sizes.m, config.tile_m) * column_tiles(config, loads, sizes.n) *
+            config.split_k;
+  out.of_sm = static_cast<double>(ceil_div(out.all, num_sms));
+  const int at_once = num_sms * std::max(occupancy(config, loads).ctas, 1);
+  out.waves = static_cast<double>(ceil_div(out.all, at_once));
+  return out;
 }
 
 }  // namespace
 
-// One after the other: a start, the steps of K, memory's bytes and those that L2 delivers: B to
-// each row of tiles, and A's rows behind the first 8 to each CTA.
+// A start, and what takes longest of: the waits of each warp, what an SM takes in, memory's bytes
+// and those that L2 delivers, which are B to each row of tiles, and A's rows behind the first 8 to
+// each CTA. Fitted to 640 times at 170 products, an H100's and an H200's.
 double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceProfile& device) {
   constexpr int kElementBytes = 2;  // of bf16 and f16
   constexpr double kOfA = 0.7;      // of its bytes, which neighbours share
   constexpr double kTooMany = 10;   // so that the model does not choose it
+  constexpr double kFurtherWave = 1.66, kFurtherClusters = 0.454;  // of the first one
+  constexpr double kIntoSmPerUs = 70e3, kRowsIntoSm = 0.799, kMoved = 1.84;
   constexpr std::int64_t kBlock = 8;
   const ModelConstants c = constants_of(device);
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
-  const std::int64_t row_tiles = ceil_div(sizes.m, config.tile_m), num_sms = device.limits.num_sms;
   const Loads loads = loads_of(step.gemm, config);
-  const std::int64_t ctas =
-      sizes.batch * row_tiles * column_tiles(config, loads, sizes.n) * config.split_k;
+  const Ctas ctas = ctas_of(config, loads, sizes, device.limits.num_sms);
   const Pressure load = pressure(step.epilogue);
   const double full = load.load_slots + load.store_slots;
   const double of_b = batch * n * k * config.products * kElementBytes;
   const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
   const std::int64_t blocks = ceil_div(std::min<std::int64_t>(config.tile_m, sizes.m), kBlock);
-  const double of_a =
-      static_cast<double>(ctas / config.split_k * (blocks - 1) * kBlock) * k * kElementBytes;
-  const double l2 = static_cast<double>(row_tiles) * of_b + kOfA * of_a;
-  const double cta = c.few_rows_cta_us * (config.warps / 8.0 - 0.5) * static_cast<double>(ctas) /
-                     static_cast<double>(num_sms);
-  const double us = c.few_rows_launch_us + c.few_rows_cluster_us * std::sqrt(config.split_k - 1) +
-                    steps_us(c, config, loads, sizes.k, ctas, num_sms) +
-                    bytes / c.few_rows_bytes_per_us + l2 / c.few_rows_l2_bytes_per_us + cta +
-                    c.few_rows_load_us * load.load_slots;
+  const auto tiles = static_cast<double>(ctas.all / config.split_k);
+  const double of_a = tiles * static_cast<double>((blocks - 1) * kBlock) * k * kElementBytes;
+  const double from_l2 = static_cast<double>(ceil_div(sizes.m, config.tile_m)) * of_b + kOfA * of_a;
+  const double into_sm =
+      ctas.of_sm * k / config.split_k * kElementBytes *
+      (config.tile_n * config.products + kRowsIntoSm * static_cast<double>(blocks * kBlock));
+  const double further = ctas.waves - 1;
+  const double working =
+      longest({waits_us(c, config, loads, sizes.k) * (1 + kFurtherWave * further),
+               into_sm / kIntoSmPerUs * (moves_along_k(loads) ? kMoved : 1),
+               bytes / c.few_rows_bytes_per_us, from_l2 / c.few_rows_l2_bytes_per_us});
+  const double cluster =
+      config.split_k > 1 ? c.few_rows_cluster_us * (1 + kFurtherClusters * further) : 0;
+  const double started =
+      c.few_rows_wave_us * ctas.waves + c.few_rows_cta_us * (config.warps / 8.0 - 0.5) *
+                                            static_cast<double>(ctas.all) / device.limits.num_sms;
+  const double us =
+      c.few_rows_launch_us + cluster + started + working + c.few_rows_load_us * load.load_slots;
   if (sizes.m > most_rows(loads)) return kTooMany * us;
-  return us * correction(config, loads, occupancy(config, loads), ctas, num_sms);
+  return us * correction(config, loads, occupancy(config, loads), ctas.all, device.limits.num_sms);
 }
 
 }  // namespace epifuse::codegen::sm90

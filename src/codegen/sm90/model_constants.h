@@ -15,6 +15,7 @@ struct ModelConstants {
   double eight_bit_slows;            // the same of elements of 8 bits, two of which count as one
   double feed_clocks, feed_overlap;  // a row of 128 bytes
   double step_clocks, cooperative_step_clocks;
+  double least_step_clocks;
   double row_clocks;  // of moving a row or column of a step
   // Of a row of A and of a column of B where L2 delivers to all SMs, and how sharply that bounds.
   double l2_row_clocks, l2_column_clocks, l2_overlap;
@@ -29,15 +30,15 @@ struct ModelConstants {
   double ring_load_clocks;           // of a full operand through the stages
   // Of what threads load and store themselves: the first in a tile, and each instruction of one.
   double lane_wait_clocks, lane_load_clocks, lane_store_clocks;
-  double narrow_clocks;          // of narrow tiles among wider ones
-  double narrow_load_clocks;     // of a full operand beside them
-  double cluster_clocks;         // a tile
-  double cluster_fill_clocks;    // once
-  double exchange_clocks;        // of partial sums, each CTA
-  double split_slows;            // the steps, which read K in two places
-  double single_clocks;          // of partial sums where tiles are small,
-  double single_share_clocks;    // each CTA that has some,
-  double single_restart_clocks;  // and a wave of clusters after another
+  double narrow_clocks;                           // of narrow tiles among wider ones
+  double narrow_load_clocks;                      // of a full operand beside them
+  double cluster_clocks;                          // a tile
+  double cluster_fill_clocks;                     // once
+  double exchange_clocks, exchange_chunk_clocks;  // of partial sums: once, a chunk of another CTA
+  double split_slows;                             // the steps, which read K in two places
+  double single_clocks;                           // of partial sums where tiles are small,
+  double single_share_clocks;                     // each CTA that has some,
+  double single_restart_clocks;                   // and a wave of clusters after another
   // Gated, with b along N: beside tiles of 128 x 128.
   double tall_gate_slows, cooperative_gate_slows;
   double wide_by_turns_slows;    // 192 columns, gates by turns
@@ -45,8 +46,10 @@ struct ModelConstants {
   double tall_cluster_slows;     // 256 rows, no whole chunks of columns: in the end, by so much
   double fill_clocks;
   double launch_us, bytes_per_us, overlap;
-  double dirty_bytes;  // of L2, written to memory as others take their place
-  double read_again;   // of memory's time, where two tiles of 64 rows are apart
+  // Of L2, written to memory as others take their place: at most, and where there are several rows
+  // of tiles, as a part of what it holds.
+  double dirty_bytes, dirty_part;
+  double read_again;  // of memory's time, where two tiles of 64 rows are apart
   // Cooperative CTAs out of step: the part that they read again of what L2 does not hold of a wave,
   // in the end, and the waves until then.
   double l2_bytes, drift, drift_waves;

@@ -39,12 +39,14 @@ bool suits_tiles(const FusedGemm& step) {
          std::ranges::none_of(layout.stores(), is_indexed);
 }
 
+constexpr int kMostParts = 4;  // of K; more were not measured
+
 std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target) {
   if (!suits_tiles(as_compiled(step, {}))) return {};
   std::vector<Config> out = configs(step, target);
   std::erase_if(out, [](const Config& config) {
     return config.tile_m != kMostRowsOfTile || config.two_widths ||
-           config.cluster_m * config.cluster_n > 1;
+           config.cluster_m * config.cluster_n > 1 || config.split_k > kMostParts;
   });
   std::ranges::copy(configs_of(kShapes, step, target), std::back_inserter(out));
   for (Config& config : out) config.side_by_side = true;

@@ -187,7 +187,7 @@ TEST(Sm90Configs, ASmallBatchIsSpreadOverMostOfTheMultiprocessors) {
     EXPECT_EQ(chosen.tile_m, 64) << print(chosen);
     const Tiling tiling = tile(chosen, sizes, targets::reference_gpu().limits);
     EXPECT_TRUE(tiling.is_one_wave) << print(chosen);
-    EXPECT_GE(tiling.num_ctas, 90) << print(chosen);
+    EXPECT_GE(tiling.num_ctas, 85) << print(chosen);
   }
 }
 

@@ -17,6 +17,9 @@ namespace {
 constexpr const char* kResidual =
     "graph g(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N]) {\n  h = matmul x, w^T\n"
     "  y = add h, r\n  return y\n}\n";
+constexpr const char* kBias =
+    "graph g(x: bf16[M, K], w: bf16[N, K], b: bf16[N]) {\n  h = matmul x, w^T\n  y = add h, b\n"
+    "  return y\n}\n";
 constexpr const char* kSilu =
     "graph g(x: bf16[M, K], w: bf16[N, K]) {\n  h = matmul x, w^T\n  y = silu h\n  return y\n}\n";
 constexpr const char* kRelu =
@@ -101,10 +104,10 @@ TEST(Sm90Model, ExpectsWhatFewRowsOffBoundariesTookOnAnH100) {
   const char* const kH100 = "NVIDIA H100 80GB HBM3";
   const Product silu(kSilu, kBothOff, kH100), residual(kResidual, kBothOff, kH100);
   const std::string few = "few rows 8x16, 8 warps", more_warps = "few rows 8x16, 16 warps";
-  EXPECT_NEAR(silu.us(few, {1, 2, 10683, 1669}), 23.1, 0.1 * 23.1);
-  EXPECT_NEAR(silu.us(few, {1, 3, 3776, 1430}), 12.0, 0.1 * 12.0);
-  EXPECT_NEAR(silu.us("few rows 16x16, 8 warps", {1, 9, 2880, 1389}), 12.4, 0.1 * 12.4);
-  EXPECT_NEAR(residual.us(more_warps, {1, 3, 256, 2612}), 9.3, 0.1 * 9.3);
+  EXPECT_NEAR(silu.us(few, {1, 2, 10683, 1669}), 23.1, 0.2 * 23.1);
+  EXPECT_NEAR(silu.us(few, {1, 3, 3776, 1430}), 12.0, 0.2 * 12.0);
+  EXPECT_NEAR(silu.us("few rows 16x16, 8 warps", {1, 9, 2880, 1389}), 12.4, 0.2 * 12.4);
+  EXPECT_NEAR(residual.us(more_warps, {1, 3, 256, 2612}), 9.3, 0.2 * 9.3);
   EXPECT_EQ(silu.chosen({1, 2, 10683, 1669}), few);
   EXPECT_EQ(residual.chosen({1, 3, 256, 2612}), more_warps);
 }
@@ -123,6 +126,33 @@ TEST(Sm90Model, TakesKernelsForFewRowsWhereColumnsAreFew) {
   EXPECT_TRUE(Product(kSoftplusAlongN).chosen({1, 111, 424, 128}).starts_with("few rows"));
   EXPECT_TRUE(Product(kReluOfColumns, kAOff).chosen({1, 401, 106, 14848}).starts_with("few rows"));
   EXPECT_FALSE(Product(kRelu).chosen({1, 512, 4096, 4096}).starts_with("few rows"));
+}
+
+// What an H100 took (2026-11-26, `epifuse bench --sweep`): few tiles with a long K, and rows off
+// 16-byte boundaries.
+TEST(Sm90Model, ExpectsWhatLongKOfFewTilesTookOnAnH100) {
+  struct Row {
+    const char* text;
+    Variant variant;
+    GemmSizes sizes;
+    const char* config;
+    double us;
+  };
+  const Row kRows[] = {
+      {kBias, {}, {1, 200, 896, 10240}, "cooperative 128x64, 8 stages, split-K 4", 24.9},
+      {kBias, {}, {1, 200, 896, 10240}, "ping-pong 64x48", 26.6},
+      {kBias, {}, {1, 384, 384, 8192}, "one-consumer 64x128, 8 stages, split-K 4", 17.7},
+      {kBias, {}, {1, 96, 256, 16128}, "one-consumer 64x64, 13 stages, split-K 8", 16.1},
+      {kBias, {}, {1, 40, 1024, 6144}, "one-consumer 64x64, 13 stages, split-K 4", 14.1},
+      {kBias, {}, {1, 144, 5888, 9984}, "ping-pong 192x48", 56.8},
+      {kBias, {}, {1, 12, 192, 11520}, "few rows 8x16, 8 warps, split-K 8", 11.0},
+      {kBias, kBothOff, {1, 300, 256, 2050}, "few rows 16x16, 8 warps", 19.6},
+      {kBias, kBothOff, {1, 100, 1024, 1030}, "few rows 16x16, 8 warps", 15.8},
+  };
+  for (const Row& row : kRows) {
+    const Product product(row.text, row.variant, "NVIDIA H100 80GB HBM3");
+    EXPECT_NEAR(product.us(row.config, row.sizes), row.us, 0.2 * row.us) << row.config;
+  }
 }
 
 // 35x526x176 by ping-pong 64x32, an H100: 9.6 us, where aligned rows would take 7.

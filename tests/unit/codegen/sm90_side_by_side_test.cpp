@@ -214,7 +214,7 @@ TEST(Sm90SideBySide, LeavesOutWhatPartsDoNotShare) {
     const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
     return codegen::sm90::side_by_side().kinds[1].configs(step, hopper()).size();
   };
-  EXPECT_EQ(num_configs(kThree), 20);
+  EXPECT_EQ(num_configs(kThree), 22);
   EXPECT_EQ(num_configs("graph g(x: bf16[2, M, 64], a: bf16[2, 64, 64]) {\n  y = matmul x, a\n"
                         "  return y\n}\n"),
             0)
