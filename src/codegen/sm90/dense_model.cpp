@@ -243,7 +243,7 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
       static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
   const bool is_apart =
       is_one_consumer(config) && config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
-  // What several rows of tiles read takes the place of others' lines, a part of them unwritten.
+  // What several rows of tiles read comes slower, as if a part of it were moved twice.
   const double written_back = sizes.m <= config.tile_m ? std::min(bytes, c.dirty_bytes)
                                                        : c.dirty_part * std::min(bytes, c.l2_bytes);
   return (bytes + written_back + read_again) / c.bytes_per_us * (is_apart ? 1 + c.read_again : 1);

@@ -46,8 +46,8 @@ struct ModelConstants {
   double tall_cluster_slows;     // 256 rows, no whole chunks of columns: in the end, by so much
   double fill_clocks;
   double launch_us, bytes_per_us, overlap;
-  // Of L2, written to memory as others take their place: at most, and where there are several rows
-  // of tiles, as a part of what it holds.
+  // Of L2, written to memory as others take their place: at most. Where there are several rows of
+  // tiles, the part of what they read that counts twice, up to what L2 holds.
   double dirty_bytes, dirty_part;
   double read_again;  // of memory's time, where two tiles of 64 rows are apart
   // Cooperative CTAs out of step: the part that they read again of what L2 does not hold of a wave,
