@@ -51,7 +51,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) {
       epifuse::Operands<Epilogue> operands;
-      operands.place = i;
       if constexpr (Epilogue::Tiles::kCount > 0) operands.tile[0] = x[(i + 1) % kRegisters];
       if constexpr (Epilogue::Tiles::kCount > 1) operands.tile[1] = x[(i + 2) % kRegisters];
       float out[1];

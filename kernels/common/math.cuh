@@ -128,38 +128,6 @@ __device__ __forceinline__ float half_plus_tanh(float h) { return half_plus_tanh
 // unit takes 8 clocks, another one 1 or 2: so each function has one of that unit at most. The
 // coefficients are those whose error is the least share of what is allowed.
 
-// 1 / (1 + e^-x), 4 ulp.
-__device__ __forceinline__ float sigmoid(float x) {
-  return reciprocal(1.0f + exp2_approx(x * -1.4426950408889634f));
-}
-
-// Whether the element at a place takes the form of fewer instructions of the special-function unit.
-__device__ __forceinline__ constexpr bool is_by_polynomial(int place) { return (place & 1) == 0; }
-
-// 1 / (1 + t) for t from 0 to 1.
-__device__ __forceinline__ float narrow_reciprocal(float t) {
-  float p = 0.15224501490592957f;
-  p = fmaf(p, t, -0.5328575968742371f);
-  p = fmaf(p, t, 0.865893542766571f);
-  p = fmaf(p, t, -0.9848349690437317f);
-  p = fmaf(p, t, 0.9997026324272156f);
-  return p;
-}
-
-// 1 / (1 + e^-x), of t = e^-|x|: 1 / (1 + t), or t times that.
-__device__ __forceinline__ float narrow_sigmoid(float x, int place) {
-  if (!is_by_polynomial(place)) return sigmoid(x);
-  const float t = exp2_approx(fabsf(x) * -1.4426950408889634f);
-  const float y = narrow_reciprocal(t);
-  return x < 0.0f ? y * t : y;
-}
-__device__ __forceinline__ float narrow_silu(float x, int place) {
-  if (!is_by_polynomial(place)) return x * sigmoid(x);
-  const float t = exp2_approx(fabsf(x) * -1.4426950408889634f);
-  const float y = x * narrow_reciprocal(t);
-  return x < 0.0f ? y * t : y;
-}
-
 // x cdf(x) of the standard normal, of q = cdf(-|x|) = 2^p: the polynomial falls to -infinity.
 __device__ __forceinline__ float narrow_gelu(float x) {
   const float a = fabsf(x);
@@ -169,24 +137,6 @@ __device__ __forceinline__ float narrow_gelu(float x) {
   p = fmaf(p, a, -0.46276479959487915f);
   p = fmaf(p, a, -1.1497913599014282f);
   p = fmaf(p, a, -1.0000771284103394f);
-  const float q = exp2_approx(p);
-  return x * (x < 0.0f ? q : 1.0f - q);
-}
-
-// x s(x), with s as in gelu_tanh_slope: the same of q = s(-|x|), which is 0 from 12 on.
-__device__ __forceinline__ float narrow_gelu_tanh(float x, int place) {
-  if (!is_by_polynomial(place)) {
-    return x *
-           reciprocal(1.0f + exp2_approx(x * fmaf(x * x, -0.10294323958002f, -2.302208198144325f)));
-  }
-  const float a = minimum(fabsf(x), 12.0f);
-  float p = 0.00017860958178061992f;
-  p = fmaf(p, a, -0.002664476167410612f);
-  p = fmaf(p, a, 0.007145359180867672f);
-  p = fmaf(p, a, -0.037544164806604385f);
-  p = fmaf(p, a, -0.4783838987350464f);
-  p = fmaf(p, a, -1.1433756351470947f);
-  p = fmaf(p, a, -1.0004805326461792f);
   const float q = exp2_approx(p);
   return x * (x < 0.0f ? q : 1.0f - q);
 }
@@ -204,7 +154,7 @@ __device__ __forceinline__ float narrow_gelu_slope(float x) {
   return x < 0.0f ? q : 1.0f - q;
 }
 
-// The same of x s(x), where 2^p is 0 from 10 on.
+// The same of x s(x), with s as in gelu_tanh_slope, where 2^p is 0 from 10 on.
 __device__ __forceinline__ float narrow_gelu_tanh_slope(float x) {
   const float a = minimum(fabsf(x), 10.0f);
   float p = -6.969847163418308e-05f;

@@ -42,7 +42,6 @@ struct Operands {
   float scalar[at_least_one(Epilogue::Scalars::kCount)];  // x[]
   float parameter[at_least_one(Epilogue::kNumParameters)];
   float block[at_least_one(Blocks<Epilogue>::kCount)];  // the largest x[m, n] of a block
-  int place = 0;  // of the element among those that a thread computes side by side; a constant
 };
 
 }  // namespace epifuse

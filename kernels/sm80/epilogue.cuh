@@ -245,7 +245,6 @@ class WarpEpilogue {
         x_.tile[i] = element_of<decltype(type)>(from, e);
         from += kVectorWords<decltype(type)>;
       });
-      x_.place = e;
       if constexpr (Config::kGated) {
         Epilogue::apply(sums[0][e], sums[1][e], x_, results[e]);
       } else {

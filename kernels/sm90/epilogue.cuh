@@ -273,7 +273,6 @@ class WarpEpilogue {
             loaded += group_words<Types<T>>();
           }
         });
-        x_.place = half * 2 + e;
         if constexpr (Config::kGates != Gates::none) {
           Epilogue::apply(acc[half * 2 + e], second[half * 2 + e], x_, results[e]);
         } else {

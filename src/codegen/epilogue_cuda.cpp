@@ -31,11 +31,6 @@ std::string_view op_text(ir::Op op, Numerics numerics) {
   return row.fast;
 }
 
-// Whether neighbouring elements are computed in different ways.
-bool depends_on_place(std::string_view text) {
-  return text.find("place") != std::string_view::npos;
-}
-
 // `text` with x0, x1, x2 replaced by names.
 std::string substitute(std::string_view text, const std::vector<std::string>& names) {
   std::string out;
@@ -110,7 +105,6 @@ std::string statement(const Epilogue& epilogue, const EpilogueLayout& layout,
   }
   const std::string_view text = op_text(compute.op, numerics);
   if (text.size() <= kLongestInlineText) return substitute(text, args);
-  if (depends_on_place(text)) args.insert(args.begin(), "x.place");
   return fmt::format("op_{}({})", ir::name(compute.op), fmt::join(args, ", "));
 }
 
@@ -123,7 +117,7 @@ std::string op_functions(const Epilogue& epilogue, Numerics numerics) {
     if (!is_op) continue;
     const std::string_view text = op_text(compute.op, numerics);
     if (text.size() <= kLongestInlineText || !done.insert(compute.op).second) continue;
-    std::string parameters = depends_on_place(text) ? "int place, " : "";
+    std::string parameters;
     for (int a = 0; a < ir::info(compute.op).arity; ++a) {
       parameters += fmt::format("{}float x{}", a ? ", " : "", a);
     }

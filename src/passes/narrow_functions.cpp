@@ -32,28 +32,16 @@ std::vector<bool> read_wide(const ir::Graph& graph) {
   return wide;
 }
 
-const ir::NarrowOp* row_of(Op op) {
-  const auto row = std::ranges::find(ir::narrow_ops(), op, &ir::NarrowOp::op);
-  return row == ir::narrow_ops().end() ? nullptr : &*row;
-}
-
 }  // namespace
 
 ir::Graph narrow_functions(const ir::Graph& graph) {
   ir::Graph narrowed = graph;
   const std::vector<bool> wide = read_wide(graph);
-  const auto stays = [&](std::size_t id) {
-    return row_of(graph.nodes[id].op) != nullptr && !keeps_8_bits(graph.nodes[id].type.dtype) &&
-           wide[id];
-  };
-  // A function that stays computes most of what another one of the same value needs.
-  std::vector<bool> is_shared(graph.nodes.size());
-  for (std::size_t id = 0; id < graph.nodes.size(); ++id) {
-    if (stays(id)) is_shared[static_cast<std::size_t>(graph.nodes[id].args[0])] = true;
-  }
-  for (Node& node : narrowed.nodes) {
-    const ir::NarrowOp* row = row_of(node.op);
-    if (row != nullptr && !is_shared[static_cast<std::size_t>(node.args[0])]) node.op = row->narrow;
+  for (std::size_t id = 0; id < narrowed.nodes.size(); ++id) {
+    Node& node = narrowed.nodes[id];
+    const auto row = std::ranges::find(ir::narrow_ops(), node.op, &ir::NarrowOp::op);
+    if (row == ir::narrow_ops().end()) continue;
+    if (keeps_8_bits(node.type.dtype) || !wide[id]) node.op = row->narrow;
   }
   return narrowed;
 }

@@ -65,8 +65,7 @@ OPS = {
     "ne": torch.ne,
     "select": torch.where,
 }
-NARROW = ("tanh", "erf", "sigmoid", "silu")
-NARROW += ("gelu_erf", "gelu_tanh", "gelu_erf_slope", "gelu_tanh_slope")
+NARROW = ("tanh", "erf", "gelu_erf", "gelu_erf_slope", "gelu_tanh_slope")
 OPS |= {f"{name}_narrow": OPS[name] for name in NARROW}
 REDUCTIONS = {
     "row_sum": lambda x: x.sum(-1, keepdim=True),

@@ -81,7 +81,6 @@ int math_columns(const Pressure& p, const TileShape& shape, const plan::GemmDesc
   if (gated && (slots > 2 || p.many_vectors)) return 16;
   if (accumulators_of(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
-    if (accumulators_of(shape) > 96 && slots > 2 && p.many_vectors && p.rounds) return 16;
     const bool is_cut = accumulators_of(shape) > 96 && shape.n % kChunkColumns != 0;
     if (is_cut) return p.cost > 9 ? 16 : 32;
     const bool has_vectors = batched ? p.vectors : p.many_vectors;
@@ -91,7 +90,7 @@ int math_columns(const Pressure& p, const TileShape& shape, const plan::GemmDesc
     return slots <= 2 && p.cost <= 20 && !p.rounds && !shape.two_widths && !is_tight ? 64 : 32;
   }
   if (batched || (slots > 1 && p.vectors) || p.many_vectors) return 16;
-  if (gated && (p.rounds || p.row_reductions > 0 || has_adjacent_gates(gemm))) return 16;
+  if (gated && (p.rounds || has_adjacent_gates(gemm))) return 16;
   if (p.vectors && p.cost > 9 && shape.two_widths) return 16;
   const int most_cost = slots > 1 ? 16 : shape.cluster_m * shape.cluster_n > 1 ? 24 : 32;
   return slots > 2 || p.cost > most_cost ? 16 : 32;
