@@ -144,7 +144,7 @@ bool suits_promotion(const Config& config, const plan::GemmDesc& gemm) {
   constexpr int kMostOfBoth = 192;
   if (!gemm.promoted) return true;
   const int parts = column_parts(config, gemm), of_step = config.tile_n / 2 / parts;
-  if (parts > 1 && config.scaling == Scaling::by_column) return false;
+  if (parts > 1 && config.scaling != Scaling::by_tile) return false;  // no faster there
   return (config.cooperative || is_one_consumer(config)) &&
          accumulators(config) + of_step <= kMostOfBoth;
 }
