@@ -122,6 +122,9 @@ std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& confi
                                       const Variant& variant) {
   // Where roles are swapped the rows are those of B, few or not.
   if (variant.swapped || (config.products > 1 && variant.misaligned_b)) return std::nullopt;
+  // 16 x 32 sums, both operands in their registers and a share of K spill (matmul_tn_epilogue).
+  const bool moves_both = variant.misaligned_a && variant.misaligned_b;
+  if (moves_both && config.split_k > 1 && config.tile_m * config.tile_n >= 512) return std::nullopt;
   Config out = config;
   set_rows(step.gemm, variant, out);
   if (is_misaligned(out)) out.stages = occupancy(out, loads_of(step.gemm, out)).depth;

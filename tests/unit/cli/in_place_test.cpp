@@ -23,7 +23,8 @@ std::vector<unsigned char> bytes_of(const TensorView& view, std::size_t count) {
 // Rows of no group, and those that no index names, hold anything.
 bool leaves_rows_out(const ir::Graph& graph) {
   return std::ranges::any_of(graph.nodes, [](const ir::Node& node) {
-    return node.op == ir::Op::grouped_matmul || node.op == ir::Op::put_rows;
+    return node.op == ir::Op::grouped_matmul || node.op == ir::Op::scaled_grouped_matmul ||
+           node.op == ir::Op::put_rows;
   });
 }
 
