@@ -124,7 +124,8 @@ std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& confi
   if (variant.swapped || (config.products > 1 && variant.misaligned_b)) return std::nullopt;
   // 16 x 32 sums, both operands in their registers and a share of K spill (matmul_tn_epilogue).
   const bool moves_both = variant.misaligned_a && variant.misaligned_b;
-  if (moves_both && config.split_k > 1 && config.tile_m * config.tile_n >= 512) return std::nullopt;
+  const bool is_large = config.tile_m == 16 && config.tile_n >= 32;
+  if (moves_both && is_large && config.split_k > 1) return std::nullopt;
   Config out = config;
   set_rows(step.gemm, variant, out);
   if (is_misaligned(out)) out.stages = occupancy(out, loads_of(step.gemm, out)).depth;
