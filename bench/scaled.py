@@ -9,7 +9,7 @@ of Llama 3 8B and quantises what its products read. `us`, `ratio`, `ratio_sustai
 passes. `rel_error`: to the same program by eager PyTorch.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -100,7 +100,7 @@ class Point:
     run: object
     bare: object = bare
     inner: int = 0  # of an MLP, whose n and k are its width
-    contenders: tuple = field(default=("epifuse",))
+    contenders: tuple = ("epifuse",)
 
     @property
     def is_by_blocks(self):

@@ -73,15 +73,22 @@ class Product {
 constexpr Variant kBothOff{.misaligned_a = true, .misaligned_b = true};
 constexpr Variant kAOff{.misaligned_a = true};
 
+// What a config took on a card.
+struct Measured {
+  const char* text;
+  Variant variant;
+  GemmSizes sizes;
+  const char* config;
+  double us;
+};
+
+void expect_near(const Measured& row, const Product& product) {
+  EXPECT_NEAR(product.us(row.config, row.sizes), row.us, 0.2 * row.us)
+      << row.config << " at " << row.sizes.m << "x" << row.sizes.n << "x" << row.sizes.k;
+}
+
 TEST(Sm90Model, ExpectsWhatWasMeasured) {
-  struct Row {
-    const char* text;
-    Variant variant;
-    GemmSizes sizes;
-    const char* config;
-    double us;
-  };
-  const Row kRows[] = {
+  const Measured kRows[] = {
       {kResidual, {}, {1, 16384, 4096, 14336}, "ping-pong 128x192/184, 4 stages", 2577},
       {kResidual, {}, {1, 128, 4096, 4096}, "cooperative 128x64, 8 stages, split-K 2", 19.5},
       {kResidual, {}, {1, 128, 4096, 4096}, "ping-pong 64x64, 13 stages", 20.7},
@@ -93,10 +100,7 @@ TEST(Sm90Model, ExpectsWhatWasMeasured) {
       {kResidual, kBothOff, {1, 6406, 776, 8222}, "ping-pong 64x64", 1105},
       {kReluOfColumns, kAOff, {1, 401, 106, 14848}, "ping-pong 64x64", 143},
   };
-  for (const Row& row : kRows) {
-    EXPECT_NEAR(Product(row.text, row.variant).us(row.config, row.sizes), row.us, 0.2 * row.us)
-        << row.config << " at " << row.sizes.m << "x" << row.sizes.n << "x" << row.sizes.k;
-  }
+  for (const Measured& row : kRows) expect_near(row, Product(row.text, row.variant));
 }
 
 // Product and tail took 39.4, 19.3, 25.5 and 19.8 us there.
@@ -131,14 +135,7 @@ TEST(Sm90Model, TakesKernelsForFewRowsWhereColumnsAreFew) {
 // What an H100 took (2026-11-26, `epifuse bench --sweep`): few tiles with a long K, and rows off
 // 16-byte boundaries.
 TEST(Sm90Model, ExpectsWhatLongKOfFewTilesTookOnAnH100) {
-  struct Row {
-    const char* text;
-    Variant variant;
-    GemmSizes sizes;
-    const char* config;
-    double us;
-  };
-  const Row kRows[] = {
+  const Measured kRows[] = {
       {kBias, {}, {1, 200, 896, 10240}, "cooperative 128x64, 8 stages, split-K 4", 24.9},
       {kBias, {}, {1, 200, 896, 10240}, "ping-pong 64x48", 26.6},
       {kBias, {}, {1, 384, 384, 8192}, "one-consumer 64x128, 8 stages, split-K 4", 17.7},
@@ -149,9 +146,8 @@ TEST(Sm90Model, ExpectsWhatLongKOfFewTilesTookOnAnH100) {
       {kBias, kBothOff, {1, 300, 256, 2050}, "few rows 16x16, 8 warps", 19.6},
       {kBias, kBothOff, {1, 100, 1024, 1030}, "few rows 16x16, 8 warps", 15.8},
   };
-  for (const Row& row : kRows) {
-    const Product product(row.text, row.variant, "NVIDIA H100 80GB HBM3");
-    EXPECT_NEAR(product.us(row.config, row.sizes), row.us, 0.2 * row.us) << row.config;
+  for (const Measured& row : kRows) {
+    expect_near(row, Product(row.text, row.variant, "NVIDIA H100 80GB HBM3"));
   }
 }
 
