@@ -1,7 +1,7 @@
 // Scales of blocks of K, by which a consumer's thread multiplies the sums of a step before it adds
-// them. A warp beside the producer copies those of each step to shared memory, some steps ahead:
-// what a consumer's threads read from memory themselves kept the tensor cores waiting
-// (docs/gotchas-hopper.md).
+// them. Where a tile's columns share one of B, a lane of a consumer reads the scale of one row two
+// steps ahead, and the threads that have sums of that row get it from the lane. Where each column
+// has its own, a warp beside the producer copies those of each step to shared memory.
 #pragma once
 
 #include "kernels/sm90/announce.cuh"
@@ -34,7 +34,6 @@ __device__ __forceinline__ const float* block_of_scales(const abi::BlockScales& 
 template <class Config, class Layout, bool = ScaleRing<Config>::kExists>
 class ScaleLoader {
   using Ring = ScaleRing<Config>;
-  static constexpr bool kByTile = Config::kScaling == Scaling::by_tile;
   static constexpr bool kHasSecond = Config::kGates == Gates::halves;  // product, side by side
   static constexpr int kColumnsOfB = Config::kGates == Gates::by_turns ? 2 : 1;
   static constexpr int kRowLoads = Ring::kRows / 32, kColumnLoads = (Ring::kColumns + 31) / 32;
@@ -53,7 +52,7 @@ class ScaleLoader {
     }
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i) {
-      const int column = tile.n * kColumnsOfB + (kByTile ? 0 : at(i) % kColumnsOfProduct);
+      const int column = tile.n * kColumnsOfB + at(i) % kColumnsOfProduct;
       columns_at_[i] = row_of_scales(of_column(i), min(column, p_.n * kColumnsOfB - 1));
     }
   }
@@ -80,13 +79,12 @@ class ScaleLoader {
   }
 
  private:
-  // Of the tile of B, those of one product: of the columns' places, or the tile's one scale.
+  // Of the tile of B, those of one product.
   static constexpr int kColumnsOfProduct = Ring::kColumns / (kHasSecond ? 2 : 1);
   __device__ __forceinline__ int at(int i) const { return i * 32 + lane_; }
   // Of a column's scale. A thread of a consumer has two neighbours of 8, and of the next 8: its
   // four of 16 are side by side.
   static __device__ __forceinline__ int place(int column) {
-    if constexpr (kByTile) return column;
     return (column & ~15) | (column & 6) << 1 | (column & 8) >> 2 | (column & 1);
   }
   __device__ __forceinline__ const abi::BlockScales& of_column(int i) const {
@@ -111,7 +109,10 @@ struct ScaleLoader<Config, Layout, false> {
 // Where blocks have no scales:
 template <class Config, class Layout, Scaling = Config::kScaling>
 struct BlockScaler {
-  __device__ __forceinline__ explicit BlockScaler(int) {}
+  static constexpr int kTurns = 1;
+  __device__ __forceinline__ explicit BlockScaler(const abi::GemmParams&, int) {}
+  __device__ __forceinline__ void begin(const TileScheduler<Config>&, int) {}
+  template <int kTurn>
   __device__ __forceinline__ void take(int) {}
   __device__ __forceinline__ void pass() {}
   template <int kCount, int kPart, int kAll>
@@ -161,23 +162,57 @@ class ScalesOfThread {
   uint32_t number_ = 0;  // of the step, among those of the CTA
 };
 
-// One of B for all columns: both factors are multiplied while the tensor cores work.
+// One of B for all columns of a product. A lane has the factor of a row, of the 16 of its warp in
+// either block of 64; those of a step are read when the step two before it is multiplied.
 template <class Config, class Layout>
 class BlockScaler<Config, Layout, Scaling::by_tile> {
-  static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kRuns = Config::kGates == Gates::halves ? 2 : 1;  // of columns
+  static constexpr int kColumnsOfB = Config::kGates == Gates::by_turns ? 2 : 1;
 
  public:
-  __device__ __forceinline__ explicit BlockScaler(int group) : scales_(group) {}
+  static constexpr int kTurns = 2;  // of steps, which are read to registers of their own
 
-  __device__ __forceinline__ void pass() { scales_.pass(); }
-  // Those of the rows-th 64 rows are what `add` multiplies by.
-  __device__ __forceinline__ void take(int rows) {
-    if (rows == 0) read();
+  __device__ __forceinline__ BlockScaler(const abi::GemmParams& p, int group)
+      : p_(p),
+        row_((Config::Consumers::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
+             (kRowsOfConsumer<Config> > kBlockRows ? (threadIdx.x >> 4 & 1) * kBlockRows : 0) +
+             (threadIdx.x >> 5 & 3) * kWarpRows + (threadIdx.x & 15)) {}
+
+  // To a tile, before its first step, which multiplies that block of K. Rows that are not there
+  // have the scales of the last one: nothing is stored of them.
+  __device__ __forceinline__ void begin(const TileScheduler<Config>& tile, int block) {
+    const int row = min(tile.m + row_, p_.m - 1);
+    // Any column of the tile: what all threads read at one address would go to a uniform register,
+    // which waits for it at once.
+    const int column =
+        min(tile.n * kColumnsOfB + static_cast<int>(threadIdx.x & 3), p_.n * kColumnsOfB - 1);
+    of_row_ = block_of_scales(p_.a_scales, block, tile.batch) + row_of_scales(p_.a_scales, row);
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
-      factors_[0][run] = rows_[rows * 2] * columns_[run];
-      factors_[1][run] = rows_[rows * 2 + 1] * columns_[run];
+      of_columns_[run] = block_of_scales(of_product(run), block, tile.batch) +
+                         row_of_scales(of_product(run), column);
+    }
+    left_ = p_.a_scales.blocks - block;
+    read<0>();
+    read<1>();
+  }
+  __device__ __forceinline__ void pass() {}
+
+  // Those of the rows-th 64 rows are what `add` multiplies by. Steps take turns.
+  template <int kTurn>
+  __device__ __forceinline__ void take(int rows) {
+    if (rows == 0) {
+#pragma unroll
+      for (int run = 0; run < kRuns; ++run) {
+        of_lane_[run] = row_scales_[kTurn] * column_scales_[kTurn][run];
+      }
+      read<kTurn>();
+    }
+    const int lane = rows * 16 + ((threadIdx.x & 31) >> 2);
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) {
+      factors_[0][run] = __shfl_sync(0xffffffffu, of_lane_[run], lane);
+      factors_[1][run] = __shfl_sync(0xffffffffu, of_lane_[run], lane + 8);
     }
   }
 
@@ -193,26 +228,29 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
   }
 
  private:
+  __device__ __forceinline__ const abi::BlockScales& of_product(int run) const {
+    return run == 1 ? p_.second_b_scales : p_.b_scales;
+  }
+  // Those of the next step; zeros behind the last block of K.
+  template <int kTurn>
   __device__ __forceinline__ void read() {
-    scales_.wait();
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      rows_[i * 2] = scales_.rows(i)[0];
-      rows_[i * 2 + 1] = scales_.rows(i)[8];
-    }
-    // There are four copies, those of a run side by side: what all threads read at one address
-    // would go to a uniform register, which waits for it at once.
-    constexpr int kCopies = ScaleRing<Config>::kColumns / kRuns;
+    const bool exists = left_ > 0;
+    row_scales_[kTurn] = exists ? *of_row_ : 0.0f;
+    of_row_ += p_.a_scales.block_stride;
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
-      columns_[run] = scales_.columns()[run * kCopies + threadIdx.x % kCopies];
+      column_scales_[kTurn][run] = exists ? *of_columns_[run] : 0.0f;
+      of_columns_[run] += of_product(run).block_stride;
     }
-    scales_.go_on();
+    --left_;
   }
 
-  ScalesOfThread<Config, Layout> scales_;
-  float rows_[kBlocks * 2] = {}, columns_[kRuns] = {};
-  float factors_[2][kRuns];
+  const abi::GemmParams& p_;
+  const int row_;  // of the tile, this lane's
+  const float *of_row_, *of_columns_[kRuns];
+  int left_;  // blocks of K that are still to be read
+  float row_scales_[kTurns], column_scales_[kTurns][kRuns];
+  float of_lane_[kRuns], factors_[2][kRuns];
 };
 
 // One for each column. As many of them as there are registers for are read while the tensor cores
@@ -228,9 +266,13 @@ class BlockScaler<Config, Layout, Scaling::by_column> {
   static constexpr int kKept = kRoom < 0 ? 0 : kRoom < kQuads ? kRoom : kQuads;
 
  public:
-  __device__ __forceinline__ explicit BlockScaler(int group) : scales_(group) {}
+  static constexpr int kTurns = 1;
 
+  __device__ __forceinline__ BlockScaler(const abi::GemmParams&, int group) : scales_(group) {}
+
+  __device__ __forceinline__ void begin(const TileScheduler<Config>&, int) {}
   __device__ __forceinline__ void pass() { scales_.pass(); }
+  template <int kTurn>
   __device__ __forceinline__ void take(int rows) {
     if (rows == 0) {
       scales_.wait();

@@ -2,7 +2,7 @@
 // accumulation; of integers exact, and rounded to f32 before the epilogue.
 //
 // Persistent and warp-specialised: warpgroup 0 fills a ring of shared-memory stages by TMA, moves
-// what the epilogue reads and writes, and copies block scales; warpgroups 1 and 2 multiply.
+// what the epilogue reads and writes, and block scales of columns; warpgroups 1 and 2 multiply.
 // Ping-pong: each consumer owns whole tiles and they take turns on the tensor cores, so that the
 // epilogue of one runs under the mainloop of the other. Cooperative: the consumers share a tile.
 // Where a cluster splits K it has one tile, of all consumers or of the first alone, and its CTAs
@@ -53,7 +53,7 @@ class Consumer {
         thread_(threadIdx.x & 127),
         warp_(thread_ >> 5),
         lane_(thread_ & 31),
-        scaler_(group),
+        scaler_(p, group),
         exchange_(group),
         epilogue_(p, group, warp_, lane_),
         transfers_(p, group) {}
@@ -155,9 +155,11 @@ class Consumer {
     return chunk;
   }
 
-  // Row and column values of the tile the tile scheduler is at, as raw bits into registers.
+  // Row and column values of the tile the tile scheduler is at, as raw bits into registers, and the
+  // block scales of its first steps.
   __device__ __forceinline__ void fetch() {
     const abi::GemmParams& p = params_of<Config>(p_, tiles_);
+    scaler_.begin(tiles_, steps_of<Config>(p_).first);
     Epilogue::Rows::for_each([&](auto type, int i) {
 #pragma unroll
       for (int f = 0; f < kRowFetches; ++f) {
@@ -373,7 +375,7 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
       Gatherer<Config, Epilogue>(p, warp - 1).run();
     } else if (kHasTransfers && warp <= kConsumers) {
       ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
-    } else if constexpr (Config::kScaling != Scaling::none) {
+    } else if constexpr (ScaleRing<Config>::kExists) {
       if (warp < kWarpsPerGroup - 1) return start<Config>(p);
       load_scales<Config, SharedLayout<Config, Epilogue>>(p);
     } else {

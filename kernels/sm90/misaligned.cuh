@@ -116,7 +116,7 @@ __device__ __forceinline__ void move_rows(const abi::MisalignedGemmParams& p) {
   RingPosition<Config::kStages> ring;
   RingPosition<abi::kStagings> staging;
   ScaleLoader<Config, Layout> scales(p.gemm);
-  const bool has_scales = Config::kScaling != Scaling::none && round == kMovers - 1;
+  const bool has_scales = ScaleRing<Config>::kExists && round == kMovers - 1;
   start<Config>(p.gemm);
 #pragma unroll 1
   for (int tile = tiles.first(); tiles.go(p.gemm, tile); tile += tiles.step()) {

@@ -39,26 +39,9 @@ class PromotedSums {
     if (!has_rows) return pass(steps);
     if constexpr (kMultipliesAhead<Config>) {
       return multiply_ahead(acc[0], steps);
-    } else if constexpr (Config::kScaling != Scaling::none) {
-      return multiply_scaled(acc, steps);
+    } else {
+      return multiply_in_turn(acc, steps);
     }
-    int stage = 0;
-#pragma unroll 1
-    for (int k = 0; k < steps; ++k) {
-      stage = ring_.stage;
-      Layout::full(stage).wait(ring_.phase);
-#pragma unroll
-      for (int round = 0; round < kRounds; ++round) {
-        Part part;
-        start(part, a_of(stage), b_of(stage), round);
-        cute::warpgroup_wait<0>();
-        fence(part);
-        if (round == kRounds - 1 && k + 1 < steps) release_(stage);
-        add(round, part, acc);
-      }
-      ring_.next();
-    }
-    return stage;
   }
 
  private:
@@ -75,34 +58,40 @@ class PromotedSums {
     return stage;
   }
 
+  struct Step {
+    int stage, previous;  // and the one before, -1 at first
+    uint64_t a, b;
+  };
+  __device__ __forceinline__ int multiply_in_turn(Accumulators& acc, int steps) {
+    const int stage = ring_.stage;
+    Layout::full(stage).wait(ring_.phase);
+    Step step = {stage, -1, a_of(stage), b_of(stage)};
+#pragma unroll 1
+    for (int left = steps; left > 0; left -= Scaler::kTurns) {
+      multiply_step<0>(step, left > 1, acc);
+      if (Scaler::kTurns > 1 && left > 1) multiply_step<Scaler::kTurns - 1>(step, left > 2, acc);
+    }
+    return step.previous;
+  }
   // Between the end of a block's products and the start of the next ones there are additions alone:
   // what else a step needs is done while tensor cores work.
-  __device__ __forceinline__ int multiply_scaled(Accumulators& acc, int steps) {
-    int stage = ring_.stage, previous = -1;
-    Layout::full(stage).wait(ring_.phase);
-    uint64_t a = a_of(stage), b = b_of(stage);
-#pragma unroll 1
-    for (int left = steps; left > 0; --left) {
+  template <int kTurn>
+  __device__ __forceinline__ void multiply_step(Step& step, bool has_next, Accumulators& acc) {
 #pragma unroll
-      for (int round = 0; round < kRounds; ++round) {
-        Part part;
-        start(part, a, b, round);
-        if (round == 0 && previous >= 0) release_(previous);
-        if (round % kParts == 0) scaler_.take(round / kParts);
-        if (round == kRounds - 1) {
-          previous = stage;
-          ring_.next();
-          stage = ring_.stage;
-          a = now(a_of(stage));
-          b = now(b_of(stage));
-          if (left > 1) Layout::full(stage).wait(ring_.phase);
-        }
-        cute::warpgroup_wait<0>();
-        fence(part);
-        add(round, part, acc);
+    for (int round = 0; round < kRounds; ++round) {
+      Part part;
+      start(part, step.a, step.b, round);
+      if (round % kParts == 0) scaler_.template take<kTurn>(round / kParts);
+      if (round == 0 && step.previous >= 0) release_(step.previous);
+      if (round == kRounds - 1) {
+        ring_.next();
+        step = {ring_.stage, step.stage, now(a_of(ring_.stage)), now(b_of(ring_.stage))};
+        if (has_next) Layout::full(ring_.stage).wait(ring_.phase);
       }
+      cute::warpgroup_wait<0>();
+      fence(part);
+      add(round, part, acc);
     }
-    return previous;
   }
   // Of a block of rows, a part of the columns.
   __device__ __forceinline__ void add(int round, const Part& part, Accumulators& acc) {
@@ -113,22 +102,23 @@ class PromotedSums {
   // Of one block of rows: the next step's products are under way while those of a step are added.
   __device__ __forceinline__ int multiply_ahead(Part& sums, int steps) {
     static_assert(kParts == 1);
+    constexpr int kOdd = Scaler::kTurns - 1;
     Part even, odd;
     start_step(even);
     int left = steps;
 #pragma unroll 1
     for (; left > 2; left -= 2) {
       start_step(odd);
-      finish_step<1>(even, sums);
+      finish_step<1, 0>(even, sums);
       start_step(even);
-      finish_step<1>(odd, sums);
+      finish_step<1, kOdd>(odd, sums);
     }
     if (left == 2) {
       start_step(odd);
-      finish_step<1>(even, sums);
-      finish_step<0>(odd, sums);
+      finish_step<1, 0>(even, sums);
+      finish_step<0, kOdd>(odd, sums);
     } else {
-      finish_step<0>(even, sums);
+      finish_step<0, 0>(even, sums);
     }
     return last_stage();
   }
@@ -138,9 +128,9 @@ class PromotedSums {
     ring_.next();
   }
   // Of the oldest step under way, beside which there are kUnderway. The last stage is the caller's.
-  template <int kUnderway>
+  template <int kUnderway, int kTurn>
   __device__ __forceinline__ void finish_step(Part& part, Part& sums) {
-    scaler_.take(0);
+    scaler_.template take<kTurn>(0);
     cute::warpgroup_wait<kUnderway>();
     fence(part);
     if (kUnderway > 0) release_(before(last_stage()));

@@ -5,14 +5,13 @@
 
 namespace epifuse::sm90 {
 
-// Slots of block scales: those of a step's rows, then of its columns, or copies of the one that the
-// columns of each product have.
+// Slots of block scales, where each column of a tile has its own: those of a step's rows, then of
+// its columns.
 template <class Config>
 struct ScaleRing {
-  static constexpr bool kExists = Config::kScaling != Scaling::none;
-  static constexpr bool kByTile = Config::kScaling == Scaling::by_tile;
-  static constexpr int kRows = Config::kTileM, kColumns = kByTile ? 4 : Config::kTileN;
-  static constexpr int kFewest = kByTile ? 2 : 4;
+  static constexpr bool kExists = Config::kScaling == Scaling::by_column;
+  static constexpr int kRows = Config::kTileM, kColumns = Config::kTileN;
+  static constexpr int kFewest = 4;
   static constexpr int kSlots = !kExists ? 0 : 512 / kRows > kFewest ? 512 / kRows : kFewest;
   static constexpr int kSlotBytes = (kRows + kColumns) * 4;
   static_assert((kSlots & (kSlots - 1)) == 0);

@@ -175,26 +175,42 @@ TEST_F(GpuRuntime, RepeatedReductionsGiveTheSameBits) {
   expect_same_sums(device, col_sum, {1, kN});
 }
 
-TEST_F(GpuRuntime, ThreadsShareAProgram) {
-  const Program program = compile(layer(), Target::cuda());
+// Eight threads that queue runs on three streams, one of them the legacy one.
+void expect_threads_share(const std::shared_ptr<const cuda::Device>& device,
+                          const Program& program) {
   constexpr int kThreads = 8, kRuns = 50;
+  jit::CuStream streams[3] = {};
+  for (int i : {1, 2}) device->check(device->api().stream_create(&streams[i], 0), "cuStreamCreate");
   std::vector<std::unique_ptr<Call>> calls;
   std::vector<std::vector<std::uint16_t>> expected;
   for (unsigned i = 0; i < kThreads; ++i) {
     calls.push_back(std::make_unique<Call>(device, 17 + 100 * i, 10 * i));
-    expected.push_back(run(program, *calls.back()));
+    program.run(calls.back()->bindings());
+    cuda::synchronize(*device);
+    expected.push_back(calls.back()->result());
     calls.back()->y.fill(0xff);
   }
   cuda::synchronize(*device);
   std::vector<std::thread> threads;
-  for (const auto& call : calls) {
-    threads.emplace_back([&program, &call] {
-      for (int i = 0; i < kRuns; ++i) program.run(call->bindings());
+  for (std::size_t t = 0; t < calls.size(); ++t) {
+    threads.emplace_back([&program, &call = calls[t], stream = streams[t % 3]] {
+      for (int i = 0; i < kRuns; ++i) program.run(call->bindings(), stream);
     });
   }
   for (std::thread& thread : threads) thread.join();
   cuda::synchronize(*device);
   for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i]->result(), expected[i]);
+  for (int i : {1, 2}) device->api().stream_destroy(streams[i]);
+}
+
+TEST_F(GpuRuntime, ThreadsShareAProgram) {
+  expect_threads_share(device, compile(layer(), Target::cuda()));
+}
+
+// Whose runs need memory for what one kernel hands to the next.
+TEST_F(GpuRuntime, ThreadsShareAnUnfusedProgram) {
+  expect_threads_share(device,
+                       compile(layer(), Target::cuda(), CompileOptions{Numerics::fast, false}));
 }
 
 // A residual two bytes off alignment: another variant of the kernel reads it, and says so.

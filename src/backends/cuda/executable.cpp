@@ -44,14 +44,6 @@ std::string toolchain_of(const jit::Jit& jit) {
   }
 }
 
-// A stream of which nothing can be said (the legacy one, while another is captured) counts as one.
-bool is_captured(const Device& device, Stream stream) {
-  auto status = jit::CuStreamCaptureStatus::none;
-  const jit::CuResult result =
-      device.api().stream_is_capturing(static_cast<jit::CuStream>(stream), &status);
-  return result != jit::kCudaSuccess || status != jit::CuStreamCaptureStatus::none;
-}
-
 class CudaExecutable : public backends::Executable {
  public:
   CudaExecutable(const plan::Plan& plan, const targets::TargetInfo& target,
@@ -271,7 +263,7 @@ std::shared_ptr<const PreparedRun> CudaExecutable::prepare_run(const backends::C
                                                                Stream stream) const {
   std::shared_ptr<Context> here = context();
   const bool measures = tune_ == Tune::first_use || tune_ == Tune::full;
-  if (measures && !is_captured(here->device(), stream)) {
+  if (measures && !is_captured(here->device(), static_cast<jit::CuStream>(stream))) {
     measure_unknown(*here, form);
   } else if (tune_ != Tune::off) {
     const std::scoped_lock wait_for_choice(measuring_);

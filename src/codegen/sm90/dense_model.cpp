@@ -173,6 +173,13 @@ double tall_cluster_slows(const ModelConstants& c, const Config& config, const W
   return is_one ? 1 + c.tall_cluster_slows * waves.drift : 1;
 }
 
+// Of promoted sums, where CTAs share rows of A rather than of B: 4096^3 and 8192^3 in e4m3 in tiles
+// of 256x128 on an H100.
+double promotion_slows(const plan::GemmDesc& gemm, const Config& config) {
+  constexpr double kAcross = 1.05;
+  return gemm.promoted && config.cluster_n > 1 ? kAcross : 1;
+}
+
 double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Config& config) {
   constexpr int kTall = 192, kWide = 192;
   const double few = is_short_of_stages(config) ? c.short_of_stages_slows : 1;
@@ -314,7 +321,8 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Lines lines = lines_of(step.gemm, given);
   const double wide = columns * config.products;
   const double main = main_clocks(c, config, wide, lines, waves, sizes.m, sizes.k) *
-                      gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves);
+                      gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves) *
+                      promotion_slows(step.gemm, config);
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);

@@ -26,12 +26,10 @@ int staging_bytes(const Config& config, const Variant& variant) {
 
 // Of block scales: ScaleRing in kernels/sm90/scale_ring.cuh.
 int scale_bytes(const Config& config) {
-  constexpr int kRowsAhead = 512, kCopies = 4;
-  if (config.scaling == Scaling::none) return 0;
-  const bool by_tile = config.scaling == Scaling::by_tile;
-  const int slots = std::max(kRowsAhead / config.tile_m, by_tile ? 2 : 4);
-  const int scales = config.tile_m + (by_tile ? kCopies : config.tile_n);
-  return slots * (scales * 4 + 2 * kBarrierBytes);
+  constexpr int kRowsAhead = 512, kFewestSlots = 4;
+  if (config.scaling != Scaling::by_column) return 0;
+  const int slots = std::max(kRowsAhead / config.tile_m, kFewestSlots);
+  return slots * ((config.tile_m + config.tile_n) * 4 + 2 * kBarrierBytes);
 }
 
 int slots(const std::vector<Place>& places, unsigned plain) {

@@ -1,5 +1,5 @@
 // Block scales of the Hopper kernels (kernels/sm90/block_scales.cuh) on the host: a warp copies
-// them to shared memory, and the threads of the consumers find those of their sums there.
+// them to shared memory, or lanes of the consumers read them, and threads find those of their sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +15,14 @@ inline void __syncwarp() {
   epifuse::device_on_host::block->warps[threadIdx.x / 32]->arrive_and_wait();
 }
 inline int __shfl_sync(unsigned, int x, int) { return x; }
+inline float __shfl_sync(unsigned, float x, int lane) {
+  static std::array<float, 512> values;
+  values[threadIdx.x] = x;
+  __syncwarp();
+  const float there = values[threadIdx.x / 32 * 32 + static_cast<unsigned>(lane) % 32];
+  __syncwarp();
+  return there;
+}
 
 #include "kernels/sm90/block_scales.cuh"
 
@@ -124,16 +132,19 @@ void test(int tile_n, int each_of_b) {
     }
     if (thread < 128) return;
     const int group = thread / 128 - 1;
-    BlockScaler<Config, Slots<Config>> scaler(group);
+    BlockScaler<Config, Slots<Config>> scaler(p, group);
+    scaler.begin(tile, kFirst);
     for (int i = 0; i < 2 * kSteps; ++i) {
-      const int step = kFirst + i % kSteps;
+      const int step = kFirst + i % kSteps, turn = i % kSteps % scaler.kTurns;
+      if (i == kSteps) scaler.begin(tile, kFirst);
       for (int block = 0; block < kRowBlocks; ++block) {
         float part[kSums], sums[kSums];
         for (int s = 0; s < kSums; ++s) {
           part[s] = 2;
           sums[s] = static_cast<float>(s);
         }
-        scaler.take(block);
+        if (turn == 0) scaler.template take<0>(block);
+        if (turn == 1) scaler.template take<1>(block);
         add_parts<Config>(scaler, block, part, sums);
         for (int s = 0; s < kSums; ++s) {
           const int row = tile.m + (group * kRowBlocks + block) * 64 + thread % 128 / 32 * 16 +

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "epifuse/error.h"
 
@@ -39,7 +40,8 @@ Context::Context(std::shared_ptr<const Device> device, const targets::TargetInfo
       tuned_({device_->info().name, device_->info().driver_version, std::move(toolchain),
               std::move(family)},
              std::move(store)),
-      modules_(device_) {
+      modules_(device_),
+      blocks_(device_, device_->info().has_memory_pools ? StreamBlocks::kMostBytes : SIZE_MAX) {
   check_target(device_->info(), target);
   profile_ = profile_of(device_->info(), target);
   pool_ = make_pool(*device_);
@@ -83,32 +85,35 @@ VendorGemm& Context::vendor() {
   return *vendor_;
 }
 
-// Work on one stream is done in order, so that runs on it can share a buffer.
-jit::CuDevicePtr Context::stream_buffer(std::size_t bytes, jit::CuStream stream) const {
+jit::CuDevicePtr Context::captured_buffer(std::size_t bytes) const {
   const std::scoped_lock lock(mutex_);
-  std::vector<DeviceBuffer>& buffers = buffers_[stream];
-  if (buffers.empty() || buffers.back().size_bytes() < bytes) {
-    const RelaxedCapture relaxed(device_->api());
-    buffers.emplace_back(device_, bytes);
-  }
-  return buffers.back().pointer();
+  const RelaxedCapture relaxed(device_->api());
+  return captured_.emplace_back(device_, bytes).pointer();
 }
 
 Workspace::Workspace(const Context& context, std::size_t bytes, jit::CuStream stream)
-    : stream_(stream) {
+    : context_(context), stream_(stream) {
   if (bytes == 0) return;
   const Device& device = context.device();
+  const bool is_captured = cuda::is_captured(device, stream);
+  if (!is_captured) {
+    device.check(device.api().stream_get_id(stream, &stream_id_), "cuStreamGetId");
+    block_ = context.blocks_.take(bytes, stream_id_);
+    pointer_ = block_.pointer();
+  }
+  if (pointer_ != 0) return;
   if (context.pool_ == nullptr) {
-    pointer_ = context.stream_buffer(bytes, stream);
+    pointer_ = context.captured_buffer(bytes);
     return;
   }
   device.check(device.api().mem_alloc_from_pool_async(&pointer_, bytes, context.pool_, stream),
                "cuMemAllocFromPoolAsync");
-  context_ = &context;
+  is_of_pool_ = true;
 }
 
 Workspace::~Workspace() {
-  if (context_ != nullptr) context_->device().api().mem_free_async(pointer_, stream_);
+  if (is_of_pool_) context_.device().api().mem_free_async(pointer_, stream_);
+  if (block_.size_bytes() > 0) context_.blocks_.give_back(std::move(block_), stream_id_);
 }
 
 }  // namespace epifuse::cuda

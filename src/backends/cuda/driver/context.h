@@ -1,7 +1,7 @@
 // What an executable keeps in one CUDA context: loaded kernels, the vendor GEMM, workspaces.
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +11,7 @@
 #include "backends/cuda/driver/device.h"
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/driver/memory.h"
+#include "backends/cuda/driver/stream_blocks.h"
 #include "backends/cuda/vendor/vendor_gemm.h"
 #include "targets/device_profile.h"
 
@@ -18,11 +19,10 @@ namespace epifuse::cuda {
 
 class Context;
 
-// Device memory for the work that is queued on one stream next; given back to the stream, in its
-// order, at the end of scope.
+// Device memory for the work that is queued on one stream next; given back, for work that the
+// stream gets later, at the end of scope.
 class Workspace {
  public:
-  Workspace() = default;
   Workspace(const Context& context, std::size_t bytes, jit::CuStream stream);
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
@@ -30,8 +30,11 @@ class Workspace {
   char* data() const { return reinterpret_cast<char*>(pointer_); }
 
  private:
-  const Context* context_ = nullptr;
-  jit::CuStream stream_ = nullptr;
+  const Context& context_;
+  jit::CuStream stream_;
+  unsigned long long stream_id_ = 0;
+  DeviceBuffer block_;  // empty: the memory is the pool's, or a captured graph's
+  bool is_of_pool_ = false;
   jit::CuDevicePtr pointer_ = 0;
 };
 
@@ -63,7 +66,7 @@ class Context {
 
  private:
   friend class Workspace;
-  jit::CuDevicePtr stream_buffer(std::size_t bytes, jit::CuStream stream) const;
+  jit::CuDevicePtr captured_buffer(std::size_t bytes) const;
   std::shared_ptr<const Device> device_;
   const int smem_per_block_bytes_;
   targets::DeviceProfile profile_;
@@ -72,11 +75,12 @@ class Context {
   // A pool of our own keeps its memory between runs; the device's would return it at every
   // synchronisation. Null where the device has no pools.
   jit::CuMemoryPool pool_ = nullptr;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // of the two that follow
   std::unique_ptr<VendorGemm> vendor_;
-  // Without pools: buffers by stream, the largest last. Smaller ones stay, as captured graphs may
-  // still use them.
-  mutable std::map<jit::CuStream, std::vector<DeviceBuffer>> buffers_;
+  // What a captured run takes is taken from the pool when its graph runs. Without pools the graph
+  // keeps a buffer of its own.
+  mutable StreamBlocks blocks_;
+  mutable std::vector<DeviceBuffer> captured_;
 };
 
 }  // namespace epifuse::cuda

@@ -123,4 +123,10 @@ RelaxedCapture::RelaxedCapture(const jit::DriverApi& api)
 
 RelaxedCapture::~RelaxedCapture() { api_.thread_exchange_stream_capture_mode(&mode_); }
 
+bool is_captured(const Device& device, jit::CuStream stream) {
+  auto status = jit::CuStreamCaptureStatus::none;
+  const jit::CuResult result = device.api().stream_is_capturing(stream, &status);
+  return result != jit::kCudaSuccess || status != jit::CuStreamCaptureStatus::none;
+}
+
 }  // namespace epifuse::cuda

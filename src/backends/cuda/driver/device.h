@@ -78,4 +78,8 @@ class RelaxedCapture {
   jit::CuStreamCaptureMode mode_;
 };
 
+// Whether work on it becomes a part of a CUDA graph. A stream of which nothing can be said (the
+// legacy one, while another is captured) counts as one.
+bool is_captured(const Device& device, jit::CuStream stream);
+
 }  // namespace epifuse::cuda
