@@ -27,6 +27,11 @@ class Value {
   DType dtype() const;
   std::vector<Dim> shape() const;
 
+  // Copies alone: what was moved from stays a value.
+  Value(const Value&) = default;
+  Value& operator=(const Value&) = default;
+  ~Value() = default;
+
  private:
   friend class Graph;
   friend struct ValueAccess;
@@ -38,6 +43,7 @@ class Value {
 /// A graph: inputs, ops on them, outputs. Every op checks its operands and throws GraphError saying
 /// what it expected and what came; values of different graphs do not mix (ArgumentError). Names are
 /// sanitised to identifiers and made unique. A size symbol is declared by the input that uses it.
+/// Copies are the same graph: what is added to one is in all.
 class Graph {
  public:
   explicit Graph(std::string_view name);
@@ -59,6 +65,11 @@ class Graph {
 
   /// The graph in the form that the compiler reads: inputs first, then the ops in order.
   const ir::Graph& ir() const;
+
+  // Copies alone: what was moved from can still be built on.
+  Graph(const Graph&) = default;
+  Graph& operator=(const Graph&) = default;
+  ~Graph() = default;
 
  private:
   friend struct ValueAccess;

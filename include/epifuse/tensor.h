@@ -20,11 +20,11 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };  ///< where memory is and wo
 /// Memory seen as a tensor. Nothing is owned: the memory must outlive the call (for a stream: the
 /// work queued on it).
 struct TensorView {
-  void* data = nullptr;                 ///< the first element
-  DType dtype = DType::f32;             ///< of the elements
-  std::vector<std::int64_t> shape;      ///< sizes, outermost first; empty for a 0-d tensor
-  std::vector<std::int64_t> strides;    ///< in elements; empty means dense row-major
-  DeviceKind device = DeviceKind::cpu;  ///< where `data` is
+  void* data = nullptr;                    ///< the first element
+  DType dtype = DType::f32;                ///< of the elements
+  std::vector<std::int64_t> shape = {};    ///< sizes, outermost first; empty for a 0-d tensor
+  std::vector<std::int64_t> strides = {};  ///< in elements; empty means dense row-major
+  DeviceKind device = DeviceKind::cpu;     ///< where `data` is
 
   /// Product of the sizes; 1 for a 0-d tensor. Throws ArgumentError for a negative size and for
   /// more than kMaxElements.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "epifuse/error.h"
 #include "epifuse/graph.h"
@@ -47,6 +48,16 @@ TEST(Builder, BuildsTheFeedForwardExample) {
   return t8 as y
 }
 )");
+}
+
+TEST(Builder, WhatWasMovedFromCanStillBeBuiltOn) {
+  Graph g("moved");
+  Value x = g.input("x", DType::f32, {M});
+  const Graph same = std::move(g);
+  const Value y = std::move(x);
+  // NOLINTNEXTLINE(bugprone-use-after-move): this is what is tested
+  g.output("z", x + y);
+  expect_text(same, "graph moved(x: f32[M]) {\n  t1 = add x, x\n  return t1 as z\n}\n");
 }
 
 TEST(Builder, EveryFunctionMakesItsOp) {
