@@ -104,7 +104,7 @@ ValueId RandomGraphGenerator::add_halves() {
     const ValueId bias = add_input(dtype_, {both});
     product = ir::append(graph_, Node{.op = Op::add, .args = {product, bias}});
   }
-  const bool is_alternating = chance(40);
+  const bool is_alternating = chance(40) && n_ != Dim{};  // of no columns there is no second one
   const auto half = [&](const Dim& start, const Dim& stop, std::int64_t step) {
     Node slice{.op = Op::slice, .args = {product}};
     slice.ranges = {{Dim{}, m_, 1}, {start, stop, step}};
