@@ -150,6 +150,7 @@ void Parser::parse_statement() {
 
 void Parser::end_statement() {
   const Token& next = lexer_.peek();
+  if (next.kind == TokenKind::end) return;  // what is missing then is more than a line's end
   if (next.kind != TokenKind::newline && !next.is("}")) lexer_.fail_expected("the end of the line");
 }
 

@@ -211,6 +211,13 @@ TEST(ParserErrors, EmptyTexts) {
   EXPECT_THROW(parse(std::string_view()), ParseError);
 }
 
+TEST(ParserErrors, ATextThatEndsWithinALineNamesWhatIsMissing) {
+  EXPECT_NE(error_of("graph g(x: f32[M]) {\n  y = exp x\n  return y").find("expected '}'"),
+            std::string::npos);
+  EXPECT_NE(error_of("graph g(x: f32[M]) {\n  y = exp x").find("expected 'return'"),
+            std::string::npos);
+}
+
 TEST(ParserText, CarriageReturnsAreSpace) {
   const std::string text = "graph g(x: f32[M]) {\n  y = exp x\n  return y\n}\n";
   std::string windows;
