@@ -16,6 +16,7 @@
 #include "codegen/family.h"
 #include "command.h"
 #include "epifuse/error.h"
+#include "options.h"
 #include "output.h"
 #include "random_points.h"
 #include "report.h"
@@ -131,12 +132,7 @@ ResultContext result_context(const BenchOptions& options) {
 std::function<int()> define_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   app.add_option("--grid,--suite", options->suite,
-                 "dense (layers of transformers), square, small (fused against the bare product), "
-                 "gated (two products and a gate against both bare), bare (nothing fused; with "
-                 "--sweep: the bare_ratios of src/targets/devices), fp8 (scales of rows and "
-                 "columns, or of blocks, against "
-                 "the bare product with scales 1), random (products that nobody chose), "
-                 "random_fp8, host (compile, start, launch)")
+                 "dense, square, small, gated, bare, fp8, random, random_fp8 or host: see below")
       ->capture_default_str();
   app.add_option(
       "--filter", options->filters,
@@ -159,7 +155,7 @@ std::function<int()> define_bench(CLI::App& app) {
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--sustained", options->sustained_seconds,
                  "Seconds a back-to-back block (0.8; --sweep: 0.3); 0: none")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(seconds_to(3600.0));
   app.add_option("--blocks", options->blocks, "Blocks of each contender (3; --sweep: 1)")
       ->check(CLI::Range(1, 1000));
   app.add_option("--results", options->results,
@@ -170,6 +166,15 @@ std::function<int()> define_bench(CLI::App& app) {
   app.add_option("--commit", options->commit, "What was measured, for the rows");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
+      "Suites:\n"
+      "  dense       layers of transformers, fused, against the bare product\n"
+      "  square      square products\n"
+      "  small       few rows or few columns\n"
+      "  gated       two products and a gate, against both products bare\n"
+      "  bare        nothing fused; with --sweep the bare_ratios of src/targets/devices\n"
+      "  fp8         scales of rows and columns, or of blocks, against a product with scales 1\n"
+      "  random      products that nobody chose; random_fp8 the same in 8 bits\n"
+      "  host        what a compilation, a start and a launch cost\n"
       "ratio: time / time of the bare vendor GEMM of the same shape, launches alternated in one "
       "run,\n"
       "L2 flushed before each; sustained: the same in back-to-back blocks.\n"

@@ -147,7 +147,8 @@ std::function<int()> define_cache(CLI::App& app) {
   app.footer(
       "The folder is EPIFUSE_CACHE, else the user's cache folder. One to which other users can "
       "write\n"
-      "is not used. `clear` removes what epifuse wrote, and no other file.\n"
+      "is not used. `clear` removes kernels and tuned choices; device profiles and files of others "
+      "stay.\n"
       "Example: epifuse cache verify && epifuse cache size");
   return [options] { return run(*options); };
 }

@@ -106,6 +106,9 @@ SweptProfile calibrate_from(const std::vector<std::filesystem::path>& files,
                             const targets::TargetInfo& target) {
   SweptPoints swept;
   for (const std::filesystem::path& file : files) swept.add(file);
+  if (swept.device().empty()) {
+    throw ArgumentError("--sweep: expected rows of `epifuse bench --sweep`, got files without any");
+  }
   const targets::KnownDevice* known = targets::find_device(swept.device());
   if (known == nullptr) {
     throw ArgumentError(fmt::format(

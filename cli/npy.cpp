@@ -15,7 +15,8 @@
 namespace epifuse::cli {
 namespace {
 
-// A NumPy dtype that can be read: bytes of an element, and which of ours has the same bits.
+// A NumPy dtype that can be read: bytes of an element, and which of ours has the same bits (of |u1
+// e5m2 as well).
 struct Source {
   std::string_view descr;
   std::int64_t bytes;
@@ -25,16 +26,20 @@ struct Source {
 constexpr Source kSources[] = {
     {"<f2", 2, DType::f16},  {"<f4", 4, DType::f32},     {"<f8", 8, DType::f32},
     {"<u2", 2, DType::bf16}, {"|b1", 1, DType::boolean}, {"<i4", 4, DType::i32},
-    {"<i8", 8, DType::i64},  {"|i1", 1, DType::i8},
+    {"<i8", 8, DType::i64},  {"|i1", 1, DType::i8},      {"|u1", 1, DType::e4m3},
 };
 constexpr std::int64_t kMostBytes = 8;  // of an element
+
+// Whether an unsigned integer stands for the bits of a dtype that NumPy lacks.
+bool is_bits(const Source& source) { return source.same == DType::bf16 || is_fp8(source.same); }
 
 // The source that converts to `dtype`, or null.
 const Source* find_source(std::string_view descr, DType dtype) {
   for (const Source& source : kSources) {
     if (source.descr != descr || is_integer(source.same) != is_integer(dtype)) continue;
     if ((source.same == DType::i8) != (dtype == DType::i8)) continue;
-    return source.same == DType::bf16 && dtype != DType::bf16 ? nullptr : &source;
+    const bool fits = dtype == source.same || (is_fp8(dtype) && is_fp8(source.same));
+    return is_bits(source) && !fits ? nullptr : &source;
   }
   return nullptr;
 }
@@ -44,7 +49,7 @@ std::string choices(DType dtype) {
   for (const Source& source : kSources) {
     if (find_source(source.descr, dtype) == nullptr) continue;
     out += fmt::format("{}{}{}", out.empty() ? "" : ", ", source.descr,
-                       source.same == DType::bf16 ? " (the bits)" : "");
+                       is_bits(source) ? " (the bits)" : "");
   }
   return out;
 }
@@ -100,7 +105,7 @@ void copy_floats(const Source& source, const char* data, const TensorView& view)
     if (source.descr == "<f8") {
       std::memcpy(&x, data + i * source.bytes, sizeof x);
     } else {
-      x = load_element(data, source.same, i);
+      x = load_element(data, is_bits(source) ? view.dtype : source.same, i);
     }
     store_element(view.data, view.dtype, offset, x);
   });

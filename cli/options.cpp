@@ -137,7 +137,18 @@ void add_budget(CLI::App& app, double& seconds, const std::string& meaning) {
   app.add_option("--budget", seconds, meaning + ": 60, 60s or 2m")
       ->capture_default_str()
       ->transform(CLI::AsNumberWithUnit(units))
-      ->check(CLI::Range(0.0, 86'400.0));
+      ->check(seconds_to(86'400.0));
+}
+
+CLI::Validator seconds_to(double most) {
+  const auto check = [most](const std::string& text) {
+    double seconds = 0;
+    const char* const end = text.data() + text.size();
+    const bool is_number = std::from_chars(text.data(), end, seconds).ptr == end;
+    if (is_number && seconds >= 0 && seconds <= most) return std::string();
+    return fmt::format("expected 0 to {} seconds, got {}", most, text);
+  };
+  return CLI::Validator(check, fmt::format("0 to {}", most));
 }
 
 Graph load_graph(const std::string& path) {

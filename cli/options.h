@@ -39,6 +39,9 @@ struct GraphOptions {
 // `--budget`: seconds, as 60, 60s or 2m.
 void add_budget(CLI::App& app, double& seconds, const std::string& meaning);
 
+// A number from 0 to `most`. CLI::Range takes NaN.
+CLI::Validator seconds_to(double most);
+
 // The graph in a file, of which the language's limit is read at most; ParseError's text gets the
 // file's name in front.
 Graph load_graph(const std::string& path);

@@ -210,7 +210,7 @@ std::function<int()> define_run(CLI::App& app) {
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--seconds", options->seconds, "Time for timing, about")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 86'400.0));
+      ->check(seconds_to(86'400.0));
   app.add_flag("--tune", options->tune,
                "Measure all kernels for these tensors first, and keep the choice on disk");
   app.add_flag("!--no-check", options->check, "Do not check against float64");
@@ -220,8 +220,10 @@ std::function<int()> define_run(CLI::App& app) {
       "Symbols without a size are 512. Exit code 1 when a result is outside its bound; of several\n"
       "files each is run, also behind one that fails, and the largest code is taken.\n"
       "A word such as M=4096 is a size, any other with = is a file. A .npy holds f2, f4, f8 or "
-      "b1,\n"
-      "i4 or i8 for integers, or u2 with the bits of bf16; any other file is the memory itself.\n"
+      "b1;\n"
+      "i1 for i8, i4 or i8 for i32 and i64; u2 with the bits of bf16, u1 with those of fp8. Any "
+      "other\n"
+      "file is the memory itself.\n"
       "Examples:\n"
       "  epifuse run examples/ffn_down.epi M=4096\n"
       "  epifuse run examples/*.epi M=512 B=4 --target cpu\n"

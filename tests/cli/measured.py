@@ -149,6 +149,8 @@ def test_a_sweep_must_be_rows_of_one_known_device():
     pathlib.Path("no.json").write_text('[{"contender": "candidate"}]')
     fails("no.json: expected rows of `epifuse bench --sweep`", "calibrate", "--sweep", "no.json",
           *to, env=NO_GPU)
+    pathlib.Path("empty.json").write_text("[]")
+    fails("got files without any", "calibrate", "--sweep", "empty.json", *to, env=NO_GPU)
     assert not pathlib.Path("p").exists()
 
 
