@@ -92,8 +92,9 @@ std::optional<plan::WhyNot> why_not_multiplied(const plan::Plan& plan, const pla
   const std::string& name = plan.graph[operand.value].name;
   if (operand.dtype == DType::f32 && !plan.allow_tf32) {
     return plan::WhyNot{"tf32_not_allowed",
-                        fmt::format("{} is f32, which tensor cores multiply as TF32 only; that was "
-                                    "not asked for.",
+                        fmt::format("{} is f32, which tensor cores multiply as TF32 only; --tf32, "
+                                    "allow_tf32 or, in PyTorch, float32 matmul precision \"high\" "
+                                    "asks for that.",
                                     name)};
   }
   if (operand.major == plan::Major::unknown) {
