@@ -67,29 +67,30 @@ const char* epifuse_last_error(void);
 void epifuse_free(char* text);
 
 /* What of a graph becomes kernels, for hosts that run the rest themselves. `options` is a JSON
-   object, all keys optional:
-     {"target": "auto" | "cpu" | "cuda",      or the name of a row of targets.def
-      "numerics": "fast" | "exact" | "approx",
-      "tf32": false,
-      "tune": "off" | "compile" | "first-use" | "full",   epifuse::Tune; EPIFUSE_TUNE without it
-      "family": "",            the kernel family that takes all products it can on a GPU
-      "whole": [["addmm_product", "addmm"]],   values that one kernel computes together or not
-      "after": {"leaf": ["value"]},            inputs that the framework makes of values of the
-   graph "in_memory": ["value"],                  values that the framework needs in memory in any
-   case "unstored": ["leaf"],                    inputs in memory only where a kernel reads them
-      "only_faster": false,        leaves out what PyTorch is known to run faster on CPUs
-      "sums_both_ways": false,     the framework sums columns while it sums rows
-      "likely_sizes": {"M": 128}}  what symbols of the graph are likely to be
-   The answer, kernels in an order in which they can run:
-     {"kernels": [{"name": "matmul_bias_gelu_erf",      an identifier
-                   "epilogue": "bias+gelu_erf",         its ops, in order
-                   "graph": ".epi text, without any of the framework's names",
-                   "inputs": [{"value": "x", "shape": null}],   in order of the text's; a shape
-                                                   (texts of sizes) where the kernel reshapes it
-                   "outputs": [{"value": "t", "shape": null}],  the same for results; "order": [1,
-                                                   0] where the kernel has dims in another order
-                   "values": ["h", "t"]}],              of the graph, computed inside
-      "left_out": [{"value": "u", "code": "no_matmul", "why": "one sentence."}]} */
+   object, all keys optional (null or "" for none):
+     "target"         "auto" | "cpu" | "cuda", or the name of a row of targets.def
+     "numerics"       "fast" | "exact" | "approx"
+     "tf32"           false
+     "tune"           "off" | "compile" | "first-use" | "full": epifuse::Tune; EPIFUSE_TUNE without
+     "family"         the kernel family that takes all products it can on a GPU
+     "whole"          [["addmm_product", "addmm"]]: values that one kernel computes together or not
+     "after"          {"leaf": ["value"]}: inputs that the framework makes of values of the graph
+     "in_memory"      ["value"]: values that the framework needs in memory in any case
+     "unstored"       ["leaf"]: inputs in memory only where a kernel reads them
+     "only_faster"    false; leaves out what PyTorch is known to run faster on CPUs
+     "sums_both_ways" false; the framework sums columns while it sums rows
+     "likely_sizes"   {"M": 128}: what symbols of the graph are likely to be
+   The answer is {"kernels": [..], "left_out": [..]}, kernels in an order in which they can run.
+   A kernel:
+     "name"           "matmul_bias_gelu_erf", an identifier
+     "epilogue"       "bias+gelu_erf": its ops, in order
+     "graph"          `.epi` text, without any of the framework's names
+     "inputs"         [{"value": "x", "shape": null}], in order of the text's; a shape (texts of
+                      sizes) where the kernel reshapes it
+     "outputs"        the same for results; "order": [1, 0] where the kernel has dims in another one
+     "values"         ["h", "t"]: of the graph, computed inside
+   What was left out:
+     {"value": "u", "code": "no_matmul", "why": "one sentence."} */
 EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** json);
 
 /* ["graph", "return", ..]: the words of `.epi` that no value, size or graph may be called
@@ -104,7 +105,8 @@ EpifuseStatus epifuse_describe(const char* graph, char** json);
    "tf32", "tune" and "family". */
 EpifuseStatus epifuse_explain(const char* graph, const char* options, char** json);
 
-/* The kernel of a graph text; options as for epifuse_explain. The same texts give the same kernel
+/* The kernel of a graph text whose inputs are tensors: a number that is passed at run time is an
+   `f32[]` here, no `scalar`. Options as for epifuse_explain. The same texts give the same kernel
    for the life of the process: nothing is to be freed, and asking again costs a look-up. Texts need
    no terminating 0. */
 EpifuseStatus epifuse_kernel(const char* graph, size_t graph_length, const char* options,
@@ -149,7 +151,7 @@ EpifuseStatus epifuse_run_at(EpifuseCallSite* site, const int64_t* numbers, size
 EpifuseStatus epifuse_prepare(const EpifuseKernel* kernel, const EpifuseTensor* inputs);
 
 /* Does the same, and says what a run on such inputs goes by:
-     {"how": ["FAMILY, ping-pong 128x192, 4 stages"],   of each step; empty texts on CPUs
+     {"how": ["FAMILY, ping-pong 128x192, 4 stages"],   of each step; none on CPUs
       "grounds": ["33.1 us measured, .."],              why it is that one
       "left": {"code": "framework_is_faster", "why": "one sentence."}}   where a framework that runs
    the rest is faster without this kernel, as measured or because the vendor's product and a pass
