@@ -231,6 +231,13 @@ TEST(RandomKernels, HaveSourcesAndFitTheirParameterBlocks) {
   EXPECT_GT(counts.scalars, 50);
 }
 
+// Alternating gates of no columns, among others: there a slice from column 1 on is no slice.
+TEST(RandomGraph, IsMadeOfEverySeed) {
+  for (std::uint64_t seed = 771'000'000; seed < 771'001'000; ++seed) {
+    EXPECT_NO_THROW(random_graph(seed)) << "seed " << seed;
+  }
+}
+
 TEST(RandomGraph, IsTheSameForASeed) {
   EXPECT_EQ(random_graph(7).graph, random_graph(7).graph);
   EXPECT_NE(ir::print(random_graph(7).graph), ir::print(random_graph(8).graph));
