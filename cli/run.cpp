@@ -95,6 +95,11 @@ void save_outputs(const std::string& folder, const Graph& graph, const HostTenso
   }
 }
 
+HostTensors make_inputs(const Graph& graph, const Sizes& sizes, const Options& options) {
+  const Progress progress("making inputs");
+  return HostTensors(graph.ir(), sizes, {input_files(options.inputs), options.seed});
+}
+
 RunReport run_graph(const std::string& file, const Graph& graph, const Options& options) {
   const Target target = Target::parse(options.graph.target);
   RunReport report{file, graph.ir().name, target.arch, options.graph.numerics};
@@ -106,7 +111,7 @@ RunReport run_graph(const std::string& file, const Graph& graph, const Options& 
   });
   const backends::Executable& executable = *program->state().executable;
   report.num_left_out = static_cast<int>(executable.plan().left_out.size());
-  HostTensors host(graph.ir(), report.sizes, {input_files(options.inputs), options.seed});
+  HostTensors host = make_inputs(graph, report.sizes, options);
   TargetTensors tensors(host, target);
   if (options.tune) {
     const Progress progress("tuning");

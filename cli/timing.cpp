@@ -93,12 +93,13 @@ Progress::Progress(std::string what) : state_(std::make_shared<State>()) {
   state_->what = std::move(what);
   state_->watcher = std::thread([state = state_.get()] {
     std::unique_lock lock(state->mutex);
-    const auto wait = std::chrono::duration<double>(kQuietSeconds);
-    for (int waits = 1; !state->changed.wait_for(lock, wait, [&] { return state->done; });
-         ++waits) {
-      std::fputs(
-          fmt::format("epifuse: {} ... {:.0f} s\n", state->what, waits * kQuietSeconds).c_str(),
-          stderr);
+    // After 2, 4, 8, .. 64 seconds, then every minute.
+    double seconds = 0, wait = kQuietSeconds;
+    while (!state->changed.wait_for(lock, std::chrono::duration<double>(wait),
+                                    [&] { return state->done; })) {
+      seconds += wait;
+      wait = std::min(seconds, 60.0);
+      std::fputs(fmt::format("epifuse: {} ... {:.0f} s\n", state->what, seconds).c_str(), stderr);
     }
   });
 }
