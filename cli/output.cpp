@@ -15,6 +15,11 @@ void print_json(const nlohmann::json& document) {
   fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+void print_json_in_order(const nlohmann::ordered_json& document) {
+  fmt::print("{}\n",
+             document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
 int finish_output(int code) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
