@@ -80,6 +80,15 @@ __device__ __forceinline__ Matrix matrix(const abi::TailParams& p, const abi::St
           operand.strides[kColDim], vector};
 }
 
+// A stride that places in memory are computed with where they are used. From Blackwell on NVRTC
+// computes those of all elements before the loop over a row, and spills them.
+__device__ __forceinline__ long long kept_in_loop(long long stride) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  asm volatile("" : "+l"(stride));
+#endif
+  return stride;
+}
+
 // kVector elements as they are in memory.
 template <class Element, int kVector>
 struct Packed {
@@ -125,13 +134,14 @@ struct Packed {
       words[0] = to_bits(*source);
       return;
     }
+    const long long col_stride = kept_in_loop(m.col_stride);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       if (i >= at.count) continue;
       if constexpr (M::kLooksUp) {
         add_bits(i, to_bits(*m.template at<Element>(at.row, at.col + i)));
       } else {
-        add_bits(i, to_bits(source[i * m.col_stride]));
+        add_bits(i, to_bits(source[i * col_stride]));
       }
     }
   }
@@ -170,9 +180,10 @@ struct Packed {
       write(target);
       return;
     }
+    const long long col_stride = kept_in_loop(m.col_stride);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      if (i < at.count) target[i * m.col_stride] = element(i);
+      if (i < at.count) target[i * col_stride] = element(i);
     }
   }
 

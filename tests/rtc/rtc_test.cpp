@@ -9,9 +9,12 @@
 #include <mutex>
 
 #include "base/parallel.h"
+#include "codegen/tail.h"
 #include "corpus_kernels.h"
 #include "epifuse/error.h"
+#include "ir/text.h"
 #include "jit/jit.h"
+#include "plan/plan.h"
 #include "targets/targets.h"
 
 namespace epifuse::rtc {
@@ -117,6 +120,27 @@ TEST(Rtc, HasKernelsOfFp8OfEveryTargetWithInstructionsForIt) {
     if (target.fp8_macs_per_clock == 0) continue;
     EXPECT_GE(counts[target.name], kFewest) << target.name;
     fmt::print("  {:<8} {:>5} kernels\n", target.name, counts[target.name]);
+  }
+}
+
+// From Blackwell on NVRTC computes ahead of a loop what others compute in it.
+TEST(Rtc, ReductionsOfRowsSpillOnNoTarget) {
+  constexpr std::string_view kTexts[] = {
+      "graph parts_of_softmax(x: bf16[M, N], m: bf16[M, 1]) {\n"
+      "  s = sub x, m\n  e = exp s\n  t = row_sum e\n  return e, t\n}\n",
+      "graph largest_of_a_row(x: f32[M, N], b: f32[N]) {\n"
+      "  y = add x, b\n  a = abs y\n  t = row_max a\n  return y, t\n}\n"};
+  const auto nvrtc = jit::Nvrtc::open();
+  ASSERT_NE(nvrtc, nullptr);
+  for (const std::string_view text : kTexts) {
+    const plan::Plan plan = plan::make_plan(ir::parse(text), {Numerics::fast, true});
+    ASSERT_EQ(plan.steps.size(), 1U);
+    const auto& tail = std::get<plan::Tail>(plan.steps.front());
+    for (const targets::TargetInfo& target : targets::all_targets()) {
+      if (target.kind != DeviceKind::cuda) continue;
+      const Outcome outcome = compile(*nvrtc, codegen::tail_source(plan, tail, target));
+      EXPECT_EQ(outcome.failure, "") << plan.graph.name << ", " << target.name;
+    }
   }
 }
 
