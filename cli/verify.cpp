@@ -96,10 +96,18 @@ void print_failure(const Failure& failure, const Options& options) {
 }
 
 int print_graphs(const Options& options) {
+  nlohmann::json all = nlohmann::json::array();
   for (std::int64_t i = 0; i < options.num_graphs; ++i) {
-    const RandomGraph random = random_graph(options.seed + static_cast<std::uint64_t>(i));
-    fmt::print("{}#{}\n", ir::print(random.graph), sizes_text(random.sizes));
+    const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(i);
+    const RandomGraph random = random_graph(seed);
+    const std::string graph = ir::print(random.graph), sizes = sizes_text(random.sizes);
+    if (options.json) {
+      all.push_back({{"seed", seed}, {"graph", graph}, {"sizes", sizes}});
+    } else {
+      fmt::print("{}#{}\n", graph, sizes);
+    }
   }
+  if (options.json) print_json(all);
   return kOk;
 }
 

@@ -71,6 +71,11 @@ def test_words_that_are_neither_size_nor_file():
 # --- programs -------------------------------------------------------------------------------------
 
 
+def test_printed_graphs_are_json():
+    rows = json.loads(epifuse("verify", "--print", "--graphs", "2", "--seed", "5", "--json").stdout)
+    assert [row["seed"] for row in rows] == [5, 6] and rows[0]["graph"].startswith("graph ")
+
+
 def test_errors_are_json():
     write_graph("a.epi")
     error = error_of("run", "a.epi", "m=7", *QUIET)
