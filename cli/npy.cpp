@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <cstring>
+#include <system_error>
 #include <vector>
 
 #include "base/float_types.h"
@@ -153,11 +155,17 @@ void read_tensor(const std::string& path, const std::string& input, const Tensor
   if (memory_bytes > 0) std::memcpy(view.data, bytes.data(), memory_bytes);
 }
 
-double read_scalar(const std::string& path, const std::string& input) {
+double read_scalar(const std::string& text, const std::string& input) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  if (const auto read = std::from_chars(text.data(), end, number);
+      read.ptr == end && read.ec == std::errc()) {
+    return number;
+  }
   float value = 0;
   TensorView view;
   view.data = &value;
-  read_tensor(path, input, view, sizeof value);
+  read_tensor(text, input, view, sizeof value);
   return static_cast<double>(value);
 }
 

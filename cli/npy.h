@@ -16,8 +16,9 @@ namespace epifuse::cli {
 void read_tensor(const std::string& path, const std::string& input, const TensorView& view,
                  std::size_t memory_bytes);
 
-// A float32 from a .npy of shape () or from 4 raw bytes. Throws as read_tensor does.
-double read_scalar(const std::string& path, const std::string& input);
+// What the text says if it is a number; else a float32 from a .npy of shape () or from 4 raw bytes,
+// of the file that it names. Throws as read_tensor does.
+double read_scalar(const std::string& text, const std::string& input);
 
 // Writes a host tensor as .npy (bf16 and fp8 as f4), whole or not at all. Throws ArgumentError.
 void write_npy(const std::string& path, const TensorView& view);

@@ -207,7 +207,7 @@ std::function<int()> define_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->graph.add_to(app);
   app.add_option("--input", options->inputs,
-                 "NAME=FILE: an input or scalar from .npy or raw bytes");
+                 "NAME=FILE: an input or scalar from .npy or raw bytes; NAME=NUMBER: a scalar");
   app.add_option("--seed", options->seed, "Of the random inputs")->capture_default_str();
   app.add_option("--save", options->save, "Folder for the outputs, as GRAPH.OUTPUT.npy");
   app.add_option("--rounds", options->rounds, "Timed rounds, at most")
@@ -232,7 +232,7 @@ std::function<int()> define_run(CLI::App& app) {
       "Examples:\n"
       "  epifuse run examples/ffn_down.epi M=4096\n"
       "  epifuse run examples/*.epi M=512 B=4 --target cpu\n"
-      "  epifuse run g.epi M=17 --input x=x.npy --save out --numerics exact");
+      "  epifuse run g.epi M=17 --input x=x.npy --input alpha=0.5 --save out --numerics exact");
   return [options] { return run(*options); };
 }
 
