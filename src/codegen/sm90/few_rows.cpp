@@ -122,10 +122,6 @@ std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& confi
                                       const Variant& variant) {
   // Where roles are swapped the rows are those of B, few or not.
   if (variant.swapped || (config.products > 1 && variant.misaligned_b)) return std::nullopt;
-  // 16 x 32 sums, both operands in their registers and a share of K spill (matmul_tn_epilogue).
-  const bool moves_both = variant.misaligned_a && variant.misaligned_b;
-  const bool is_large = config.tile_m == 16 && config.tile_n >= 32;
-  if (moves_both && is_large && config.split_k > 1) return std::nullopt;
   Config out = config;
   set_rows(step.gemm, variant, out);
   if (is_misaligned(out)) out.stages = occupancy(out, loads_of(step.gemm, out)).depth;
@@ -167,7 +163,7 @@ KernelSource source_of(const plan::Plan& plan, const FusedGemm& step, const Conf
                   fmt::arg("products", config.products), fmt::arg("k_major", loads.is_k_major),
                   fmt::arg("shifted", loads.is_shifted),
                   fmt::arg("loads_of_a", kLoadsOfA[static_cast<std::size_t>(loads.of_a)]),
-                  fmt::arg("batched", !step.gemm.batch.empty()), fmt::arg("rows", config.tile_m),
+                  fmt::arg("batched", loads.is_batched), fmt::arg("rows", config.tile_m),
                   fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
                   fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
                   fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));

@@ -26,10 +26,12 @@ Loads loads_of(const plan::GemmDesc& gemm, const Config& config) {
              is_a_k_major = gemm.a.major == plan::Major::k;
   const bool is_shifted = config.rows_b != targets::Rows::aligned;
   const bool is_a_usual = is_a_k_major && config.rows_a == targets::Rows::aligned;
+  const bool is_batched = !gemm.batch.empty();
   if (is_b_k_major && is_a_k_major && (is_shifted || !is_a_usual)) {
-    return {true, is_shifted, LoadsOfA::shifted};
+    return {true, is_shifted, LoadsOfA::shifted, is_batched};
   }
-  return {is_b_k_major, is_shifted, is_a_usual ? LoadsOfA::vectors : LoadsOfA::elements};
+  return {is_b_k_major, is_shifted, is_a_usual ? LoadsOfA::vectors : LoadsOfA::elements,
+          is_batched};
 }
 
 bool takes_vectors(const Loads& loads) {
@@ -46,7 +48,7 @@ int vectors_of_step(const Config& config, const Loads& loads) {
 // and sums there are addresses, and operands that are moved into their order.
 Occupancy occupancy(const Config& config, const Loads& loads) {
   constexpr int kDeepest = 4;
-  constexpr int kOfSecondProduct = 8, kOfHalves = 8;  // registers, as all that follow
+  constexpr int kOfSecondProduct = 8, kOfHalves = 8, kOfPlace = 12;  // registers, as what follows
   struct Room {
     int threads;                 // of an SM
     int registers, where_moved;  // of a thread for operands and sums
@@ -58,8 +60,12 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
   const int step = kLoadBytes / 4 * loads_of_step(config, loads);
   const int sums = config.products * config.tile_m * config.tile_n / kWarpThreads;
   const bool reads_halves = !loads.is_k_major && config.tile_n % kWholeColumns != 0;
-  const int besides =
-      (config.products - 1) * kOfSecondProduct + (reads_halves ? kOfHalves : 0) + sums;
+  // Rows of B and elements of A with addresses of their own leave no register for the place that a
+  // CTA has in a cluster or in a batch.
+  const bool moves_both = loads.is_shifted && loads.of_a == LoadsOfA::elements;
+  const bool has_place = config.split_k > 1 || loads.is_batched;
+  const int besides = (config.products - 1) * kOfSecondProduct + (reads_halves ? kOfHalves : 0) +
+                      (moves_both && has_place ? kOfPlace : 0) + sums;
   const bool moves = loads.is_shifted || loads.of_a != LoadsOfA::vectors;
   const int deepest = reads_halves ? 1 : loads.is_k_major && moves ? 2 : kDeepest;
   const int threads = config.warps * kWarpThreads;

@@ -15,6 +15,7 @@ enum class LoadsOfA { vectors, shifted, elements };
 struct Loads {
   bool is_k_major, is_shifted;  // B
   LoadsOfA of_a;
+  bool is_batched;
 };
 Loads loads_of(const plan::GemmDesc& gemm, const Config& config);
 // Both operands come in whole vectors along K.

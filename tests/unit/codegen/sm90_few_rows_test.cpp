@@ -154,6 +154,14 @@ TEST(Sm90FewRows, LongKOfFewColumnsIsShared) {
   EXPECT_EQ(along_k.chosen({1, 1, 4096, 14336}).split_k, 1);
 }
 
+// As `__launch_bounds__` has it: "threads of a CTA, CTAs of an SM".
+std::string bounds(const Case& of, const Config& config) {
+  const std::string text =
+      few_rows_source(of.plan, of.step(), config, *targets::find_target("sm_90a")).text;
+  const std::size_t begin = text.find("__launch_bounds__(") + 18;
+  return text.substr(begin, text.find(')', begin) - begin);
+}
+
 TEST(Sm90FewRows, SmallTilesLeaveRoomForMoreCtas) {
   const Case gates(graph("x: bf16[M, K], w: bf16[N, K], v: bf16[N, K]",
                          "  g = matmul x, w^T\n  u = matmul x, v^T\n  y = mul g, u\n"
@@ -161,27 +169,39 @@ TEST(Sm90FewRows, SmallTilesLeaveRoomForMoreCtas) {
   const Case layer(linear("bf16"));
   const Case along_n(
       graph("x: bf16[M, K], w: bf16[K, N]", "  h = matmul x, w\n  y = silu h\n  return y\n"));
-  const auto bounds = [](const Case& of) {
+  const auto all = [](const Case& of) {
     std::vector<std::string> out;
     for (const Config& config : few_rows_configs(of.step())) {
-      const std::string text =
-          few_rows_source(of.plan, of.step(), config, *targets::find_target("sm_90a")).text;
-      const std::size_t begin = text.find("__launch_bounds__(") + 18;
-      out.push_back(fmt::format("{}x{}: {}", config.tile_m, config.tile_n,
-                                text.substr(begin, text.find(')', begin) - begin)));
+      out.push_back(fmt::format("{}x{}: {}", config.tile_m, config.tile_n, bounds(of, config)));
     }
     return out;
   };
   using Strings = std::vector<std::string>;
-  EXPECT_EQ(bounds(layer),
-            (Strings{"16x16: 256, 3", "8x16: 256, 4", "8x16: 512, 2", "16x16: 512, 1",
-                     "8x16: 256, 4", "8x16: 256, 4", "16x16: 256, 3"}));
-  EXPECT_EQ(bounds(gates), (Strings{"8x8: 256, 4", "8x8: 512, 2", "16x8: 256, 3", "8x16: 256, 3",
-                                    "16x16: 256, 2"}));
-  EXPECT_EQ(bounds(along_n),
-            (Strings{"8x64: 256, 2", "8x64: 256, 2", "8x64: 256, 2", "8x32: 256, 3", "8x32: 256, 3",
-                     "16x64: 256, 1", "16x64: 256, 1", "16x32: 256, 3", "16x32: 256, 3",
-                     "8x32: 256, 3"}));
+  EXPECT_EQ(all(layer), (Strings{"16x16: 256, 3", "8x16: 256, 4", "8x16: 512, 2", "16x16: 512, 1",
+                                 "8x16: 256, 4", "8x16: 256, 4", "16x16: 256, 3"}));
+  EXPECT_EQ(all(gates), (Strings{"8x8: 256, 4", "8x8: 512, 2", "16x8: 256, 3", "8x16: 256, 3",
+                                 "16x16: 256, 2"}));
+  EXPECT_EQ(all(along_n), (Strings{"8x64: 256, 2", "8x64: 256, 2", "8x64: 256, 2", "8x32: 256, 3",
+                                   "8x32: 256, 3", "16x64: 256, 1", "16x64: 256, 1",
+                                   "16x32: 256, 3", "16x32: 256, 3", "8x32: 256, 3"}));
+}
+
+// For two CTAs of an SM these spilled (docs/gotchas-hopper.md).
+TEST(Sm90FewRows, SharesOfKAndBatchesLeaveOneCtaWhereBothOperandsAreMoved) {
+  const std::string body = "  h = matmul x^T, w\n  y = silu h\n  return y\n";
+  const Case layer(graph("x: bf16[K, M], w: bf16[K, N]", body));
+  const Case batch(graph("x: bf16[H, K, M], w: bf16[H, K, N]", body));
+  const auto moved = [](const Case& of, int split_k) {
+    for (const Config& config : few_rows_configs(of.step())) {
+      if (config.tile_m != 16 || config.tile_n != 32 || config.split_k != split_k) continue;
+      return bounds(of, few_rows_fitted(of.step(), config, {.misaligned_b = true}).value());
+    }
+    return std::string("there is none");
+  };
+  EXPECT_EQ(moved(layer, 1), "256, 2");
+  EXPECT_EQ(moved(layer, 4), "256, 1");
+  EXPECT_EQ(moved(batch, 1), "256, 1");
+  EXPECT_EQ(moved(batch, 4), "256, 1");
 }
 
 TEST(Sm90FewRows, AreNotForColumnMajorResultsNorForMisalignedGates) {
