@@ -1,6 +1,7 @@
 // Which tiles and schedules the Hopper GEMM may use for an epilogue.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <span>
 
 #include "codegen/block_scales.h"
@@ -56,12 +57,14 @@ constexpr TileShape kShapes[] = {
     {64, 32, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 2},
     {64, 64, false, false, 1, 1, 3},   {64, 96, false, false, 1, 1, 2},
     {64, 112, false, false, 1, 1, 3},  {64, 128, false, false, 1, 1, 2},
-    {128, 256, true, false, 1, 1, 1},  {128, 64, true, false, 1, 1, 4},
-    {128, 128, true, false, 1, 1, 4},  {64, 32, false, false, 1, 1, 8},
-    {64, 64, false, false, 1, 1, 4},   {64, 64, false, false, 1, 1, 8},
-    {64, 128, false, false, 1, 1, 4},  {192, 48, false, false, 1, 1, 1},
-    {192, 64, false, false, 1, 1, 1},
+    {128, 64, true, false, 1, 1, 4},   {128, 128, true, false, 1, 1, 4},
+    {64, 32, false, false, 1, 1, 8},   {64, 64, false, false, 1, 1, 4},
+    {64, 64, false, false, 1, 1, 8},   {64, 128, false, false, 1, 1, 4},
+    {192, 48, false, false, 1, 1, 1},  {192, 64, false, false, 1, 1, 1},
 };
+// And those of results with blocks of columns: of few rows the second CTA of a cluster would have
+// none, and smaller tiles have no whole blocks of gates.
+constexpr TileShape kShapesOfBlocks[] = {{128, 256, true, false, 1, 1, 1}};
 
 // Of one consumer thread.
 int accumulators_of(const TileShape& shape) {
@@ -175,13 +178,9 @@ bool suits_sums(const TileShape& shape, const plan::GemmDesc& gemm) {
   return !shape.two_widths || !operand_format(gemm.a.dtype).adds_integers();
 }
 
-// Each CTA has whole blocks of columns. Of few rows the second CTA of a cluster would have none,
-// and smaller tiles have no whole blocks of gates: those alone take the largest tile without a
-// cluster.
+// Each CTA has whole blocks of columns.
 bool suits_blocks(const TileShape& shape, const FusedGemm& step) {
-  const bool is_largest_alone = shape.cooperative && shape.n == 256 && shape.split_k == 1 &&
-                                shape.cluster_m * shape.cluster_n == 1;
-  if (!step.epilogue.has_blocks()) return !is_largest_alone;
+  if (!step.epilogue.has_blocks()) return true;
   const int columns = shape.n / step.epilogue.num_accumulators;
   return !shape.two_widths && shape.split_k == 1 && columns % ir::kBlockColumns == 0;
 }
@@ -391,7 +390,11 @@ int column_parts(const Config& config, const plan::GemmDesc& gemm) {
 }
 
 std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& target) {
-  return configs_of(kShapes, step, target);
+  std::vector<Config> out = configs_of(kShapes, step, target);
+  if (step.epilogue.has_blocks()) {
+    std::ranges::copy(configs_of(kShapesOfBlocks, step, target), std::back_inserter(out));
+  }
+  return out;
 }
 
 }  // namespace epifuse::codegen::sm90
