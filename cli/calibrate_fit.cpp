@@ -34,11 +34,10 @@ std::map<std::string, PlacedConfig> configs_by_name(const codegen::KernelFamily&
                                                     const TimedPoint& point,
                                                     const targets::TargetInfo& target) {
   std::map<std::string, PlacedConfig> by_name;
-  for (const codegen::GemmConfig& config : family.configs(point.step(), target)) {
-    const auto fitted = family.fitted(point.step(), config, point.variant, target);
-    if (!fitted) continue;
-    by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(*fitted)),
-                    PlacedConfig{by_name.size(), *fitted});
+  for (const codegen::GemmConfig& config : codegen::fitted(
+           family, point.step(), family.configs(point.step(), target), point.variant, target)) {
+    by_name.emplace(fmt::format("{}, {}", family.name, codegen::print(config)),
+                    PlacedConfig{by_name.size(), config});
   }
   return by_name;
 }

@@ -16,7 +16,7 @@ std::optional<plan::WhyNot> add_variant(PlannedPoint& point) {
   if (auto no = point.family->why_not_bound(point.plan, point.step(), bound)) return no;
   point.variant = point.family->variant(point.plan, point.step(), bound);
   const plan::GemmDesc& gemm = point.step().gemm;
-  point.sizes = codegen::with_rows(tune::gemm_sizes(gemm, bound.sizes), gemm, bound);
+  point.sizes = tune::gemm_sizes(gemm, bound);
   if (point.family->roles(point.variant).are_exchanged) {
     point.sizes = codegen::exchanged(point.sizes);
   }
@@ -48,13 +48,8 @@ std::variant<PlannedPoint, plan::WhyNot> plan_point(const Point& point,
 
 std::vector<codegen::GemmConfig> configs_of(const PlannedPoint& point,
                                             const targets::TargetInfo& target) {
-  std::vector<codegen::GemmConfig> out;
-  for (const codegen::GemmConfig& config : point.family->configs(point.step(), target)) {
-    if (auto fitted = point.family->fitted(point.step(), config, point.variant, target)) {
-      out.push_back(*std::move(fitted));
-    }
-  }
-  return out;
+  return codegen::fitted(*point.family, point.step(), point.family->configs(point.step(), target),
+                         point.variant, target);
 }
 
 }  // namespace epifuse::cli

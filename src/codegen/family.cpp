@@ -60,6 +60,16 @@ std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
   return out;
 }
 
+std::vector<GemmConfig> fitted(const KernelFamily& family, const plan::FusedGemm& step,
+                               std::span<const GemmConfig> configs, const GemmVariant& variant,
+                               const targets::TargetInfo& target) {
+  std::vector<GemmConfig> out;
+  for (const GemmConfig& config : configs) {
+    if (auto each = family.fitted(step, config, variant, target)) out.push_back(*std::move(each));
+  }
+  return out;
+}
+
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
                    std::span<const GemmConfig> configs, const GemmSizes& sizes,
                    const targets::DeviceProfile& device) {

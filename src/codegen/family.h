@@ -110,6 +110,11 @@ std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
 // Whether it is a usual one of the target.
 bool suits(const KernelFamily& family, const targets::TargetInfo& target);
 
+// The configs as tensors of a variant ask for them; without those that cannot be of it.
+std::vector<GemmConfig> fitted(const KernelFamily& family, const plan::FusedGemm& step,
+                               std::span<const GemmConfig> configs, const GemmVariant& variant,
+                               const targets::TargetInfo& target);
+
 // The config of least expected time.
 std::size_t choose(const KernelFamily& family, const plan::FusedGemm& step,
                    std::span<const GemmConfig> configs, const GemmSizes& sizes,

@@ -82,6 +82,10 @@ codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const Sizes& sizes) {
   return out;
 }
 
+codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const codegen::Bound& bound) {
+  return codegen::with_rows(gemm_sizes(gemm, bound.sizes), gemm, bound);
+}
+
 std::vector<codegen::GemmSizes> typical_sizes(const plan::GemmDesc& gemm) {
   // What counts tokens: the rows, or the columns where the rows are fixed (a transposed layer).
   const Dim& tokens = gemm.m.constant() ? gemm.n : gemm.m;

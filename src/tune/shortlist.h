@@ -11,6 +11,8 @@ namespace epifuse::tune {
 
 // The sizes of a product once symbols have values.
 codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const Sizes& sizes);
+// With the rows of the operands as they are bound.
+codegen::GemmSizes gemm_sizes(const plan::GemmDesc& gemm, const codegen::Bound& bound);
 
 // Sizes that stand for those a product will meet: what is fixed is taken as it is, rows that are
 // not known take a few values from a decode step to a full card.

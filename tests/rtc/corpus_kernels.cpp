@@ -212,11 +212,7 @@ class Collector {
                   const codegen::GemmVariant& variant, std::uint64_t turn,
                   const TargetInfo& target) {
     if (variant.is_empty()) return;
-    std::vector<codegen::GemmConfig> fitted;
-    for (const codegen::GemmConfig& each : configs) {
-      const auto config = family.fitted(step, each, variant, target);
-      if (config) fitted.push_back(*config);
-    }
+    const auto fitted = codegen::fitted(family, step, configs, variant, target);
     if (fitted.empty()) return;
     add(family, plan, step, fitted[turn % fitted.size()], variant,
         fmt::format("; {}", print(variant)), target);

@@ -114,6 +114,8 @@ TEST_F(MadeUpFamily, AnotherVariantComesBackToItsFamily) {
   EXPECT_TRUE(family_.roles(exchanged_).are_exchanged);
   EXPECT_FALSE(family_.fitted(step_, configs_[0], exchanged_, gpu_));
   EXPECT_EQ(family_.fitted(step_, configs_[1], exchanged_, gpu_), GemmConfig(made_up::Config{11}));
+  EXPECT_EQ(fitted(family_, step_, configs_, exchanged_, gpu_),
+            (std::vector{GemmConfig(made_up::Config{11}), GemmConfig(made_up::Config{12})}));
   EXPECT_EQ(family_.source(plan_, step_, configs_[1], exchanged_, gpu_).text, "size 1exchanged");
   EXPECT_EQ(family_.partials(step_, configs_[2], exchanged_, {}, {}).num_parts, 2);
   const Launch launch = family_.launch(plan_, step_, configs_[2], exchanged_, bound_of(1), {});

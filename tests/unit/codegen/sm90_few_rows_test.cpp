@@ -32,11 +32,8 @@ struct Case {
   Config chosen(const GemmSizes& sizes, const Variant& variant = {}) const {
     const KernelFamily& family = all_families().front();
     const targets::TargetInfo& target = *targets::find_target("sm_90a");
-    std::vector<GemmConfig> all;
-    for (const GemmConfig& config : family.configs(step(), target)) {
-      const auto fitted = family.fitted(step(), config, make_variant(variant), target);
-      if (fitted) all.push_back(*fitted);
-    }
+    const auto all = codegen::fitted(family, step(), family.configs(step(), target),
+                                     make_variant(variant), target);
     return all[choose(family, step(), all, sizes, targets::reference_gpu())].as<Config>();
   }
 };

@@ -40,10 +40,8 @@ class Product {
         device_(*targets::find_device(device)),
         profile_{device_.measured->limits, {}, &device_} {
     const targets::TargetInfo& target = *targets::find_target("sm_90a");
-    for (const GemmConfig& config : family().configs(step(), target)) {
-      const auto fitted = family().fitted(step(), config, make_variant(variant), target);
-      if (fitted) configs_.push_back(*fitted);
-    }
+    configs_ = codegen::fitted(family(), step(), family().configs(step(), target),
+                               make_variant(variant), target);
   }
 
   // Of the first config whose name begins so; 0 without one.

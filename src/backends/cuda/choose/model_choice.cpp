@@ -16,20 +16,39 @@ void look_further(const Prepared& prepared, std::size_t step, LateKernels& late,
   if (!late.compiles_for_sizes()) return;
   const StepKernels& kernels = *choice.kernels;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  const TimeMemo::Best best =
-      late.times().best(*kernels.family, gemm, kernels.candidates, choice.sizes, device);
-  if (best.us > kWorthCompiling * choice.expected_us) return;
-  const std::string name = candidate_name(kernels, kernels.candidates[best.index]);
+  const auto best =
+      worth_compiling(kernels, gemm, choice.sizes, choice.expected_us, late.times(), device);
+  if (!best) return;
+  const std::string name = candidate_name(kernels, kernels.candidates[best->index]);
   try {
     const Kernel* kernel = late.candidate(prepared, step, kernels, name);
     if (kernel == nullptr) return;
     choice.kernel = kernel;
-    choice.expected_us = best.us;
+    choice.expected_us = best->us;
   } catch (const UnavailableError&) {  // no compiler here: what is there does
   }
 }
 
 }  // namespace
+
+TimeMemo::Best best_compiled(const StepKernels& kernels, const plan::FusedGemm& gemm,
+                             const codegen::GemmSizes& sizes, TimeMemo& times,
+                             const targets::DeviceProfile& device) {
+  std::vector<codegen::GemmConfig> configs;
+  for (const Kernel& kernel : kernels.kernels) configs.push_back(kernel.config);
+  return times.best(*kernels.family, gemm, configs, sizes, device);
+}
+
+std::optional<TimeMemo::Best> worth_compiling(const StepKernels& kernels,
+                                              const plan::FusedGemm& gemm,
+                                              const codegen::GemmSizes& sizes, double compiled_us,
+                                              TimeMemo& times,
+                                              const targets::DeviceProfile& device) {
+  constexpr double kClearly = 0.985;  // of the time of what is compiled
+  const TimeMemo::Best best = times.best(*kernels.family, gemm, kernels.candidates, sizes, device);
+  if (best.us > kClearly * compiled_us) return std::nullopt;
+  return best;
+}
 
 std::optional<double> expected_of_variant(const StepKernels& usual, const plan::FusedGemm& gemm,
                                           const codegen::GemmVariant& variant, Operands operands,
@@ -46,10 +65,7 @@ std::optional<double> expected_of_variant(const StepKernels& usual, const plan::
 
 void choose_kernel(const plan::FusedGemm& gemm, const codegen::GemmSizes& sizes, LateKernels& late,
                    const targets::DeviceProfile& device, StepChoice& choice) {
-  std::vector<codegen::GemmConfig> configs;
-  for (const Kernel& kernel : choice.kernels->kernels) configs.push_back(kernel.config);
-  const TimeMemo::Best best =
-      late.times().best(*choice.kernels->family, gemm, configs, sizes, device);
+  const TimeMemo::Best best = best_compiled(*choice.kernels, gemm, sizes, late.times(), device);
   choice.kernel = &choice.kernels->kernels[best.index];
   choice.expected_us = best.us;
 }

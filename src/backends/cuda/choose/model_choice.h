@@ -8,8 +8,17 @@
 
 namespace epifuse::cuda {
 
-// Of the time expected by what is compiled: a candidate that promises at most that is compiled.
-constexpr double kWorthCompiling = 0.985;
+// Of `kernels.kernels`, that of least expected time.
+TimeMemo::Best best_compiled(const StepKernels& kernels, const plan::FusedGemm& gemm,
+                             const codegen::GemmSizes& sizes, TimeMemo& times,
+                             const targets::DeviceProfile& device);
+// Of `kernels.candidates`, that of least expected time, where it promises clearly less than what is
+// compiled.
+std::optional<TimeMemo::Best> worth_compiling(const StepKernels& kernels,
+                                              const plan::FusedGemm& gemm,
+                                              const codegen::GemmSizes& sizes, double compiled_us,
+                                              TimeMemo& times,
+                                              const targets::DeviceProfile& device);
 
 // What a time is asked of: operands that lie as those of the variant do, or aligned ones, whose
 // times measured slowdowns are multiples of.

@@ -313,8 +313,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   if (prepared.is_named) device.known = nullptr;  // no measurement is weighed against it
   StepChoice choice;
   choice.kernels = &usual;
-  codegen::GemmSizes& sizes = choice.sizes =
-      codegen::with_rows(tune::gemm_sizes(gemm.gemm, bound.sizes), gemm.gemm, bound);
+  codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, bound);
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
   if (choice.why_split) {
     const bool is_scaled = gemm.gemm.is_scaled();  // blocks of K are not copied

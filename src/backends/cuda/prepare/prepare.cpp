@@ -276,10 +276,7 @@ StepKernels prepare_variant(const Plan& plan, const FusedGemm& step, const StepK
   kernels.kind = StepKind::family;
   kernels.family = usual.family;
   kernels.variant = variant;
-  for (const codegen::GemmConfig& config : usual.candidates) {
-    const auto fitted = usual.family->fitted(step, config, variant, target);
-    if (fitted) kernels.candidates.push_back(*fitted);
-  }
+  kernels.candidates = codegen::fitted(*usual.family, step, usual.candidates, variant, target);
   if (kernels.candidates.empty()) return kernels;
   kernels.sizes = usual.sizes;
   kernels.most_kernels = kMostMoreLate;

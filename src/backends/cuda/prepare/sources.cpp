@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "backends/bind.h"
 #include "backends/cuda/choose/model_choice.h"
+#include "backends/cuda/run/run_parts.h"
 #include "backends/pointer_arrays.h"
 #include "codegen/tail.h"
 #include "tune/shortlist.h"
@@ -57,8 +58,7 @@ codegen::Bound tensors_at(const plan::Plan& plan, const Sizes& sizes) {
   for (const ir::ValueId id : plan.temporaries()) {
     codegen::BoundTensor& tensor = bound.tensors[static_cast<std::size_t>(id)];
     if (tensor.data != nullptr) continue;
-    const std::vector<std::int64_t> shape = ir::eval(plan.graph[id].type.shape, bound.sizes);
-    tensor = {backends::stand_in_address(), {0, shape, TensorView::dense_strides(shape)}};
+    tensor = dense(backends::stand_in_address(), ir::eval(plan.graph[id].type.shape, bound.sizes));
   }
   backends::resolve_views(plan, bound);
   return bound;
@@ -74,31 +74,22 @@ std::optional<Kernel> chosen(const Prepared& prepared, std::size_t i, const code
   const codegen::KernelFamily& family = *step.family;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[i]);
   if (family.why_not_bound(prepared.plan, gemm, bound)) return std::nullopt;
-  codegen::GemmSizes sizes =
-      codegen::with_rows(tune::gemm_sizes(gemm.gemm, bound.sizes), gemm.gemm, bound);
+  codegen::GemmSizes sizes = tune::gemm_sizes(gemm.gemm, bound);
   if (sizes.is_empty()) return step.kernels.front();
   const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
   if (family.roles(variant).are_exchanged) sizes = codegen::exchanged(sizes);
-  const bool is_usual = variant == step.variant;
-  std::vector<codegen::GemmConfig> candidates, ahead;
-  for (const codegen::GemmConfig& config : step.candidates) {
-    const auto fitted = is_usual ? config : family.fitted(gemm, config, variant, target);
-    if (fitted) candidates.push_back(*fitted);
-  }
-  if (candidates.empty()) return std::nullopt;
-  const auto best = [&](const std::vector<codegen::GemmConfig>& configs) {
-    return codegen::choose(family, gemm, configs, sizes, device);
+  const auto kernel_of = [&](const codegen::GemmConfig& config) {
+    return Kernel{config, family.source(prepared.plan, gemm, config, variant, target), nullptr};
   };
-  const codegen::GemmConfig& config = candidates[best(candidates)];
-  if (is_usual) {
-    for (const Kernel& kernel : step.kernels) ahead.push_back(kernel.config);
-    const std::size_t known = best(ahead);
-    const double known_us = family.expected_us(gemm, ahead[known], sizes, device);
-    if (family.expected_us(gemm, config, sizes, device) > kWorthCompiling * known_us) {
-      return step.kernels[known];
-    }
+  if (variant == step.variant) {
+    TimeMemo times;
+    const TimeMemo::Best known = best_compiled(step, gemm, sizes, times, device);
+    const auto better = worth_compiling(step, gemm, sizes, known.us, times, device);
+    return better ? kernel_of(step.candidates[better->index]) : step.kernels[known.index];
   }
-  return Kernel{config, family.source(prepared.plan, gemm, config, variant, target), nullptr};
+  const auto candidates = codegen::fitted(family, gemm, step.candidates, variant, target);
+  if (candidates.empty()) return std::nullopt;
+  return kernel_of(candidates[codegen::choose(family, gemm, candidates, sizes, device)]);
 }
 
 }  // namespace
