@@ -51,6 +51,14 @@ __device__ __forceinline__ float reciprocal_root(float x) {
   return y;
 }
 
+// The polynomial of these coefficients, that of the highest power first.
+template <class... Coefficients>
+__device__ __forceinline__ float horner(float x, float highest, Coefficients... others) {
+  float sum = highest;
+  ((sum = fmaf(sum, x, others)), ...);
+  return sum;
+}
+
 // 0.5 erfcx(x / sqrt 2) for x >= 0: the standard normal's tail over e^(-x^2/2), relative error
 // 2^-20.
 //
@@ -58,14 +66,9 @@ __device__ __forceinline__ float reciprocal_root(float x) {
 // gelu_erf, a twelfth for x < 14.4, where e^(-x^2/2) is 0.
 __device__ __forceinline__ float scaled_tail(float x) {
   const float t = reciprocal(fmaf(0.342f, x, 1.0f));
-  float p = 0.04808865487575531f;
-  p = fmaf(p, t, -0.21167251467704773f);
-  p = fmaf(p, t, 0.27908167243003845f);
-  p = fmaf(p, t, -0.04730822890996933f);
-  p = fmaf(p, t, 0.16752763092517853f);
-  p = fmaf(p, t, 0.12683111429214478f);
-  p = fmaf(p, t, 0.13750040531158447f);
-  return fmaf(p, t, -4.867064126301557e-05f);
+  return horner(t, 0.04808865487575531f, -0.21167251467704773f, 0.27908167243003845f,
+                -0.04730822890996933f, 0.16752763092517853f, 0.12683111429214478f,
+                0.13750040531158447f, -4.867064126301557e-05f);
 }
 
 // The standard normal's distribution function, relative error 2^-20 (and that of e^(-x^2/2)).
@@ -99,14 +102,9 @@ __device__ __forceinline__ float gelu_tanh_slope(float x) {
 // fit, weighted until it was).
 __device__ __forceinline__ float softplus(float x) {
   const float t = exp2_approx(fabsf(x) * -1.4426950408889634f);
-  float p = -0.008539209142327309f;
-  p = fmaf(p, t, 0.04408963769674301f);
-  p = fmaf(p, t, -0.10768172889947891f);
-  p = fmaf(p, t, 0.1774524301290512f);
-  p = fmaf(p, t, -0.2449546456336975f);
-  p = fmaf(p, t, 0.33275479078292847f);
-  p = fmaf(p, t, -0.4999740421772003f);
-  p = fmaf(p, t, 0.9999998211860657f);
+  const float p = horner(t, -0.008539209142327309f, 0.04408963769674301f, -0.10768172889947891f,
+                         0.1774524301290512f, -0.2449546456336975f, 0.33275479078292847f,
+                         -0.4999740421772003f, 0.9999998211860657f);
   return fmaf(t, p, maximum(x, 0.0f));
 }
 
@@ -131,12 +129,8 @@ __device__ __forceinline__ float half_plus_tanh(float h) { return half_plus_tanh
 // x cdf(x) of the standard normal, of q = cdf(-|x|) = 2^p: the polynomial falls to -infinity.
 __device__ __forceinline__ float narrow_gelu(float x) {
   const float a = fabsf(x);
-  float p = -0.000352739094523713f;
-  p = fmaf(p, a, 0.006136653944849968f);
-  p = fmaf(p, a, -0.049260493367910385f);
-  p = fmaf(p, a, -0.46276479959487915f);
-  p = fmaf(p, a, -1.1497913599014282f);
-  p = fmaf(p, a, -1.0000771284103394f);
+  const float p = horner(a, -0.000352739094523713f, 0.006136653944849968f, -0.049260493367910385f,
+                         -0.46276479959487915f, -1.1497913599014282f, -1.0000771284103394f);
   const float q = exp2_approx(p);
   return x * (x < 0.0f ? q : 1.0f - q);
 }
@@ -144,12 +138,8 @@ __device__ __forceinline__ float narrow_gelu(float x) {
 // The slope of x cdf(x) at -|x| is q = (r - |x|) 2^p, where r is its root; as in gelu_slope.
 __device__ __forceinline__ float narrow_gelu_slope(float x) {
   const float a = fabsf(x);
-  float p = -0.00038583739660680294f;
-  p = fmaf(p, a, 0.005952874198555946f);
-  p = fmaf(p, a, -0.03888280317187309f);
-  p = fmaf(p, a, -0.5744649171829224f);
-  p = fmaf(p, a, -0.3787105083465576f);
-  p = fmaf(p, a, -0.5886424779891968f);
+  const float p = horner(a, -0.00038583739660680294f, 0.005952874198555946f, -0.03888280317187309f,
+                         -0.5744649171829224f, -0.3787105083465576f, -0.5886424779891968f);
   const float q = (0.7517915368080139f - a) * exp2_approx(p);
   return x < 0.0f ? q : 1.0f - q;
 }
@@ -157,14 +147,9 @@ __device__ __forceinline__ float narrow_gelu_slope(float x) {
 // The same of x s(x), with s as in gelu_tanh_slope, where 2^p is 0 from 10 on.
 __device__ __forceinline__ float narrow_gelu_tanh_slope(float x) {
   const float a = minimum(fabsf(x), 10.0f);
-  float p = -6.969847163418308e-05f;
-  p = fmaf(p, a, 0.0016793999820947647f);
-  p = fmaf(p, a, -0.0146391112357378f);
-  p = fmaf(p, a, 0.050661083310842514f);
-  p = fmaf(p, a, -0.09678942710161209f);
-  p = fmaf(p, a, -0.5383480191230774f);
-  p = fmaf(p, a, -0.39012131094932556f);
-  p = fmaf(p, a, -0.5895094275474548f);
+  const float p = horner(a, -6.969847163418308e-05f, 0.0016793999820947647f, -0.0146391112357378f,
+                         0.050661083310842514f, -0.09678942710161209f, -0.5383480191230774f,
+                         -0.39012131094932556f, -0.5895094275474548f);
   const float q = (0.7524614334106445f - a) * exp2_approx(p);
   return x < 0.0f ? q : 1.0f - q;
 }
@@ -172,13 +157,9 @@ __device__ __forceinline__ float narrow_gelu_tanh_slope(float x) {
 // erf(x) = x p(x^2), which is 1 from 2.6 on.
 __device__ __forceinline__ float narrow_erf(float x) {
   const float b = minimum(maximum(x, -2.6f), 2.6f), square = b * b;
-  float p = 8.671478099131491e-06f;
-  p = fmaf(p, square, -0.00024947611382231116f);
-  p = fmaf(p, square, 0.00310901110060513f);
-  p = fmaf(p, square, -0.022524835541844368f);
-  p = fmaf(p, square, 0.10822879523038864f);
-  p = fmaf(p, square, -0.374165803194046f);
-  p = fmaf(p, square, 1.1282317638397217f);
+  const float p = horner(square, 8.671478099131491e-06f, -0.00024947611382231116f,
+                         0.00310901110060513f, -0.022524835541844368f, 0.10822879523038864f,
+                         -0.374165803194046f, 1.1282317638397217f);
   return b * p;
 }
 
