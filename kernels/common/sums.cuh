@@ -2,18 +2,13 @@
 #pragma once
 
 #include "cuda/std/cstdint"
+#include "kernels/common/either.cuh"
 
 namespace epifuse {
 
 // Of integers an integer of 32 bits, which may be split into parts and stays exact.
 template <bool kIsInteger>
-struct AccumulatorOf {
-  using Type = float;
-};
-template <>
-struct AccumulatorOf<true> {
-  using Type = uint32_t;
-};
+using AccumulatorOf = typename Either<kIsInteger, uint32_t, float>::Type;
 
 // An accumulator as a float, of which an integer takes the nearest.
 __device__ __forceinline__ float sum_of(float x) { return x; }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "kernels/abi.h"
+#include "kernels/common/either.cuh"
 #include "kernels/common/element.cuh"
 #include "kernels/common/math.cuh"
 #include "kernels/common/operands.cuh"
@@ -36,15 +37,6 @@ struct TypeAt<Types<First, Rest...>, 0> {
 };
 template <class First, class... Rest, int kIndex>
 struct TypeAt<Types<First, Rest...>, kIndex> : TypeAt<Types<Rest...>, kIndex - 1> {};
-
-template <bool kLooksUp>
-struct OperandOf {
-  using Type = Matrix;
-};
-template <>
-struct OperandOf<true> {
-  using Type = LookupMatrix;
-};
 
 // A tail at one index of the leading dims: its operands, and what to do with them.
 template <class Tail>
@@ -70,8 +62,8 @@ struct Body {
     Fetched<kVector, Scalars> scalars;
   };
 
-  using Source = typename OperandOf<Tail::kLooksUp>::Type;
-  using Target = typename OperandOf<Tail::kPutsRows>::Type;
+  using Source = typename Either<Tail::kLooksUp, LookupMatrix, Matrix>::Type;
+  using Target = typename Either<Tail::kPutsRows, LookupMatrix, Matrix>::Type;
 
   const abi::TailParams& p;
   Source loads[at_least_one(kNumLoads)];

@@ -29,7 +29,7 @@ class WarpEpilogue {
 
  public:
   static constexpr int kBlocks = Config::kWarpM / kBlockRows;
-  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
+  using Sum = AccumulatorOf<Config::kAddsIntegers>;
   using Sums = Sum[kBlocks][Config::kWarpN / 8][4];
 
   // All blocks of 16 rows that there is room for go through shared memory at once: the code for

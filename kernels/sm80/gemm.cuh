@@ -33,7 +33,7 @@ class Mainloop {
   struct Fragments {
     uint32_t a[kBlocksM][4], b[kBlocksN][4];
   };
-  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
+  using Sum = AccumulatorOf<Config::kAddsIntegers>;
   using Sums = Sum[kBlocksM][kBlocksN * 2][4];
   using Scaler = BlockScaler<Config>;
 

@@ -26,7 +26,7 @@ __device__ __forceinline__ int first_step(int steps, int part) {
 // those of all then.
 template <class Config>
 class SplitTile {
-  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
+  using Sum = AccumulatorOf<Config::kAddsIntegers>;
   static constexpr int kSums = Config::kWarpM * Config::kWarpN / 32;  // of a thread
   static constexpr int kPart = kSums / 4 * kThreads<Config>;          // of a CTA, in fours
 

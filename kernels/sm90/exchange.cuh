@@ -18,7 +18,7 @@ class Exchange {
 
  public:
   static constexpr int kAccumulators = Config::kTileN / 2;  // of a block of 64 rows, a thread
-  using Sum = typename AccumulatorOf<Config::kAddsIntegers>::Type;
+  using Sum = AccumulatorOf<Config::kAddsIntegers>;
   using Accumulators = Sum[kRowsOfConsumer<Config> / kBlockRows][kAccumulators];
 
   __device__ __forceinline__ explicit Exchange(int group)
