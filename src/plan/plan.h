@@ -115,7 +115,7 @@ struct Plan {
 };
 
 // Fuses: grows a region from each matmul through its elementwise users; the rest becomes tails.
-// With options.fuse false every op is a step of its own.
+// With options.fuse false every op is a step of its own. Without limits those of GPUs count.
 Plan make_plan(const ir::Graph& graph, const CompileOptions& options,
                const targets::StepLimits& limits = targets::kBlockLimits);
 

@@ -14,7 +14,7 @@ namespace epifuse::plan {
 
 // The graph after the passes, planned; verified.
 Plan plan_of(const ir::Graph& graph, const CompileOptions& options,
-             const targets::StepLimits& limits = targets::kBlockLimits);
+             const targets::StepLimits& limits);
 
 // What one who looks for kernels has planned, one who compiles them finds. Thread-safe.
 class Plans {
@@ -23,7 +23,7 @@ class Plans {
 
   // plan_of, made where no graph of the same text had it with such options and limits.
   std::shared_ptr<const Plan> of(const ir::Graph& graph, const CompileOptions& options,
-                                 const targets::StepLimits& limits = targets::kBlockLimits);
+                                 const targets::StepLimits& limits);
   std::int64_t num_made() const;
 
  private:
