@@ -28,10 +28,10 @@ struct MeasuredProduct {
 // How an operand of a kernel lies in memory: on 16-byte boundaries, or off them.
 enum class Rows { aligned, k_major, mn_major };
 
-// How many times as long products take whose operands lie so, as aligned ones: our kernel, and the
-// vendor's where rows start at multiples of 4 bytes (`even`) or not (`odd`). `another_8` and so on:
-// kernels of another family than the device's usual one, which copy at once as many bytes as rows
-// start at multiples of: 8, 4, or fewer; 0 where they were not measured.
+// How many times as long products take whose operands lie so, as aligned ones: our kernel (noted
+// only: its model counts what threads move), and the vendor's where rows start at multiples of 4
+// bytes (`even`) or not (`odd`). `another_8` and so on: kernels of another family than the usual
+// one, which copy 8, 4 or fewer bytes at once, as rows start at; 0 where they were not measured.
 struct MisalignedProducts {
   Rows a, b;
   double fused, vendor_even, vendor_odd;

@@ -15,7 +15,7 @@ _CONVERT = torch.ops.prims.convert_element_type.default
 # What promotes integers to the dtype of its result.
 _PROMOTES = (torch.ops.aten.mul.Tensor, torch.ops.aten.div.Tensor)
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
-MOST_PRODUCTS = 2**17 - 1  # of int8 along K, whose sums fit 32 bits
+MOST_PRODUCTS = 2**17 - 1  # kMostProductsOfI8 of src/ir/graph.h: their sums fit 32 bits
 
 
 @dataclass(frozen=True)
