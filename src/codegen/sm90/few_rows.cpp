@@ -21,8 +21,6 @@ namespace {
 using plan::FusedGemm;
 using plan::WhyNot;
 
-constexpr int kElementBytes = 2;  // of bf16 and f16
-
 struct Shape {
   int rows, columns, warps, split_k;
 };

@@ -12,6 +12,7 @@
 
 namespace epifuse::codegen::sm90 {
 
+constexpr int kElementBytes = 2;  // of bf16 and f16, all that they multiply
 // Rows of products that go together in one launch.
 constexpr std::int64_t kMostFewRows = 16;
 // Rows of products that are taken alone: of few columns these were ahead at up to 128.

@@ -14,6 +14,8 @@ namespace {
 
 using plan::FusedGemm;
 
+constexpr int kUsualWarps = 8;
+
 // Whether CTAs fill an SM.
 bool fills(const Config& config, const Occupancy& of_sm) {
   constexpr int kThreads = 1024;
@@ -34,7 +36,6 @@ std::int64_t most_rows(const Loads& loads) {
 double correction(const Config& config, const Loads& loads, const Occupancy& of_sm,
                   std::int64_t ctas, std::int64_t num_sms) {
   constexpr double kUnfilled = 1.08, kManyWarps = 1.1;
-  constexpr int kUsualWarps = 8;
   const double unfilled = takes_vectors(loads) && !fills(config, of_sm) ? kUnfilled : 1;
   return unfilled * (config.warps > kUsualWarps && ctas > num_sms ? kManyWarps : 1);
 }
@@ -45,7 +46,6 @@ double waits_us(const ModelConstants& c, const Config& config, const Loads& load
   constexpr double kMoved = 1.2, kMovedBlock = 0.771;  // and a further block of 8 rows
   constexpr double kBlock = 0.638;                     // of what is multiplied
   constexpr double kAlongN = 0.824, kShiftedAlongN = 2.01, kElements = 1.2;
-  constexpr double kUsualWarps = 8;
   const int step_k = loads.is_k_major ? 64 : 32, blocks = config.tile_m / 8;
   const auto steps = static_cast<double>(
       ceil_div(k, static_cast<std::int64_t>(step_k * config.warps * config.split_k)));
@@ -83,45 +83,55 @@ Ctas ctas_of(const Config& config, const Loads& loads, const GemmSizes& sizes, i
   return out;
 }
 
-}  // namespace
-
-// A start, and what takes longest of: the waits of each warp, what an SM takes in, memory's bytes
-// and those that L2 delivers, which are B to each row of tiles, and A's rows behind the first 8 to
-// each CTA. Fitted to 640 times at 170 products, an H100's and an H200's.
-double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
-                   const targets::DeviceProfile& device) {
-  constexpr int kElementBytes = 2;  // of bf16 and f16
-  constexpr double kOfA = 0.7;      // of its bytes, which neighbours share
-  constexpr double kTooMany = 10;   // so that the model does not choose it
-  constexpr double kFurtherWave = 1.66, kFurtherClusters = 0.454;  // of the first one
-  constexpr double kIntoSmPerUs = 70e3, kRowsIntoSm = 0.799, kMoved = 1.84;
+// What a launch moves: from and to memory, from L2, which gives B to each row of tiles and A's rows
+// behind the first 8 to each CTA, and into the busiest SM.
+struct Traffic {
+  double bytes, from_l2, into_sm;
+};
+Traffic traffic_of(const Config& config, const GemmSizes& sizes, const Ctas& ctas,
+                   const Pressure& load) {
+  constexpr double kOfA = 0.7;  // of its bytes, which neighbours share
+  constexpr double kRowsIntoSm = 0.799;
   constexpr std::int64_t kBlock = 8;
-  const ModelConstants c = constants_of(device);
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
-  const Loads loads = loads_of(step.gemm, config);
-  const Ctas ctas = ctas_of(config, loads, sizes, device.limits.num_sms);
-  const Pressure load = pressure(step.epilogue);
   const double full = load.load_slots + load.store_slots;
   const double of_b = batch * n * k * config.products * kElementBytes;
-  const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
   const std::int64_t blocks = ceil_div(std::min<std::int64_t>(config.tile_m, sizes.m), kBlock);
   const auto tiles = static_cast<double>(ctas.all / config.split_k);
   const double of_a = tiles * static_cast<double>((blocks - 1) * kBlock) * k * kElementBytes;
-  const double from_l2 = static_cast<double>(ceil_div(sizes.m, config.tile_m)) * of_b + kOfA * of_a;
   const double into_sm =
       ctas.of_sm * k / config.split_k * kElementBytes *
       (config.tile_n * config.products + kRowsIntoSm * static_cast<double>(blocks * kBlock));
+  return {of_b + batch * (m * k + m * n * full) * kElementBytes,
+          static_cast<double>(ceil_div(sizes.m, config.tile_m)) * of_b + kOfA * of_a, into_sm};
+}
+
+}  // namespace
+
+// A start, and what takes longest of: the waits of each warp, what an SM takes in, memory's bytes
+// and those that L2 delivers. Fitted to 640 times at 170 products, an H100's and an H200's.
+double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,
+                   const targets::DeviceProfile& device) {
+  constexpr double kTooMany = 10;  // so that the model does not choose it
+  constexpr double kFurtherWave = 1.66, kFurtherClusters = 0.454;  // of the first one
+  constexpr double kIntoSmPerUs = 70e3, kMovedIntoSm = 1.84;
+  const ModelConstants c = constants_of(device);
+  const Loads loads = loads_of(step.gemm, config);
+  const Ctas ctas = ctas_of(config, loads, sizes, device.limits.num_sms);
+  const Pressure load = pressure(step.epilogue);
+  const Traffic moved = traffic_of(config, sizes, ctas, load);
   const double further = ctas.waves - 1;
   const double working =
       longest({waits_us(c, config, loads, sizes.k) * (1 + kFurtherWave * further),
-               into_sm / kIntoSmPerUs * (moves_along_k(loads) ? kMoved : 1),
-               bytes / c.few_rows_bytes_per_us, from_l2 / c.few_rows_l2_bytes_per_us});
+               moved.into_sm / kIntoSmPerUs * (moves_along_k(loads) ? kMovedIntoSm : 1),
+               moved.bytes / c.few_rows_bytes_per_us, moved.from_l2 / c.few_rows_l2_bytes_per_us});
   const double cluster =
       config.split_k > 1 ? c.few_rows_cluster_us * (1 + kFurtherClusters * further) : 0;
-  const double started =
-      c.few_rows_wave_us * ctas.waves + c.few_rows_cta_us * (config.warps / 8.0 - 0.5) *
-                                            static_cast<double>(ctas.all) / device.limits.num_sms;
+  const double warps = config.warps / static_cast<double>(kUsualWarps);
+  const double started = c.few_rows_wave_us * ctas.waves + c.few_rows_cta_us * (warps - 0.5) *
+                                                               static_cast<double>(ctas.all) /
+                                                               device.limits.num_sms;
   const double us =
       c.few_rows_launch_us + cluster + started + working + c.few_rows_load_us * load.load_slots;
   if (sizes.m > most_rows(loads)) return kTooMany * us;
