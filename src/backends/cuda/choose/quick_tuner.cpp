@@ -307,11 +307,9 @@ class QuickTuner {
   }
 
   TunedStep tuned_step(const Ways& ways, const tune::RaceResult& result) const {
-    const auto split = std::ranges::find(ways.names, tune::kProductAndTail);
     std::string measured = fmt::format("{:.1f} us measured", result.us[result.winner]);
-    if (split != ways.names.end()) {
-      const auto at = static_cast<std::size_t>(split - ways.names.begin());
-      measured += fmt::format(", product and tail {:.1f}", result.us[at]);
+    if (const auto split = place(ways.names, tune::kProductAndTail)) {
+      measured += fmt::format(", product and tail {:.1f}", result.us[*split]);
     }
     measured +=
         fmt::format(", the best of {} ways in {} rounds", result.num_measured, result.rounds);

@@ -302,6 +302,19 @@ void choose_copies(const Prepared& prepared, std::size_t step, LateKernels& late
   choice.why_split = why_unfused(choice);
 }
 
+// Of tensors that the step's family cannot address: copies of them, or another family. Blocks of K
+// with scales are not copied.
+void choose_unaddressed(const Prepared& prepared, std::size_t step, LateKernels& late,
+                        const codegen::Bound& bound, const targets::DeviceProfile& device,
+                        const ChoiceRules& rules, StepChoice& choice) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]).gemm;
+  if (gemm.is_scaled()) choose_another(prepared, step, late, bound, device, choice);
+  if (choice.why_split) choose_copies(prepared, step, late, bound, device, rules, choice);
+  if (choice.why_split && !gemm.is_scaled() && !choice.is_copied) {
+    choose_another(prepared, step, late, bound, device, choice);
+  }
+}
+
 }  // namespace
 
 StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
@@ -316,12 +329,7 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, bound);
   choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
   if (choice.why_split) {
-    const bool is_scaled = gemm.gemm.is_scaled();  // blocks of K are not copied
-    if (is_scaled) choose_another(prepared, step, late, bound, device, choice);
-    if (choice.why_split) choose_copies(prepared, step, late, bound, device, rules, choice);
-    if (choice.why_split && !is_scaled && !choice.is_copied) {
-      choose_another(prepared, step, late, bound, device, choice);
-    }
+    choose_unaddressed(prepared, step, late, bound, device, rules, choice);
     return choice;
   }
   if (sizes.is_empty()) {
