@@ -48,8 +48,9 @@ Launch launch(const plan::Plan& plan, const plan::FusedGemm& step, const Config&
 const PointerArrayFunctions& pointer_arrays();
 const SideBySideFunctions& side_by_side();
 
-constexpr int kBlockRows = 64;  // of an instruction
-constexpr int kNarrower = 8;    // columns, of a narrow tile where tiles have two widths
+constexpr int kBlockRows = 64;       // of an instruction
+constexpr int kNarrower = 8;         // columns, of a narrow tile where tiles have two widths
+constexpr int kMostTiles = 1 << 21;  // what the kernel's float division can number
 
 // Whether tiles may have one block of rows alone: the last ones of a group (kHasShortTiles in
 // kernels/sm90/groups.cuh).

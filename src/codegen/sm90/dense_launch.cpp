@@ -19,8 +19,7 @@ namespace {
 using plan::FusedGemm;
 using plan::WhyNot;
 
-// These mirror kernels/sm90/dense.cuh.
-constexpr int kThreads = 384, kSmallestTile = 64;
+constexpr int kThreads = 384;  // as kernels/sm90/dense.cuh has it
 
 unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
@@ -334,13 +333,13 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   WhyNot why;
   const auto views = gemm_views(plan, step, bound, &why);
   if (!views) return why;
-  constexpr std::int64_t kMostTiles = 1 << 21,  // what the kernel's float division can number
-      kMostDepth = 1 << 30;                     // of K, what its 32 bits can count with room
+  constexpr std::int64_t kMostDepth = 1 << 30,  // of K, what 32 bits can count with room
+      kColumns = 64;  // of tiles; the model leaves out narrower ones where they are too many
   const std::int64_t products = views->batch_inner * views->batch_outer, rows = views->a.rows;
   const std::int64_t rows_of_tiles = has_rows_of_groups(step.gemm)
-                                         ? rows / kSmallestTile + std::min(products, rows)
-                                         : products * ceil_div(rows, kSmallestTile);
-  const std::int64_t tiles = rows_of_tiles * ceil_div(views->b.rows, kSmallestTile);
+                                         ? rows / kBlockRows + std::min(products, rows)
+                                         : products * ceil_div(rows, kBlockRows);
+  const std::int64_t tiles = rows_of_tiles * ceil_div(views->b.rows, kColumns);
   if (tiles >= kMostTiles || views->a.cols > kMostDepth) {
     return WhyNot{"too_large", "it has more tiles, or a larger K, than the kernel can number."};
   }

@@ -242,14 +242,13 @@ double bytes_read_again(const ModelConstants& c, const Config& config, const Gem
 double memory_us(const ModelConstants& c, const Pressure& load, const Config& config,
                  const GemmSizes& sizes, double read_again) {
   constexpr double kBytes = 2;  // of an element of K as it is counted, and of a slot's results
-  constexpr int kSmallestTile = 64;
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k);
   const double full = load.load_slots + load.store_slots;
   const double bytes =
       static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
   const bool is_apart =
-      is_one_consumer(config) && config.tile_m == kSmallestTile && sizes.m > kSmallestTile;
+      is_one_consumer(config) && config.tile_m == kBlockRows && sizes.m > kBlockRows;
   // What several rows of tiles read comes slower, as if a part of it were moved twice.
   const double written_back = sizes.m <= config.tile_m ? std::min(bytes, c.dirty_bytes)
                                                        : c.dirty_part * std::min(bytes, c.l2_bytes);
@@ -307,6 +306,7 @@ Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceL
 
 double expected_us(const plan::FusedGemm& unpaired, const Config& config, const GemmSizes& given,
                    const targets::DeviceProfile& device) {
+  constexpr double kNeverChosen = 1e3;
   const targets::DeviceLimits& limits = device.limits;
   ModelConstants c = constants_of(device);
   const plan::FusedGemm step = as_compiled(unpaired, {});
@@ -328,8 +328,10 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);
   const double again = bytes_read_again(c, config, sizes, tiling, waves, at_once, wide);
   const double memory = memory_us(c, load, config, sizes, again);
-  return overlapped(clocks.beside_memory / c.clocks_per_us, memory, c.overlap) +
-         clocks.last / c.clocks_per_us + c.launch_us + (load.reductions > 0 ? c.finish_us : 0);
+  const double us = overlapped(clocks.beside_memory / c.clocks_per_us, memory, c.overlap) +
+                    clocks.last / c.clocks_per_us + c.launch_us +
+                    (load.reductions > 0 ? c.finish_us : 0);
+  return tiling.tiles < kMostTiles ? us : kNeverChosen * us;
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -24,7 +24,7 @@ using plan::FusedGemm, plan::Plan, targets::DeviceLimits, targets::DeviceProfile
     targets::TargetInfo;
 
 // Products of as many rows read their weights once.
-constexpr int kMostRowsOfTile = 64;
+constexpr int kMostRowsOfTile = kBlockRows;
 
 // Beside those of one product: what was ahead of all others at queries, keys and values of 64 rows.
 constexpr TileShape kShapes[] = {{64, 48, false, false, 1, 1, 2}, {64, 80, false, false, 1, 1, 2}};

@@ -101,6 +101,14 @@ TEST(Sm90Model, ExpectsWhatWasMeasured) {
   for (const Measured& row : kRows) expect_near(row, Product(row.text, row.variant));
 }
 
+// Less than 2^21: the kernel's division of their numbers is exact up to there.
+TEST(Sm90Model, LeavesOutMoreTilesThanTheKernelNumbers) {
+  const Product product(kSilu);
+  const GemmSizes many{900'000, 64, 128, 64}, few{500'000, 64, 128, 64};  // 4 tiles each of 64x32
+  EXPECT_GT(product.us("ping-pong 64x32", many), 100 * product.us("ping-pong 64x64", many));
+  EXPECT_LT(product.us("ping-pong 64x32", few), 10 * product.us("ping-pong 64x64", few));
+}
+
 // Product and tail took 39.4, 19.3, 25.5 and 19.8 us there.
 TEST(Sm90Model, ExpectsWhatFewRowsOffBoundariesTookOnAnH100) {
   const char* const kH100 = "NVIDIA H100 80GB HBM3";
