@@ -22,16 +22,24 @@ plan::WhyNot why_left_out(const std::string& value, bool saves_nothing) {
 }
 
 plan::WhyNot framework_is_faster(const codegen::GemmSizes& sizes, double ratio) {
-  const std::string at = fmt::format("At {}x{}x{} a kernel ", sizes.m, sizes.n, sizes.k);
-  const std::string why =
-      ratio > 1
-          ? fmt::format("takes about {:.2f} times as long as the product and a loop behind it.",
-                        ratio)
-          : fmt::format(
-                "saves about {:.0f} % of the product and a loop behind it, and {:.0f} % "
-                "are asked for, as measurements scatter.",
-                100 * (1 - ratio), 100 * (1 - tune::kMostHostRatio));
-  return {"framework_is_faster", at + why};
+  constexpr double kMostMeasured = 3;  // what is above it is what a call costs, at any size
+  const auto why = [&] {
+    if (ratio > kMostMeasured) {
+      return std::string(
+          "takes longer than the product and a loop behind it: so little work takes less time than "
+          "the call of a kernel.");
+    }
+    if (ratio > 1) {
+      return fmt::format("takes about {:.2f} times as long as the product and a loop behind it.",
+                         ratio);
+    }
+    return fmt::format(
+        "saves about {:.0f} % of the product and a loop behind it, and {:.0f} % "
+        "are asked for, as measurements scatter.",
+        100 * (1 - ratio), 100 * (1 - tune::kMostHostRatio));
+  };
+  return {"framework_is_faster",
+          fmt::format("At {}x{}x{} a kernel {}", sizes.m, sizes.n, sizes.k, why())};
 }
 
 plan::WhyNot framework_sums_groups_faster() {

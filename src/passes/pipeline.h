@@ -35,7 +35,8 @@ ir::Graph fold_activations(const ir::Graph& graph);  // rows of fold_rules.def
 ir::Graph common_subexpressions(const ir::Graph& graph);
 ir::Graph dead_code(const ir::Graph& graph);
 ir::Graph sink_reshapes(const ir::Graph& graph);  // f(reshape(a), b) = reshape(f(a, reshape(b)))
-// The same, and work on b that needs no product takes the shape before the reshape of a.
+// The same, and work on b that needs no product takes the shape before the reshape of a; where b
+// has that shape only as a copy, f stays where it is.
 ir::Graph sink_reshapes_of_operands(const ir::Graph& graph);
 ir::Graph block_maxima(const ir::Graph& graph);  // row_max of columns in blocks = block_max
 ir::Graph push_slices(const ir::Graph& graph);   // f(a, b)[half] = f(a[half], b[half])

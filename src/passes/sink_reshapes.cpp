@@ -63,7 +63,7 @@ std::optional<Shape> unsplit(const Shape& operand, const Shape& from, const Shap
 class ReshapeSinker {
  public:
   explicit ReshapeSinker(const ir::Graph& graph, bool with_operands = false)
-      : graph_(graph), rewriter_(graph) {
+      : graph_(graph), rewriter_(graph), is_framework_(with_operands) {
     if (with_operands) find_shapes_of_products();
   }
 
@@ -200,7 +200,7 @@ class ReshapeSinker {
     std::vector<Shape> shapes;
     for (const ValueId arg : node.args) {
       const std::optional<Shape> shape = unsplit(rewriter_[arg].type.shape, from, to);
-      if (!shape) return std::nullopt;
+      if (!shape || (is_framework_ && needs_copy(arg, *shape))) return std::nullopt;
       shapes.push_back(*shape);
     }
     return reshape_after(node, shapes, with_last(from, last));
@@ -221,9 +221,21 @@ class ReshapeSinker {
     return view;
   }
 
+  ValueId before_reshape(ValueId id) const {
+    return rewriter_[id].op == Op::reshape ? rewriter_[id].args[0] : id;
+  }
+
+  // Whether an operand has this shape only as a copy, which no kernel of a framework makes.
+  bool needs_copy(ValueId id, const Shape& shape) const {
+    if (rewriter_[id].type.shape == shape) return false;
+    const auto layout = ir::expected_layout(rewriter_.graph(), before_reshape(id));
+    const Node view{.op = Op::reshape, .type = {rewriter_[id].type.dtype, shape, {}}};
+    return !layout || !ir::through(view, *layout);
+  }
+
   ValueId reshaped(ValueId id, const Shape& shape) {
     if (rewriter_[id].type.shape == shape) return id;
-    if (rewriter_[id].op == Op::reshape) id = rewriter_[id].args[0];
+    id = before_reshape(id);
     if (rewriter_[id].type.shape == shape) return id;
     Node view{.op = Op::reshape, .args = {id}};
     view.name = rewriter_.fresh_name(rewriter_[id].name, "view");
@@ -248,6 +260,7 @@ class ReshapeSinker {
 
   const ir::Graph& graph_;
   Rewriter rewriter_;
+  const bool is_framework_;
   std::vector<bool> from_matmul_;  // by ValueId of the graph being built
   std::map<std::string, Shape> shape_of_product_;
 };

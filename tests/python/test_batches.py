@@ -94,6 +94,31 @@ def test_rows_that_fill_no_tiles_stay_rows_of_one_matrix(rows, reports):
     assert_no_further_than_eager(gated, args, got)
 
 
+# Of the batch dims: what an operand has before it is expanded; whether that varies by batches.
+@pytest.mark.parametrize("shape, by_batches, epilogue", [
+    ((1, 1, N), False, "row_scale"),
+    ((B, "rows", 1), False, "col_scale"),
+    ((1, "rows", 1), True, "col_scale"),
+    (("rows", N), True, "mul"),
+    ((B, 1, N), True, "row_scale"),
+])
+@pytest.mark.parametrize("rows", [16, S])  # 16 rows fill no tiles
+def test_an_operand_that_is_expanded_is_read_as_it_was(rows, shape, by_batches, epilogue, reports):
+    operand = given(*[rows if size == "rows" else size for size in shape])
+    args = [given(B, rows, K), given(N, K), given(N), operand]
+
+    def function(x, w, b, r):
+        y = F.linear(x, w, b)
+        return y, F.gelu(y) * r.expand(y.shape)
+
+    got = torch.compile(function, backend=epifuse.torch.backend)(*args)
+    left = by_batches and rows == 16
+    expected = "bias" if left else f"bias+gelu_erf+{epilogue}+output"
+    assert [kernel.epilogue for kernel in reports[-1].kernels] == [expected]
+    assert ("view_of_result" in {each.code for each in reports[-1].left_out}) == left
+    assert_no_further_than_eager(function, args, got)
+
+
 @pytest.mark.parametrize("by_row", [False, True])
 def test_products_of_8_bit_floats_may_be_of_batches(by_row, reports):
     def quantised(x, w, sx, sw, g, r):

@@ -23,14 +23,17 @@ class Node(scheduler.SchedulerNode):
 
     def __init__(self, name, numel=1000, reads=(), reduced=1, device="cuda"):
         self.label, self.ancestors = name, set(reads)
-        self.group = torch.device(device, 0), (sympy.Integer(numel), sympy.Integer(reduced))
+        sizes = sympy.Integer(numel), sympy.Integer(reduced)
+        if device == "cpu":  # as Inductor has it
+            sizes = tuple((size,) for size in sizes)
+        self.group = torch.device(device, 0), sizes
         self.unmet_dependencies = [SimpleNamespace(name=f"buf_{read}") for read in reads]
 
     def get_device(self):
         return self.group[0]
 
     def is_reduction(self):
-        return self.group[1][1] != 1
+        return self.group[1][1] not in (1, (1,))
 
     def is_template(self):
         return False
@@ -129,6 +132,18 @@ def test_the_users_pass_stays(fresh):
         assert isinstance(getattr(config, PLACE), LaunchPass)
         epifuse.torch.disable()
         assert getattr(config, PLACE) is own
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+def test_modes_with_graphs_compile_for_cpus(fresh, mode):
+    class Loop(Mlp):
+        def forward(self, x):
+            return super().forward(x).sin()
+
+    model, x = Loop().eval(), torch.randn(4, 64, dtype=torch.bfloat16)
+    with config.patch(fx_graph_cache=False):
+        compiled = torch.compile(model, backend=epifuse.torch.backend, mode=mode)
+        assert_no_further_than_eager(model, compiled, (x,))
 
 
 def test_caches_know_the_pass():

@@ -138,7 +138,7 @@ def clamp(emit: Emitter, args: Args) -> Operand:
 
 def condition(emit: Emitter, argument: Any) -> Value:
     """A bool tensor."""
-    value = emit.value(argument)
+    value = emit.repeated(argument)
     if value.dtype != "bool":
         raise Refusal("dtype", f"The condition of {emit.what} is {value.dtype}, not bool.")
     return value

@@ -19,6 +19,7 @@ from .words import Words
 MAX_RANK = 6
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNIFORM = ("aten.full.default", "aten.scalar_tensor.default")
+_EXPAND = "aten.expand.default"
 
 Args = dict[str, Any]
 
@@ -168,7 +169,15 @@ class Emitter:
         if tensor_of(argument) is None:
             return Literal(self.number(argument))
         uniform = self._uniform(argument)
-        return self.value(argument) if uniform is None else uniform
+        return self.repeated(argument) if uniform is None else uniform
+
+    def repeated(self, argument: Any) -> Value:
+        """A tensor argument of an elementwise op. Of one that only repeats another in memory it is
+        the other: a row, a column or a sample is less to read, and needs no copy."""
+        is_expanded = str(argument.target) == _EXPAND and argument not in self.scope.computed
+        if is_expanded and self._is_as_large_without(argument):
+            return self.value(argument.args[0])
+        return self.value(argument)
 
     def number(self, argument: Any) -> float:
         """A number that stands in the FX graph and fits float32."""
@@ -188,14 +197,18 @@ class Emitter:
             return None
         if self.tensor(argument).dtype == torch.bool:
             return None
-        others = [tensor_of(node) for node in self.node.all_input_nodes if node is not argument]
-        shapes = [self.scope.sizes.shape(other.shape) for other in others if other is not None]
-        shape = sizes.broadcast(shapes)
-        if shape is None or not sizes.same_shape(shape, self.shape):
+        if not self._is_as_large_without(argument):
             return None
         # An op of CUDA takes a number that lies on the host as it is.
         here = self.tensor(argument).device == self.tensor(self.node).device
         return Literal(self.number(value), rounds=here)
+
+    def _is_as_large_without(self, argument: fx.Node) -> bool:
+        """Whether the other operands have the shape of the result."""
+        others = [tensor_of(node) for node in self.node.all_input_nodes if node is not argument]
+        shapes = [self.scope.sizes.shape(other.shape) for other in others if other is not None]
+        shape = sizes.broadcast(shapes)
+        return shape is not None and sizes.same_shape(shape, self.shape)
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -74,9 +74,12 @@ def _is_small(node: Any) -> bool:
         return False
     if not scheduler.ForeachKernelSchedulerNode.combinable_nodes([node]) or node.is_reduction():
         return False
-    device, (numel, _) = node.group
+    device, sizes = node.group
+    if device.type != "cuda":  # on CPUs sizes are tuples
+        return False
+    numel = sizes[0]
     is_known = isinstance(numel, int) or numel.is_number
-    return device.type == "cuda" and is_known and numel <= _MOST_ELEMENTS
+    return is_known and numel <= _MOST_ELEMENTS
 
 
 def _suits(node: Any, group: list[Any]) -> bool:

@@ -64,6 +64,21 @@ TEST(Fusion, WorkOnAnOperandOfAViewIsTheKernelsToo) {
             "matmul_exp_mul(x, w, h[B*S, N]) -> y[B*S, N]: p f e g q y\n");
 }
 
+// A sample that all repeat, and a residual by columns: as matrices they would be copies.
+TEST(Fusion, WorkBesideWhatOnlyACopyReshapesStaysBehindTheReshape) {
+  for (const std::string strides : {"[0, 128, 1]", "[2048, 1, 16]"}) {
+    const std::string layer =
+        "graph g(x: bf16[32, 64], w: bf16[64, 128], b: bf16[128],\n"
+        "        r: bf16[2, 16, 128] strides " +
+        strides +
+        ") {\n"
+        "  h = matmul x, w\n  t = add h, b\n  v = reshape t [2, 16, 128]\n  y = add v, r\n"
+        "  return t, y\n}\n";
+    EXPECT_EQ(found(layer, {.in_memory = {"t", "y"}}),
+              "matmul_bias(x, w, b) -> t[32, 128]: h t\ny: view_of_result\n");
+  }
+}
+
 TEST(Fusion, NothingWaitsForWhatTheFrameworkMakesOfIt) {
   // n is a norm of y; the last residual belongs to the second product, not to the first.
   const std::string text =
@@ -317,6 +332,11 @@ TEST(Fusion, LeavesToAFrameworkWhatItRunsFaster) {
       why(),
       "At 128x3072x768 a kernel saves about 2 % of the product and a loop behind it, and 10 % "
       "are asked for, as measurements scatter.");
+  request.likely_sizes = {{"M", 8}, {"N", 64}, {"K", 64}};
+  EXPECT_EQ(
+      why(),
+      "At 8x64x64 a kernel takes longer than the product and a loop behind it: so little work "
+      "takes less time than the call of a kernel.");
   EXPECT_EQ(found(layer, request, kHopper), fused);  // of GPUs nothing of the kind is known
   request.likely_sizes = {{"M", 16}, {"N", 3072}, {"K", 768}};
   EXPECT_EQ(found(layer, request), fused);
