@@ -159,6 +159,10 @@ def test_options_are_checked():
     with pytest.raises(BadInputError,
                        match="expected off, compile, first-use or full, got 'always'"):
         epifuse.torch.enable(tune="always")
+    with pytest.raises(BadInputError, match="only_faster: expected True or False, got 'False'"):
+        epifuse.torch.enable(only_faster="False")
+    with pytest.raises(BadInputError, match="tf32: expected True or False, got 'high'"):
+        epifuse.torch.enable(tf32="high")
 
 
 def test_kernels_are_measured_as_the_option_then_the_environment_say(monkeypatch):

@@ -179,6 +179,19 @@ def test_a_model_without_products_says_so():
     assert str(explained(torch.relu, rows())) == "0 kernels; no matrix product was seen."
 
 
+def test_branches_are_graphs_too():
+    up, down = nn.Linear(64, 64).bfloat16(), nn.Linear(64, 64).bfloat16()
+
+    def function(x):
+        return torch.cond(x.sum() > 0, lambda x: F.gelu(up(x)), lambda x: F.relu(down(x)), (x,))
+
+    with torch.no_grad():
+        report = explained(function, rows())
+    assert [kernel.epilogue for kernel in report.kernels] == ["bias+gelu_erf", "bias+relu"]
+    assert [product.module for kernel in report.kernels for product in kernel.products] == [
+        "up", "down"]
+
+
 def test_results_lie_as_those_of_compiled_code():
     text = "graph g(x: f32[3, 5, 4], w: f32[4, 6]) {\n  y = matmul x, w\n  return y\n}\n"
     x, w = torch.randn(3, 5, 4), torch.randn(4, 6)

@@ -1,5 +1,6 @@
 """explain(model, *args): what the backend makes of a model, without compiling the rest."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -29,6 +30,16 @@ def _run_as_graph(graph: torch.fx.GraphModule, inputs: list[Any], **ignored: Any
     from functorch.compile import make_boxed_func
 
     return make_boxed_func(_AsCompiled(graph).run)
+
+
+def _inner_graphs(graph: torch.fx.GraphModule) -> Iterator[torch.fx.GraphModule]:
+    """Graphs that a graph calls, such as the branches of torch.cond, innermost first."""
+    names = dict.fromkeys(node.target for node in graph.graph.find_nodes(op="get_attr"))
+    for name in names:
+        inner = getattr(graph, str(name), None)
+        if isinstance(inner, torch.fx.GraphModule):
+            yield from _inner_graphs(inner)
+            yield inner
 
 
 def _own_options(options: dict[str, Any] | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -65,8 +76,9 @@ def explain(model: Any, *args: Any, numerics: str | None = None, tf32: bool | No
         before = inductor.users_pass(config.post_grad_custom_pre_pass)
         fusion = inductor.FusionPass(own, before, report, asks_hopper=True)
         with config.patch(cpp_wrapper=rest.get("cpp_wrapper", config.cpp_wrapper)):
-            fusion(graph.graph)
-        graph.recompile()
+            for each in [*_inner_graphs(graph), graph]:
+                fusion(each.graph)
+                each.recompile()
         return _run_as_graph(graph, inputs)
 
     def run(graph: torch.fx.GraphModule, inputs: list[Any], **rest: Any) -> Any:

@@ -24,6 +24,7 @@ from epifuse.torch.tables import store_tables
 
 OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
 _WORDS = {"numerics": ("fast", "exact", "approx"),
+          "tf32": (None, True, False), "only_faster": (True, False),
           "tune": (None, "off", "compile", "first-use", "full")}  # fmt: skip
 _PREFIX = "epifuse."
 # Places of passes.
@@ -40,7 +41,7 @@ def own_options(given: dict[str, Any]) -> dict[str, Any]:
     options = {**OPTIONS, **given}
     for key, words in _WORDS.items():
         if options[key] not in words:
-            *first, last = (word for word in words if word is not None)
+            *first, last = (str(word) for word in words if word is not None)
             raise _native.BadInputError(
                 f"{key}: expected {', '.join(first)} or {last}, got {options[key]!r}")
     return options
