@@ -316,7 +316,7 @@ Graph with_own_casts(const Graph& graph) {
                            users[index(node.args[0])].size() > 1;
     if (is_shared) {
       Node cast = rewriter[moved.args[0]];
-      cast.name = rewriter.fresh_name(node.name, "wide");
+      cast.name = rewriter.fresh_name(cast.name, "wide");
       moved.args[0] = rewriter.add(std::move(cast));
     }
     rewriter.keep(std::move(moved));

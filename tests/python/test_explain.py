@@ -14,6 +14,7 @@ from epifuse.torch.call import fused
 from epifuse.torch.entries import LeftOut, OnHopper, Product
 from epifuse.torch.explanation import _AsCompiled
 from epifuse.torch.report import Report
+from epifuse.torch.rewrite import _with_node_names
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -173,6 +174,14 @@ def test_an_op_of_several_steps_is_not_left_out_for_itself():
     (cube,) = [each for each in report.left_out if each.product is None]
     assert cube.code == "view_of_result"
     assert cube.why.count(cube.node) == 1
+
+
+def test_reasons_name_nodes_where_plans_have_values_of_their_own():
+    graph = torch.fx.Graph()
+    node_of = {name: graph.placeholder(name) for name in ("permute_1", "convert")}
+    sentence = "y is computed from {}, which has {}, which is outside of the kernel."
+    assert _with_node_names(sentence.format("permute_1_copy", "convert_wide0"), node_of) == (
+        sentence.format("permute_1", "convert"))
 
 
 def test_a_model_without_products_says_so():

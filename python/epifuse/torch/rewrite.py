@@ -383,9 +383,14 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
 
 
 def _with_node_names(sentence: str, node_of: dict[str, Node]) -> str:
-    """The sentence with the graph's names, which may be other words in the language (`sub_`)."""
-    return re.sub(r"[A-Za-z_]\w*", lambda word: node_of[word[0]].name if word[0] in node_of
-                  else word[0], sentence)  # fmt: skip
+    """The sentence with the graph's names, which may be other words in the language (`sub_`). What
+    a plan adds has the name of what it is made of (`sub_copy`)."""
+
+    def name(word: re.Match[str]) -> str:
+        node = node_of.get(word[0]) or node_of.get(word[0].rpartition("_")[0])
+        return word[0] if node is None else node.name
+
+    return re.sub(r"[A-Za-z_]\w*", name, sentence)
 
 
 def _sort(graph: Graph) -> None:
