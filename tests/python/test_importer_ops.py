@@ -203,6 +203,15 @@ def test_nan_and_infinities(function):
     compare(chosen, rows(), torch.eye(16), special, exact=False)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("function", [
+    lambda x, y: x * y, lambda x, y: y * x, lambda x, y: x / y, lambda x, y: y / (x.abs() + 1),
+    lambda x, y: x + y, lambda x, y: x * torch.scalar_tensor(0.3137),
+])  # fmt: skip
+def test_scalars_in_tensors_are_rounded_where_eager_rounds_them(function, dtype):
+    check(function, torch.tensor(0.3137), dtype=dtype)
+
+
 def refused(function, *args):
     module = capture(function, *args)
     imported = import_graph(module.graph)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from torch import fx
 
 from . import activations, elementwise, products
-from .elementwise import Row, comparison, plain, scaled
+from .elementwise import Row, by_scalar, comparison, plain, scaled
 from .products import FOREIGN, reduction
 
 # Products of groups of rows, whose ends are in `offs`.
@@ -37,7 +37,7 @@ _ARITHMETIC: dict[str, Row] = {
     "aten.sub.Scalar": scaled("sub"),
     "aten.rsub.Tensor": elementwise.rsub,
     "aten.rsub.Scalar": elementwise.rsub,
-    "aten.mul.Tensor": plain("mul", 2),
+    "aten.mul.Tensor": by_scalar("mul"),
     "aten.mul.Scalar": plain("mul", 2),
     "aten.div.Tensor": elementwise.divide,
     "aten.div.Scalar": elementwise.divide,

@@ -50,6 +50,21 @@ def plain(op: str, count: int, round_numbers: bool = False) -> Row:
     return build
 
 
+def by_scalar(op: str) -> Row:
+    """mul and div: `plain`, but on CPUs PyTorch takes a second operand without dims in float32."""
+
+    def build(emit: Emitter, args: Args) -> Operand:
+        x, y = _arguments(args)[:2]
+        tensor = tensor_of(y)
+        if tensor is None or tensor.ndim or tensor.device.type != "cpu":
+            return plain(op, 2)(emit, args)
+        scalar = emit.operand(y)
+        scalar = Literal(scalar.value) if isinstance(scalar, Literal) else emit.cast(scalar, "f32")
+        return emit.op(op, emit.to(emit.operand(x), computed_dtype(emit)), scalar)
+
+    return build
+
+
 def scaled(op: str) -> Row:
     """add and sub: `self op alpha * other`."""
 
@@ -73,7 +88,7 @@ def divide(emit: Emitter, args: Args) -> Operand:
     """True division only."""
     if args.get("rounding_mode") is not None:
         raise Refusal("option", f"{emit.what} rounds its quotient to an integer.")
-    return plain("div", 2)(emit, args)
+    return by_scalar("div")(emit, args)
 
 
 def comparison(op: str) -> Row:
