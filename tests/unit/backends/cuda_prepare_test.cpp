@@ -54,6 +54,16 @@ TEST_F(CudaPrepare, AFusedStepIsOneKernelOfAFamily) {
   EXPECT_EQ(codes(step), std::vector<std::string>());
 }
 
+TEST_F(CudaPrepare, ThePlanThatRunsKeepsTheLimitsThatItWasMadeBy) {
+  targets::StepLimits one_row = targets::kBlockLimits;
+  one_row.gemm.rows = 1;
+  const plan::Plan plan =
+      plan::make_plan(ir::parse("graph g(x: bf16[M, 512], w: bf16[768, 512], b: bf16[768]) {\n"
+                                "  h = matmul x, w^T\n  y = add h, b\n  return y\n}\n"),
+                      {}, one_row);
+  EXPECT_EQ(prepare_uncompiled(plan, sm90(), true).plan.limits, one_row);
+}
+
 TEST_F(CudaPrepare, WhatIsToBeMeasuredIsCompiledBesideTheFirstKernelWhereSizesAreKnown) {
   const plan::Plan plan = plan_of(
       "graph g(x: bf16[256, 512], w: bf16[768, 512], b: bf16[768]) {\n"

@@ -1,6 +1,7 @@
 // What runs a step where nothing was measured or forced.
 #include "backends/cuda/choose/model_choice.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,17 @@ std::optional<TimeMemo::Best> worth_compiling(const StepKernels& kernels,
   const TimeMemo::Best best = times.best(*kernels.family, gemm, kernels.candidates, sizes, device);
   if (best.us > kClearly * compiled_us) return std::nullopt;
   return best;
+}
+
+std::vector<TimeMemo::Best> by_expected_us(const StepKernels& kernels, const plan::FusedGemm& gemm,
+                                           const codegen::GemmSizes& sizes,
+                                           const targets::DeviceProfile& device) {
+  std::vector<TimeMemo::Best> out;
+  for (std::size_t i = 0; i < kernels.candidates.size(); ++i) {
+    out.push_back({i, kernels.family->expected_us(gemm, kernels.candidates[i], sizes, device)});
+  }
+  std::ranges::stable_sort(out, {}, &TimeMemo::Best::us);
+  return out;
 }
 
 std::optional<double> expected_of_variant(const StepKernels& usual, const plan::FusedGemm& gemm,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "backends/cuda/choose/step_choice.h"
 
@@ -19,6 +20,11 @@ std::optional<TimeMemo::Best> worth_compiling(const StepKernels& kernels,
                                               const codegen::GemmSizes& sizes, double compiled_us,
                                               TimeMemo& times,
                                               const targets::DeviceProfile& device);
+
+// All of `kernels.candidates`, that of least expected time first.
+std::vector<TimeMemo::Best> by_expected_us(const StepKernels& kernels, const plan::FusedGemm& gemm,
+                                           const codegen::GemmSizes& sizes,
+                                           const targets::DeviceProfile& device);
 
 // What a time is asked of: operands that lie as those of the variant do, or aligned ones, whose
 // times measured slowdowns are multiples of.

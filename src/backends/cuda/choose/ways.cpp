@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/cuda/choose/behind_copies.h"
+#include "backends/cuda/choose/model_choice.h"
 #include "backends/cuda/run/run_builder.h"
 #include "plan/epilogue.h"
 
@@ -29,15 +30,12 @@ std::vector<codegen::GemmConfig> best_candidates(
     const plan::FusedGemm& gemm, const StepKernels& kernels, const codegen::GemmSizes& sizes,
     const targets::DeviceProfile& device, std::size_t most,
     const std::function<bool(const codegen::GemmConfig&)>& counts) {
-  std::vector<std::pair<double, codegen::GemmConfig>> by_time;
-  for (const codegen::GemmConfig& config : kernels.candidates) {
-    by_time.emplace_back(kernels.family->expected_us(gemm, config, sizes, device), config);
-  }
-  std::ranges::stable_sort(by_time, {}, [](const auto& each) { return each.first; });
+  const auto by_time = by_expected_us(kernels, gemm, sizes, device);
   std::vector<codegen::GemmConfig> best;
-  for (auto& [us, config] : by_time) {
-    if (best.size() == most || us > kHopeless * by_time.front().first) break;
-    if (counts(config)) best.push_back(std::move(config));
+  for (const auto& [index, us] : by_time) {
+    if (best.size() == most || us > kHopeless * by_time.front().us) break;
+    const codegen::GemmConfig& config = kernels.candidates[index];
+    if (counts(config)) best.push_back(config);
   }
   return best;
 }

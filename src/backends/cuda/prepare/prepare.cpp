@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "backends/cuda/choose/model_choice.h"
 #include "backends/cuda/choose/time_memo.h"
 #include "backends/cuda/prepare/step_kernels.h"
 #include "codegen/tail.h"
@@ -170,15 +171,10 @@ class Preparer {
   void add_to_measure(const StepKernels& step, const FusedGemm& gemm,
                       std::vector<codegen::KernelSource>& sources) const {
     if (num_to_measure_ == 0 || step.sizes.size() != 1) return;
-    std::vector<std::pair<double, const codegen::GemmConfig*>> by_time;
-    for (const codegen::GemmConfig& config : step.candidates) {
-      by_time.emplace_back(
-          step.family->expected_us(gemm, config, step.sizes.front(), choosing_.device), &config);
-    }
-    std::ranges::stable_sort(by_time, {}, [](const auto& each) { return each.first; });
+    const auto by_time = by_expected_us(step, gemm, step.sizes.front(), choosing_.device);
     for (std::size_t i = 1; i < std::min(by_time.size(), num_to_measure_ + 1); ++i) {
-      sources.push_back(
-          step.family->source(plan_, gemm, *by_time[i].second, step.variant, target_));
+      const codegen::GemmConfig& config = step.candidates[by_time[i].index];
+      sources.push_back(step.family->source(plan_, gemm, config, step.variant, target_));
     }
   }
 
@@ -243,7 +239,8 @@ class Preparer {
 }  // namespace
 
 Prepared as_plan(const Plan& plan, PreparedSteps parts) {
-  return {{plan.graph, plan.numerics, plan.allow_tf32, std::move(parts.steps), plan.left_out},
+  return {{plan.graph, plan.numerics, plan.allow_tf32, std::move(parts.steps), plan.left_out,
+           plan.limits},
           std::move(parts.kernels)};
 }
 
