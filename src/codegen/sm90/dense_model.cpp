@@ -86,11 +86,6 @@ double columns_of_busiest(const Config& config, const GemmSizes& sizes, std::int
   return mean + (result_columns(config) - mean) / waves;
 }
 
-// Of two things at once that keep each other waiting less the larger `sharpness` is.
-double overlapped(double one, double other, double sharpness) {
-  return std::pow(std::pow(one, sharpness) + std::pow(other, sharpness), 1 / sharpness);
-}
-
 // Lines of L2 that 128 bytes of a row touch on average. Rows off 16 bytes do not come by TMA.
 double lines_of_row(std::int64_t row_bytes) {
   constexpr std::int64_t kLine = 128, kBoundary = 16;
@@ -143,7 +138,7 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
   const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
   const double rows = 2 * config.tile_m + columns * (1 + config.tile_m / 64.0);
   const double producer = c.feed_clocks * rows;
-  const double busy = overlapped(multiply, producer, c.feed_overlap);
+  const double busy = overlapped({multiply, producer}, c.feed_overlap);
   const auto rows_of_a = static_cast<double>(std::min<std::int64_t>(config.tile_m, m));
   const double rows_moved = rows_of_a / config.cluster_n,
                columns_moved = columns / config.cluster_m;
@@ -157,7 +152,7 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
   const double gather = config.gathers ? c.gather_clocks * config.tile_m : 0;
   const double own =
       std::max(busy + (move + beside) * (1 - waves.idle()) + gather, c.least_step_clocks);
-  const double work = overlapped(own, l2, c.l2_overlap);
+  const double work = overlapped({own, l2}, c.l2_overlap);
   const double step = std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather,
                                 mover_clocks(c, config, columns)});
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
@@ -328,7 +323,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);
   const double again = bytes_read_again(c, config, sizes, tiling, waves, at_once, wide);
   const double memory = memory_us(c, load, config, sizes, again);
-  const double us = overlapped(clocks.beside_memory / c.clocks_per_us, memory, c.overlap) +
+  const double us = overlapped({clocks.beside_memory / c.clocks_per_us, memory}, c.overlap) +
                     clocks.last / c.clocks_per_us + c.launch_us +
                     (load.reductions > 0 ? c.finish_us : 0);
   return tiling.tiles < kMostTiles ? us : kNeverChosen * us;

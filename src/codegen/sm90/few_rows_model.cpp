@@ -1,7 +1,6 @@
 // How long the kernel for few rows takes.
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 
 #include "base/ceil_div.h"
 #include "codegen/sm90/dense.h"
@@ -60,14 +59,6 @@ double waits_us(const ModelConstants& c, const Config& config, const Loads& load
          (!loads.is_k_major && loads.is_shifted ? kShiftedAlongN : 1);
 }
 
-// Of things at once, of which the longest keeps the others waiting.
-double longest(std::initializer_list<double> all) {
-  constexpr double kSharpness = 4;
-  double sum = 0;
-  for (const double us : all) sum += std::pow(us, kSharpness);
-  return std::pow(sum, 1 / kSharpness);
-}
-
 // A launch: its CTAs, how many of them the busiest SM has, and how many times one after another.
 struct Ctas {
   std::int64_t all;
@@ -115,17 +106,18 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
                    const targets::DeviceProfile& device) {
   constexpr double kTooMany = 10;  // so that the model does not choose it
   constexpr double kFurtherWave = 1.66, kFurtherClusters = 0.454;  // of the first one
-  constexpr double kIntoSmPerUs = 70e3, kMovedIntoSm = 1.84;
+  constexpr double kIntoSmPerUs = 70e3, kMovedIntoSm = 1.84, kSharpness = 4;
   const ModelConstants c = constants_of(device);
   const Loads loads = loads_of(step.gemm, config);
   const Ctas ctas = ctas_of(config, loads, sizes, device.limits.num_sms);
   const Pressure load = pressure(step.epilogue);
   const Traffic moved = traffic_of(config, sizes, ctas, load);
   const double further = ctas.waves - 1;
-  const double working =
-      longest({waits_us(c, config, loads, sizes.k) * (1 + kFurtherWave * further),
-               moved.into_sm / kIntoSmPerUs * (moves_along_k(loads) ? kMovedIntoSm : 1),
-               moved.bytes / c.few_rows_bytes_per_us, moved.from_l2 / c.few_rows_l2_bytes_per_us});
+  const double working = overlapped(
+      {waits_us(c, config, loads, sizes.k) * (1 + kFurtherWave * further),
+       moved.into_sm / kIntoSmPerUs * (moves_along_k(loads) ? kMovedIntoSm : 1),
+       moved.bytes / c.few_rows_bytes_per_us, moved.from_l2 / c.few_rows_l2_bytes_per_us},
+      kSharpness);
   const double cluster =
       config.split_k > 1 ? c.few_rows_cluster_us * (1 + kFurtherClusters * further) : 0;
   const double warps = config.warps / static_cast<double>(kUsualWarps);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "codegen/model_fields.h"
 
@@ -208,6 +209,12 @@ ModelConstants usual_constants(const targets::DeviceProfile& device) {
 }
 
 }  // namespace
+
+double overlapped(std::initializer_list<double> all, double sharpness) {
+  double sum = 0;
+  for (const double each : all) sum += std::pow(each, sharpness);
+  return std::pow(sum, 1 / sharpness);
+}
 
 ModelConstants constants_of(const targets::DeviceProfile& device) {
   ModelConstants constants = usual_constants(device);

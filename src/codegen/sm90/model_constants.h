@@ -1,6 +1,7 @@
 // The constants of the Hopper GEMM's model of time (dense_model.cpp), by device.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "codegen/family.h"
@@ -59,7 +60,7 @@ struct ModelConstants {
   // along K or N.
   double few_rows_launch_us, few_rows_wave_us, few_rows_cluster_us, few_rows_cta_us;
   double few_rows_load_us, few_rows_step_us, few_rows_vector_us, few_rows_n_vector_us;
-  double few_rows_bytes_per_us, few_rows_l2_bytes_per_us;  // beside that, one after the other
+  double few_rows_bytes_per_us, few_rows_l2_bytes_per_us;  // of memory, of L2
 };
 
 // The row of the device that the profile's measurements were taken on. Without one, constants of
@@ -69,5 +70,8 @@ ModelConstants constants_of(const targets::DeviceProfile& device);
 
 // The same by name, each once.
 std::vector<NamedConstant> named_constants(const targets::DeviceProfile& device);
+
+// Of what goes on at once: the longest, and the others the less the larger `sharpness` is.
+double overlapped(std::initializer_list<double> all, double sharpness);
 
 }  // namespace epifuse::codegen::sm90

@@ -3,7 +3,6 @@
 #include "codegen/side_by_side.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -87,8 +86,7 @@ double tiles_us(const FusedGemm& step, const Config& config, std::span<const Gem
   }
   const double busy = std::min(1.0, static_cast<double>(tiling.num_ctas) / device.limits.num_sms);
   const double memory = bytes / c.bytes_per_us * (1 + kIdleSlows * (1 - busy));
-  const double both = std::pow(
-      std::pow(waves * steps * step_us, c.overlap) + std::pow(memory, c.overlap), 1 / c.overlap);
+  const double both = overlapped({waves * steps * step_us, memory}, c.overlap);
   return c.launch_us + both + waves * share + std::min(bytes, c.dirty_bytes) / c.bytes_per_us;
 }
 
