@@ -75,7 +75,7 @@ class Context {
   // A pool of our own keeps its memory between runs; the device's would return it at every
   // synchronisation. Null where the device has no pools.
   jit::CuMemoryPool pool_ = nullptr;
-  mutable std::mutex mutex_;  // of the two that follow
+  mutable std::mutex mutex_;  // of vendor_ and captured_
   std::unique_ptr<VendorGemm> vendor_;
   // What a captured run takes is taken from the pool when its graph runs. Without pools the graph
   // keeps a buffer of its own.
