@@ -277,7 +277,8 @@ def test_the_tables_name_ops_that_exist():
     (lambda x: x * 0.1, torch.bfloat16, "mul mm, 0.1\n"),
     (lambda x: x > 0.1, torch.bfloat16, "gt mm, 0.10009765625\n"),
     (lambda x: x > 0.1, torch.float32, "gt mm, 0.1\n"),
-    (lambda x: x * torch.full((), 0.1), torch.bfloat16, "mul mm, 0.10009765625\n"),
+    (lambda x: x * torch.full((), 0.1), torch.bfloat16, "mul mm, 0.1\n"),
+    (lambda x: torch.full((), 0.1) * x, torch.bfloat16, "mul 0.10009765625, mm\n"),
     (lambda x: x * torch.full((), 0.1), torch.float32, "mul mm, 0.1\n"),
 ])  # fmt: skip
 def test_how_numbers_are_rounded(function, dtype, expected):
