@@ -2,6 +2,7 @@
 // rows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -61,8 +62,8 @@ struct Padded {
         off(off_),
         stride((off != 0 ? cols : (cols + 7) / 8 * 8) + off),
         seed(seed_) {
-    memory.resize((static_cast<std::size_t>(batch * rows * stride + off) * sizeof(Element) + 15) /
-                  16);
+    const auto bytes = static_cast<std::size_t>(batch * rows * stride + off) * sizeof(Element);
+    memory.resize(std::max<std::size_t>((bytes + 15) / 16, 1));  // also where K is 0
     std::vector<Element> all(memory.size() * 8, T::store(std::numeric_limits<float>::quiet_NaN()));
     for (std::int64_t r = 0; r < batch * rows; ++r) {
       for (std::int64_t c = 0; c < cols; ++c) {
