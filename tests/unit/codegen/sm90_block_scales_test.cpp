@@ -15,14 +15,6 @@ inline void __syncwarp() {
   epifuse::device_on_host::block->warps[threadIdx.x / 32]->arrive_and_wait();
 }
 inline int __shfl_sync(unsigned, int x, int) { return x; }
-inline float __shfl_sync(unsigned, float x, int lane) {
-  static std::array<float, 512> values;
-  values[threadIdx.x] = x;
-  __syncwarp();
-  const float there = values[threadIdx.x / 32 * 32 + static_cast<unsigned>(lane) % 32];
-  __syncwarp();
-  return there;
-}
 
 #include "kernels/sm90/block_scales.cuh"
 

@@ -67,7 +67,7 @@ inline float exchange(float value, unsigned from) {
 inline float __shfl_xor_sync(unsigned, float value, int distance) {
   return epifuse::device_on_host::exchange(value, threadIdx.x ^ static_cast<unsigned>(distance));
 }
-inline float __shfl_sync(unsigned, float value, int lane, int width) {
+inline float __shfl_sync(unsigned, float value, int lane, int width = 32) {
   const auto lanes = static_cast<unsigned>(width);
   return epifuse::device_on_host::exchange(
       value, threadIdx.x / lanes * lanes + static_cast<unsigned>(lane) % lanes);
