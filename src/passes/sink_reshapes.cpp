@@ -47,16 +47,38 @@ bool cuts_columns_only(const Node& slice, const Shape& shape) {
   return std::equal(all.begin(), all.end() - 1, slice.ranges.begin());
 }
 
+// How many of the last dims of `to` a reshape splits the last dim of `from` into, or leaves it as;
+// none where it does neither.
+std::size_t num_column_dims(const Shape& from, const Shape& to) {
+  if (from == to || from.empty() || from.back().is(0)) return 0;
+  Dim columns{1};
+  for (std::size_t count = 1; count <= to.size(); ++count) {
+    columns = columns * to[to.size() - count];
+    if (columns == from.back()) return count;
+  }
+  return 0;
+}
+
 // The shape that an operand of this shape takes when the result goes from shape `to` back to
 // `from`: the same elements meet. Empty when no reshape can do that.
 std::optional<Shape> unsplit(const Shape& operand, const Shape& from, const Shape& to) {
   if (operand == to) return from;
-  if (operand.size() <= 1) return operand;  // a row or a single value meets every row
-  if (operand.size() == to.size() && std::equal(operand.begin(), operand.end() - 1, to.begin())) {
-    return with_last(from, operand.back());
-  }
-  const auto is_one = [](const Dim& dim) { return dim.is(1); };
-  if (std::all_of(operand.begin(), operand.end() - 1, is_one)) return Shape{operand.back()};
+  if (operand.empty()) return operand;
+  const std::size_t added = to.size() - operand.size();
+  const std::size_t columns_at = to.size() - num_column_dims(from, to);
+  const auto all = [&](std::size_t begin, std::size_t end, const auto& holds) {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!holds(i < added ? Dim{1} : operand[i - added], to[i])) return false;
+    }
+    return true;
+  };
+  const auto is_whole = [](const Dim& dim, const Dim& of) { return dim == of; };
+  const auto is_one = [](const Dim& dim, const Dim&) { return dim.is(1); };
+  const bool has_columns = all(columns_at, to.size(), is_whole);
+  if (!has_columns && !all(columns_at, to.size(), is_one)) return std::nullopt;
+  const Dim last = has_columns ? from.back() : Dim{1};
+  if (all(0, columns_at, is_one)) return Shape{last};
+  if (all(0, columns_at, is_whole)) return with_last(from, last);
   return std::nullopt;
 }
 
@@ -119,7 +141,7 @@ class ReshapeSinker {
     const Shape to = node.type.shape;
     const auto known = shape_of_product_.find(ir::print(to));
     if (known == shape_of_product_.end() || known->second.empty()) return std::nullopt;
-    return sink_to(node, known->second, to, to.back());
+    return sink_to(node, known->second, to, known->second);
   }
 
   // One index of one of the two dims that a reshape splits columns into, as a slice of columns:
@@ -188,22 +210,24 @@ class ReshapeSinker {
     }
     const Shape from = rewriter_[rewriter_[view].args[0]].type.shape;
     const Shape to = rewriter_[view].type.shape;
-    if (!keeps_last_dim(from, to)) return std::nullopt;
-    const Dim last = is_row_reduction(node.op) ? Dim{1} : to.back();
-    if (node.type.shape != with_last(to, last)) return std::nullopt;
-    if (is_row_reduction(node.op) && from.size() < 2) return std::nullopt;
-    return sink_to(node, from, to, last);
+    if (!is_row_reduction(node.op)) {
+      if (num_column_dims(from, to) == 0 || node.type.shape != to) return std::nullopt;
+      return sink_to(node, from, to, from);
+    }
+    if (!keeps_last_dim(from, to) || from.size() < 2) return std::nullopt;
+    if (node.type.shape != with_last(to, Dim{1})) return std::nullopt;
+    return sink_to(node, from, to, with_last(from, Dim{1}));
   }
 
   std::optional<Node> sink_to(const Node& node, const Shape& from, const Shape& to,
-                              const Dim& last) {
+                              const Shape& inner_shape) {
     std::vector<Shape> shapes;
     for (const ValueId arg : node.args) {
       const std::optional<Shape> shape = unsplit(rewriter_[arg].type.shape, from, to);
       if (!shape || (is_framework_ && needs_copy(arg, *shape))) return std::nullopt;
       shapes.push_back(*shape);
     }
-    return reshape_after(node, shapes, with_last(from, last));
+    return reshape_after(node, shapes, inner_shape);
   }
 
   // reshape(f(operands in these shapes)); f then has the shape `inner_shape`, and keeps its name:

@@ -119,6 +119,62 @@ def test_an_operand_that_is_expanded_is_read_as_it_was(rows, shape, by_batches, 
     assert_no_further_than_eager(function, args, got)
 
 
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_a_grouped_product_without_groups_is_one_of_batches(by_columns, reports):
+    order = torch.tensor([2, 0, 1])
+
+    def function(x, w, b):
+        multiply = F.grouped_mm if x.dtype == torch.bfloat16 else torch.bmm
+        return F.silu(multiply(x[order], w) + b)
+
+    w = given(B, N, K).transpose(1, 2) if by_columns else given(B, K, N)
+    args = [given(B, S, K), w, given(B, 1, N)]
+    got = torch.compile(function, backend=epifuse.torch.backend)(*args)
+    (kernel,) = reports[-1].kernels
+    assert kernel.epilogue == "bias+silu"
+    assert_no_further_than_eager(function, args, got)
+
+
+HEADS = 4
+
+
+def by_einsum(x, w):
+    return torch.einsum("bsk,khd->bshd", x, w)
+
+
+def by_tensordot(x, w):
+    return torch.tensordot(x, w, dims=1)
+
+
+def by_a_view(x, w):
+    return F.linear(x, w.flatten(1).t()).unflatten(-1, (HEADS, -1))
+
+
+@pytest.mark.parametrize("multiply", [by_einsum, by_tensordot, by_a_view])
+def test_columns_that_are_split_into_heads_are_still_columns(multiply, reports):
+    def function(x, w, b, c, r):
+        return F.gelu(multiply(x, w) + b) * c[:, :, None, None] + r
+
+    heads = (HEADS, N // HEADS)
+    args = [given(B, S, K), given(K, *heads), given(*heads), given(B, S), given(B, S, *heads)]
+    got = torch.compile(function, backend=epifuse.torch.backend)(*args)
+    (kernel,) = reports[-1].kernels
+    assert kernel.epilogue == "bias+gelu_erf+col_scale+residual"
+    assert_no_further_than_eager(function, args, got)
+
+
+@pytest.mark.parametrize("operand", [(HEADS, 1), (N // HEADS,), (B, S, HEADS, 1)])
+def test_what_each_head_has_its_own_of_is_left_to_inductor(operand, reports):
+    def function(x, w, b, s):
+        y = F.linear(x, w, b)
+        return F.relu(y), y.unflatten(-1, (HEADS, -1)) * s
+
+    args = [given(B, S, K), given(N, K), given(N), given(*operand)]
+    got = torch.compile(function, backend=epifuse.torch.backend)(*args)
+    assert "view_of_result" in {each.code for each in reports[-1].left_out}
+    assert_no_further_than_eager(function, args, got)
+
+
 @pytest.mark.parametrize("by_row", [False, True])
 def test_products_of_8_bit_floats_may_be_of_batches(by_row, reports):
     def quantised(x, w, sx, sw, g, r):

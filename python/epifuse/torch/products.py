@@ -168,7 +168,10 @@ def _with_bias(emit: Emitter, args: Args, total: Value) -> Operand:
 
 
 def grouped_mm(emit: Emitter, args: Args) -> Operand:
-    """Rows of groups, which end where `offs` says, each group by a matrix of its own."""
+    """Rows of groups, which end where `offs` says, each group by a matrix of its own. Without
+    `offs` a batch of products."""
+    if args["offs"] is None and args["bias"] is None:
+        return product(emit, args["self"], args["mat2"], emit.dtype)
     sums_over_groups = sums_of_groups(emit.node)
     x, w, ends = _groups_of_k(emit, args) if sums_over_groups else _groups(emit, args)
     if x.dtype != w.dtype or x.dtype not in ARITHMETIC or emit.dtype not in (x.dtype, "f32"):
