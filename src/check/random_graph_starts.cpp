@@ -135,7 +135,7 @@ void RandomGraphGenerator::add_projection(ValueId x) {
   try_append(std::move(node));
 }
 
-// Heads of a projection with rotary positions.
+// Heads of a projection with a vector, with rotary positions, or with both.
 ValueId RandomGraphGenerator::add_heads() {
   no_batch();
   constexpr std::int64_t kHalves[] = {1, 2, 4, 5, 8, 16, 32, 64};
@@ -151,6 +151,13 @@ ValueId RandomGraphGenerator::add_heads() {
   Node split{.op = Op::reshape, .args = {product}};
   split.type.shape = {m_, heads, depth};
   ValueId x = ir::append(graph_, std::move(split));
+  if (chance(50)) {
+    const Shape shapes[] = {{heads, depth},  {1, heads, depth}, {m_, 1, 1}, {m_, heads, depth},
+                            {heads, Dim{1}}, {depth},           {1},        {}};
+    const ValueId operand = add_input(dtype_, shapes[below(std::size(shapes))]);
+    x = ir::append(graph_, Node{.op = chance(50) ? Op::add : Op::mul, .args = {x, operand}});
+    if (chance(50)) return x;
+  }
   const bool is_moved = chance(60);
   if (is_moved) {
     Node moved{.op = Op::transpose, .args = {x}, .permutation = {1, 0, 2}};
