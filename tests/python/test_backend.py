@@ -175,6 +175,11 @@ def test_kernels_are_measured_as_the_option_then_the_environment_say(monkeypatch
     monkeypatch.setenv("EPIFUSE_TUNE", "first-use")
     assert asked() == "first-use"
     assert asked(tune="full") == "full"
+    monkeypatch.setenv("EPIFUSE_TUNE", "fast")
+    assert asked(tune="off") == "off"
+    with pytest.raises(BadInputError,
+                       match="EPIFUSE_TUNE: expected off, compile, first-use or full, got 'fast'"):
+        asked()
 
 
 @pytest.mark.parametrize(("mode", "options", "environment", "expected"), [

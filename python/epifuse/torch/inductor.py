@@ -39,12 +39,16 @@ def own_options(given: dict[str, Any]) -> dict[str, Any]:
         known, came = ", ".join(sorted(OPTIONS)), ", ".join(sorted(unknown))
         raise _native.BadInputError(f"expected options among {known}, got {came}")
     options = {**OPTIONS, **given}
-    for key, words in _WORDS.items():
-        if options[key] not in words:
-            *first, last = (str(word) for word in words if word is not None)
-            raise _native.BadInputError(
-                f"{key}: expected {', '.join(first)} or {last}, got {options[key]!r}")
+    for key in _WORDS:
+        _check_word(key, key, options[key])
     return options
+
+
+def _check_word(name: str, key: str, value: Any) -> None:
+    if value not in _WORDS[key]:
+        *first, last = (str(word) for word in _WORDS[key] if word is not None)
+        raise _native.BadInputError(
+            f"{name}: expected {', '.join(first)} or {last}, got {value!r}")
 
 
 def _identity(before: Any) -> Any:
@@ -113,12 +117,15 @@ class FusionPass(CustomGraphPass):
         """What the C++ core is asked for; tf32 is what torch allows, if not said otherwise.
 
         Kernels are measured while a model compiles, if neither an option nor EPIFUSE_TUNE says
-        otherwise.
+        otherwise. Raises BadInputError for another word in EPIFUSE_TUNE.
         """
         tf32 = self.options["tf32"]
         if tf32 is None:
             tf32 = torch.get_float32_matmul_precision() != "highest"
-        tune = self.options["tune"] or settings.tune() or "compile"
+        tune = self.options["tune"]
+        if tune is None:
+            _check_word("EPIFUSE_TUNE", "tune", settings.tune())
+            tune = settings.tune() or "compile"
         return {"numerics": self.options["numerics"], "tf32": bool(tf32), "tune": tune}
 
     def uuid(self) -> Any:
