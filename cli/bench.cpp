@@ -137,8 +137,7 @@ std::function<int()> define_bench(CLI::App& app) {
   app.add_option(
       "--filter", options->filters,
       "Only points whose text has one of these, e.g. 8192x8192x512 \"128x4096x4096 res\"");
-  app.add_option("--seed", options->seed, "Of the points of suites random and random_fp8")
-      ->capture_default_str();
+  add_seed(app, options->seed, "Of the points of suites random and random_fp8");
   app.add_option("--count", options->count, "How many points these suites have")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/printable.h"
 #include "command.h"
@@ -108,8 +110,18 @@ int clear(const Cache& cache, const Options& options) {
   return kOk;
 }
 
+// Elsewhere a folder that cannot be read is an empty cache.
+void check_readable(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries(folder, error);
+  if (!error || error == std::errc::no_such_file_or_directory) return;
+  throw ArgumentError(fmt::format("the cache folder {} cannot be read: {}",
+                                  printable(folder.native()), error.message()));
+}
+
 int run(const Options& options) {
   const Cache cache;
+  check_readable(cache.kernels.folder());
   if (options.action == "clear") return clear(cache, options);
   const auto kernels = cache.kernels.list();
   const auto choices = cache.choices.list();

@@ -5,12 +5,13 @@
 
 #include <charconv>
 #include <filesystem>
-#include <map>
+#include <optional>
 #include <set>
 
 #include "backends/cuda/driver/device.h"
 #include "base/did_you_mean.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "epifuse/error.h"
 #include "epifuse/tensor.h"
 #include "files.h"
@@ -133,11 +134,34 @@ CompileOptions GraphOptions::compile_options() const {
 }
 
 void add_budget(CLI::App& app, double& seconds, const std::string& meaning) {
-  const std::map<std::string, double> units{{"s", 1.0}, {"m", 60.0}};
+  static constexpr double kMost = 86'400, kMinute = 60;
+  const auto to_seconds = [](std::string& text) {
+    std::string_view digits = text;
+    const double unit = digits.ends_with('m') ? kMinute : 1;
+    if (digits.ends_with('m') || digits.ends_with('s')) digits.remove_suffix(1);
+    const std::optional<double> number = parse_number(digits);
+    if (!number || !(*number * unit >= 0 && *number * unit <= kMost)) {
+      return fmt::format("expected 0 to {} seconds, as 60, 60s or 2m, got '{}'", kMost, text);
+    }
+    text = fmt::format("{}", *number * unit);
+    return std::string();
+  };
   app.add_option("--budget", seconds, meaning + ": 60, 60s or 2m")
       ->capture_default_str()
-      ->transform(CLI::AsNumberWithUnit(units))
-      ->check(seconds_to(86'400.0));
+      ->transform(CLI::Validator(to_seconds, "SECONDS"));
+}
+
+void add_seed(CLI::App& app, std::uint64_t& seed, const std::string& meaning) {
+  const auto check = [](const std::string& text) {
+    std::uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [read, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && read == end) return std::string();
+    return fmt::format("expected an integer from 0 to 2^64 - 1, got '{}'", text);
+  };
+  app.add_option("--seed", seed, meaning)
+      ->capture_default_str()
+      ->check(CLI::Validator(check, "0 to 2^64 - 1"));
 }
 
 CLI::Validator seconds_to(double most) {

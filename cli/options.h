@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct GraphOptions {
 
 // `--budget`: seconds, as 60, 60s or 2m.
 void add_budget(CLI::App& app, double& seconds, const std::string& meaning);
+
+// `--seed`: all digits. CLI11 alone wraps what is below 0 or too large.
+void add_seed(CLI::App& app, std::uint64_t& seed, const std::string& meaning);
 
 // A number from 0 to `most`. CLI::Range takes NaN.
 CLI::Validator seconds_to(double most);

@@ -170,7 +170,8 @@ std::function<int()> define_tune(CLI::App& app) {
   options->graph.target = "cuda";
   options->graph.add_to(app);
   app.get_option("FILE-AND-SIZES")->required(false);
-  app.add_option("--sizes", options->ranges, "Many sizes of one symbol: M=1..8192, or M=1,8,64");
+  app.add_option("--sizes", options->ranges, "Many sizes of one symbol: M=1..8192, or M=1,8,64")
+      ->allow_extra_args(false);  // words behind the first are graphs and sizes
   add_budget(app, options->budget_seconds, "For all graphs, about");
   app.add_option("--export", options->export_file, "Write all choices of this machine to a file");
   app.add_option("--import", options->import_file,

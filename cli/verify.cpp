@@ -173,8 +173,7 @@ std::function<int()> define_verify(CLI::App& app) {
   app.add_option("--graphs", options->num_graphs, "How many")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  app.add_option("--seed", options->seed, "Of the first graph; the next ones count up")
-      ->capture_default_str();
+  add_seed(app, options->seed, "Of the first graph; the next ones count up");
   app.add_option("--target", options->graph.target, target_names())->capture_default_str();
   app.add_option("--numerics", options->graph.numerics, "fast, exact or approx (docs/numerics.md)")
       ->capture_default_str()

@@ -139,6 +139,17 @@ def test_the_cache_is_listed_as_a_table():
     assert re.search(r": \d+ kernels, 0 tuned choices, [\d.]+ KiB, 0 corrupt$", lines[-1]), lines
 
 
+def test_a_cache_that_is_no_folder_is_named():
+    pathlib.Path("file").write_text("of another program")
+    for action in ("list", "size", "verify", "clear"):
+        for folder in ("file", "file/cache"):
+            fails(f"the cache folder {folder} cannot be read: Not a directory", "cache", action,
+                  env={**os.environ, "EPIFUSE_CACHE": folder})
+    environment = {**os.environ, "EPIFUSE_CACHE": "none"}
+    assert epifuse("cache", "verify", env=environment).returncode == OK, "there is nothing yet"
+    assert pathlib.Path("file").read_text() == "of another program"
+
+
 # --- emit -----------------------------------------------------------------------------------------
 
 

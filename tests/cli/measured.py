@@ -48,9 +48,18 @@ def test_tune_refuses_sizes_that_it_cannot_take():
               f"M=1,8,64, got '{word}'", "tune", "a.epi", "--sizes", word, env=NO_GPU)
     fails("expected sizes of M once", "tune", "a.epi", "M=4", "--sizes", "M=1..8", env=NO_GPU)
     fails("expected many sizes of one symbol, got some of M and of K",
-          "tune", "a.epi", "--sizes", "M=1..8", "K=1,2", env=NO_GPU)
-    fails("--budget", "tune", "a.epi", "--budget", "-3", env=NO_GPU)
-    fails("--budget", "tune", "a.epi", "--budget", "3 weeks", env=NO_GPU)
+          "tune", "a.epi", "--sizes", "M=1..8", "--sizes", "K=1,2", env=NO_GPU)
+    for budget in ("-3", "3 weeks", "nonsense", "nan", "inf", "1h", "2 m", "60s60", "0x10", "", "s",
+                   "1441m"):
+        fails(f"--budget: expected 0 to 86400 seconds, as 60, 60s or 2m, got '{budget}'",
+              "tune", "a.epi", "--budget", budget, env=NO_GPU)
+
+
+def test_what_tune_takes_comes_in_any_order():
+    write_graph("a.epi")
+    for words in (("--sizes", "M=1..8", "a.epi"), ("--sizes=M=1..8", "K=4", "a.epi"),
+                  ("--budget", "2m", "a.epi"), ("a.epi", "--budget", "0.5s", "--sizes", "M=7..7")):
+        fails("No GPU to run on", "tune", *words, code=UNAVAILABLE, env=NO_GPU)
 
 
 def test_choices_that_cannot_be_kept():
@@ -160,3 +169,35 @@ def test_a_file_that_is_no_profile_is_named():
     run = fails("--import bad.profile: expected 'end' as the last line, got none: it is not whole",
                 "calibrate", "--import", "bad.profile", env=environment)
     assert run.returncode == BAD_INPUT and not pathlib.Path("cache/profiles").exists()
+
+
+def test_constants_that_no_family_has_are_named():
+    text = PROFILE.replace("end\n", "constant sm90_dense launch_us 3\n"
+                           "constant sm90_dense lunch_us 3\n"
+                           "constant no_family launch_us 3\nend\n")
+    pathlib.Path("in.profile").write_text(text)
+    run = epifuse("calibrate", "--import", "in.profile", env=own_cache())
+    assert run.returncode == OK and run.stderr.decode().splitlines() == [
+        "--import in.profile: no kernel family has the constant 'sm90_dense lunch_us', which does "
+        "not count",
+        "--import in.profile: no kernel family has the constant 'no_family launch_us', which does "
+        "not count"], run
+
+
+def test_a_profile_that_would_not_be_used_is_refused():
+    pathlib.Path("in.profile").write_text(PROFILE)
+    folder = pathlib.Path("cache/profiles").absolute()
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    fails(f"the folder of device profiles {folder} is not used: it can be written by other users",
+          "calibrate", "--import", "in.profile", env=own_cache())
+    assert not list(folder.iterdir())
+    (folder / "nvidia_h200.profile").write_text(PROFILE)
+    write_graph("a.epi")
+    run = epifuse("explain", "a.epi", "M=64", "--target", "cuda", env=own_cache())
+    assert b"profiles is not used: it can be written" in run.stderr, run
+    assert b"Expected times follow the measurements of NVIDIA H200." in run.stdout
+
+
+def test_a_target_is_of_a_sweep():
+    fails("--target requires --sweep", "calibrate", "--import", "p", "--target", "sm_90a")
