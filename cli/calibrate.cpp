@@ -2,6 +2,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "base/printable.h"
 #include "calibrate_device.h"
 #include "calibrate_sweep.h"
+#include "codegen/family.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "files.h"
@@ -51,9 +53,24 @@ nlohmann::json keep(const targets::StoredProfile& profile, bool json) {
   return {{"device", profile.device}, {"file", file.string()}, {"origin", profile.origin}};
 }
 
+bool is_known(const targets::StoredProfile::Constant& constant) {
+  return std::ranges::any_of(codegen::all_families(), [&](const codegen::KernelFamily& family) {
+    return family.name == constant.family && family.constants != nullptr &&
+           std::ranges::count(family.constants({}), constant.name, &codegen::NamedConstant::name) >
+               0;
+  });
+}
+
 targets::StoredProfile read_profile(const std::string& path) {
   try {
-    return targets::parse_profile(read_input(path, kMostProfileBytes));
+    targets::StoredProfile profile = targets::parse_profile(read_input(path, kMostProfileBytes));
+    for (const targets::StoredProfile::Constant& each : profile.constants) {
+      if (is_known(each)) continue;
+      say(fmt::format(
+          "--import {}: no kernel family has the constant '{} {}', which does not count", path,
+          each.family, each.name));
+    }
+    return profile;
   } catch (const ArgumentError& error) {
     throw ArgumentError(fmt::format("--import {}: {}", printable(path), error.what()));
   }
@@ -131,6 +148,13 @@ void tell(const Calibration& made) {
 // A profile of this device, kept.
 targets::StoredProfile make_profile(const Options& options, nlohmann::json& out) {
   Calibration made = calibrate(options.budget_seconds, say);
+  constexpr std::size_t kFewestProducts = 2;  // by one the model is fitted, by another judged
+  if (made.num_products < kFewestProducts) {
+    throw ArgumentError(fmt::format(
+        "calibrate: expected a --budget for at least {} products, got {} seconds, which "
+        "were enough for {}: fitting takes some of them. No profile is kept",
+        kFewestProducts, options.budget_seconds, made.num_products));
+  }
   if (!options.json) tell(made);
   out = keep(made.profile, options.json);
   out["products"] = made.num_products;
@@ -223,12 +247,14 @@ std::function<int()> define_calibrate(CLI::App& app) {
                  "Write the profile to a file, too; with --budget 0 the one that is in use");
   app.add_option("--import", options->import_file,
                  "Use the profile in such a file; measures nothing");
-  app.add_option("--sweep", options->sweeps,
-                 "Files of `epifuse bench --sweep`: fit the model to them, and judge it on points "
-                 "that the fit did not see; needs no GPU")
-      ->type_name("FILE");
+  CLI::Option* const sweep =
+      app.add_option("--sweep", options->sweeps,
+                     "Files of `epifuse bench --sweep`: fit the model to them, and judge it on "
+                     "points that the fit did not see; needs no GPU")
+          ->type_name("FILE");
   app.add_option("--target", options->target,
-                 "Of --sweep: the target of the rows' device, as `epifuse devices` says");
+                 "Of --sweep: the target of the rows' device, as `epifuse devices` says")
+      ->needs(sweep);
   app.add_option("--results", options->results,
                  "Folder whose <device>.json takes how far the model is off on products that it is "
                  "not fitted to");

@@ -63,11 +63,20 @@ fs::path profile_file(const fs::path& folder, std::string_view device) {
 
 void store_profile(const fs::path& folder, const StoredProfile& profile) {
   make_private_folder(folder);
+  if (const auto why_not = why_not_private(folder)) {
+    throw ArgumentError(fmt::format("the folder of device profiles {} is not used: it {}",
+                                    printable(folder.native()), *why_not));
+  }
   write_file_atomically(profile_file(folder, profile.device), print(profile));
 }
 
 StoredDevices::StoredDevices(const fs::path& folder) {
-  if (why_not_private(folder)) return;
+  if (const auto why_not = why_not_private(folder)) {
+    say_once(folder.string() + " is not private",
+             fmt::format("the folder of device profiles {} is not used: it {}",
+                         printable(folder.native()), *why_not));
+    return;
+  }
   for (const fs::path& file : files_with(folder, kSuffix)) {
     const auto text = read_private_file(file, kMostBytes);
     if (!text) continue;

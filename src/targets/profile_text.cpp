@@ -165,6 +165,11 @@ constexpr Fact kFacts[] = {
      [](Line& line, StoredProfile& p) {
        StoredProfile::Constant constant{std::string(line.word()), std::string(line.word()), 0};
        constant.value = line.number();
+       const auto is_same = [&](const StoredProfile::Constant& each) {
+         return each.family == constant.family && each.name == constant.name;
+       };
+       if (std::ranges::any_of(p.constants, is_same))
+         line.fail("each constant once", constant.name);
        p.constants.push_back(std::move(constant));
      }},
 };

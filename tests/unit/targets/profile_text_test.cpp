@@ -107,6 +107,13 @@ TEST(ProfileText, HalfOfOneIsNone) {
   EXPECT_EQ(refusal(text + "sms 1\n"), "line 19: expected nothing behind 'end', got 'sms 1'");
 }
 
+TEST(ProfileText, AConstantComesOnce) {
+  const std::string twice =
+      "constant sm90_dense launch_us 3\nconstant sm90_dense launch_us 4\nend\n";
+  EXPECT_EQ(refusal(with(kText, "end\n", twice)),
+            "line 19: expected each constant once, got 'launch_us'");
+}
+
 TEST(ProfileFiles, WhatIsStoredIsFoundByTheDevicesName) {
   const jit::TemporaryFolder folder;
   StoredProfile profile = parse_profile(kText);
