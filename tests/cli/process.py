@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 import sys
 
-EPIFUSE = pathlib.Path(sys.argv[1]).resolve()
+EPIFUSE, GPU = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 OK, CHECK_FAILED, BAD_INPUT, UNAVAILABLE, OUTPUT_LOST = 0, 1, 2, 3, 5
 QUIET = ["--target", "cpu", "--no-time"]
 
