@@ -116,7 +116,7 @@ int tune_all(const Options& options, nlohmann::json& out) {
     if (options.json) continue;
     fmt::print("{}: {} sizes measured, choices kept for {}{}\n", printable(file.path),
                result->num_measured, result->num_kept,
-               result->is_complete ? "" : "; the budget ended before all was known");
+               result->is_complete ? "" : "; it ended before all was known");
   }
   return code;
 }

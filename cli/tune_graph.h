@@ -24,12 +24,14 @@ struct TuneResult {
   nlohmann::json rows = nlohmann::json::array();  // a size and a step each
   std::vector<std::string> wrong;                 // what a check found, a sentence each
   std::size_t num_measured = 0, num_kept = 0;     // of sizes
-  bool is_complete = false;                       // the budget lasted
+  bool is_complete = false;                       // budget and memory were enough
 };
 
 // For about so many seconds; the first size is measured in any case. Each size is said on `say`
-// when it is done. What wins is checked against float64 at the first size where it does; a wrong
-// kernel is replaced by product and tail.
+// when it is done; those that take more memory than is free are left out, and said too. What wins
+// is checked against float64 at the first size where it does and that the host can hold; a wrong
+// kernel is replaced by product and tail at all sizes. Throws ArgumentError where no choice can be
+// kept.
 TuneResult tune_graph(const TuneJob& job, const Target& target, const CompileOptions& options,
                       double seconds, const std::function<void(const std::string&)>& say);
 

@@ -13,8 +13,10 @@
 #include "backends/call_form.h"
 #include "codegen/bound.h"
 #include "codegen/pointer_arrays.h"
+#include "epifuse/error.h"
 #include "plan/plan.h"
 #include "targets/targets.h"
+#include "tune/shape_class.h"
 
 namespace epifuse::backends {
 
@@ -66,6 +68,11 @@ class PreparedCall {
   virtual void run(const codegen::CallValues& values, Stream stream) const = 0;
 };
 
+// More memory is needed than is free.
+struct NotEnoughMemory : UnavailableError {
+  using UnavailableError::UnavailableError;
+};
+
 // A plan made ready for one target.
 class Executable {
  public:
@@ -94,13 +101,15 @@ class Executable {
   // machine also in later programs: a line for each step that has a choice. Overwrites outputs.
   virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }
   // Measures all ways to run each step on such tensors for at most so many seconds, on memory of
-  // its own, and compares their results. Keeps nothing. Throws DeviceError where the tensors take
-  // more memory than is free.
+  // its own, and compares their results. Keeps nothing. Throws NotEnoughMemory where the tensors
+  // take more memory than is free.
   virtual std::vector<MeasuredStep> measure(const codegen::Bound&, double /*seconds*/) const {
     return {};
   }
-  // Steps run so on such tensors from now on, on this machine also in later programs.
-  virtual void keep(const codegen::Bound&, std::span<const MeasuredStep>) const {}
+  // Steps run so on such tensors from now on; whether they do on this machine in later programs.
+  virtual bool keep(const codegen::Bound&, std::span<const MeasuredStep>) const { return true; }
+  // Calls of one class share measured choices.
+  virtual tune::SizeClass size_class(const codegen::Bound&) const { return {}; }
   // Binaries that the run-time compiler has made for it so far; those of a cache do not count.
   virtual std::int64_t num_compiled() const { return 0; }
   // What the run-time compiler took for them, summed over the threads that it ran in.

@@ -57,9 +57,9 @@ class SealedFolder {
   };
   // Corrupt, truncated, absent: empty. What is there counts as used now.
   std::optional<Entry> load(const std::string& key) const;
-  // A folder that cannot be written is no error: it costs the next process the work again. Said
-  // once.
-  void store(const std::string& key, std::string_view description, std::string_view fields) const;
+  // Whether it is kept. A folder that cannot be written is no error: it costs the next process the
+  // work again. Said once.
+  bool store(const std::string& key, std::string_view description, std::string_view fields) const;
   // The same where there is no whole entry of the key yet; false, and nothing kept, where there is
   // one. Of writers at the same time one keeps its own.
   bool store_new(const std::string& key, std::string_view description,
@@ -77,7 +77,7 @@ class SealedFolder {
     std::filesystem::path path;
     std::string key;
   };
-  void write(
+  bool write(
       const std::string& key, std::string_view description, std::string_view fields,
       const std::function<void(const std::filesystem::path&, std::string_view)>& write_file) const;
   std::vector<Named> entries() const;      // what has an entry's name

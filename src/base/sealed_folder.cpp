@@ -81,9 +81,9 @@ std::optional<SealedFolder::Entry> SealedFolder::load(const std::string& key) co
   return entry;
 }
 
-void SealedFolder::store(const std::string& key, std::string_view description,
+bool SealedFolder::store(const std::string& key, std::string_view description,
                          std::string_view fields) const {
-  write(key, description, fields, [](const fs::path& file, std::string_view bytes) {
+  return write(key, description, fields, [](const fs::path& file, std::string_view bytes) {
     move_folder_away(file);
     write_file_atomically(file, bytes);
   });
@@ -102,24 +102,27 @@ bool SealedFolder::store_new(const std::string& key, std::string_view descriptio
   return is_new;
 }
 
-void SealedFolder::write(
+bool SealedFolder::write(
     const std::string& key, std::string_view description, std::string_view fields,
     const std::function<void(const fs::path&, std::string_view)>& write_file) const {
-  if (folder_.empty()) return;
+  if (folder_.empty()) return false;
   std::string all;
   append_field(all, key);
   append_field(all, description);
   all += fields;
+  bool is_kept = false;
   try {
     make_private_folder(folder_);
-    if (!is_private()) return;  // somebody else made it
+    if (!is_private()) return false;  // somebody else made it
     write_file(file_of(key), seal(format_, all));
+    is_kept = true;
   } catch (const Error& error) {
     say_once(folder_.string() + " cannot be written",
              fmt::format("the cache keeps nothing new: {}", error.what()));
   }
   remove_left_overs();
   remove_least_recent();
+  return is_kept;
 }
 
 std::vector<SealedFolder::Named> SealedFolder::entries() const {

@@ -1,6 +1,8 @@
 // Sizes of products that share a measured choice.
 #include "tune/shape_class.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -25,6 +27,11 @@ codegen::GemmSizes shape_class(const codegen::GemmSizes& sizes) {
   const std::int64_t unit = std::max(kRowsOfATile, below / kPartsOfAPower);
   out.m = (sizes.m + unit - 1) / unit * unit;
   return out;
+}
+
+std::string class_text(const codegen::GemmSizes& sizes) {
+  const codegen::GemmSizes shape = shape_class(sizes);
+  return fmt::format("{} {} {} {} {}", shape.batch, shape.m, shape.n, shape.k, shape.groups);
 }
 
 }  // namespace epifuse::tune

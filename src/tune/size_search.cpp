@@ -2,10 +2,10 @@
 #include "tune/size_search.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
-#include "tune/shape_class.h"
 
 namespace epifuse::tune {
 namespace {
@@ -17,13 +17,22 @@ bool is_power_or_half_between(std::int64_t size) {
 
 }  // namespace
 
-std::vector<std::int64_t> class_sizes(std::int64_t first, std::int64_t last) {
-  std::vector<std::int64_t> sizes;
+std::vector<std::vector<std::int64_t>> class_sizes(
+    std::int64_t first, std::int64_t last, const std::function<SizeClass(std::int64_t)>& class_of) {
+  std::vector<std::vector<std::int64_t>> all;
+  std::map<std::string, std::size_t> places;  // by variant
+  std::map<std::string, std::string> newest;  // class of the last size, by variant
   for (std::int64_t size = first; size <= last; ++size) {
-    size = std::min(shape_class({1, size, 1, 1}).m, last);
+    const SizeClass its = class_of(size);
+    const auto [place, is_new] = places.try_emplace(its.variant, all.size());
+    if (is_new) all.emplace_back();
+    std::vector<std::int64_t>& sizes = all[place->second];
+    std::string& known = newest[its.variant];
+    if (!sizes.empty() && known == its.sizes) sizes.pop_back();
     sizes.push_back(size);
+    known = its.sizes;
   }
-  return sizes;
+  return all;
 }
 
 SizeSearch::SizeSearch(std::vector<std::int64_t> sizes)
@@ -63,6 +72,21 @@ std::optional<std::size_t> SizeSearch::next() const {
     middle = low + widest / 2;
   }
   return middle;
+}
+
+std::optional<std::size_t> SizeSearch::last_unmeasured() const {
+  for (std::size_t i = winners_.size(); i-- > 0;) {
+    if (!winners_[i]) return i;
+  }
+  return std::nullopt;
+}
+
+void SizeSearch::cut(std::size_t at) {
+  sizes_.resize(at);
+  winners_.resize(at);
+  std::erase_if(first_ones_, [&](std::size_t i) { return i >= at; });
+  const bool has_end = at == 0 || (!first_ones_.empty() && first_ones_.front() == at - 1);
+  if (!has_end) first_ones_.insert(first_ones_.begin(), at - 1);
 }
 
 void SizeSearch::add(std::size_t at, std::string winner) { winners_[at] = std::move(winner); }

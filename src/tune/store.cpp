@@ -113,9 +113,7 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step, const 
   append_field(all, name(plan.numerics));
   append_field(all, plan.allow_tf32 ? "tf32" : "");
   append_field(all, nameless_text(step));
-  const codegen::GemmSizes shape = shape_class(form.sizes);
-  append_field(all,
-               fmt::format("{} {} {} {} {}", shape.batch, shape.m, shape.n, shape.k, shape.groups));
+  append_field(all, class_text(form.sizes));
   append_field(all, codegen::key(form.variant));
   if (form.is_copied) append_field(all, "copied");
   return sha256_hex(all);
@@ -129,9 +127,9 @@ std::optional<Tuned> TuneStore::load(const std::string& key) const {
   return entry ? decode(entry->fields) : std::nullopt;
 }
 
-void TuneStore::store(const std::string& key, const Tuned& tuned,
+bool TuneStore::store(const std::string& key, const Tuned& tuned,
                       std::string_view description) const {
-  files_.store(key, description, encode(tuned));
+  return files_.store(key, description, encode(tuned));
 }
 
 jit::KeyLock TuneStore::device_alone(std::string_view place) const {

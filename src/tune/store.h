@@ -68,7 +68,8 @@ class TuneStore {
   explicit TuneStore(const std::filesystem::path& cache);
 
   std::optional<Tuned> load(const std::string& key) const;  // corrupt, truncated, absent: empty
-  void store(const std::string& key, const Tuned& tuned, std::string_view description) const;
+  // Whether it is kept, in the place of what was there.
+  bool store(const std::string& key, const Tuned& tuned, std::string_view description) const;
 
   // Held by who measures on a device, by its place in the machine: work of other measurements would
   // lengthen the times. Waits for all threads and processes that have the folder; without one for

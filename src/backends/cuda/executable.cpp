@@ -10,6 +10,7 @@
 #include <shared_mutex>
 
 #include "backends/cuda/choose/quick_tuner.h"
+#include "backends/cuda/choose/size_class.h"
 #include "backends/cuda/choose/tuner.h"
 #include "backends/cuda/prepare/sources.h"
 #include "backends/cuda/run/pointer_arrays.h"
@@ -78,8 +79,11 @@ class CudaExecutable : public backends::Executable {
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
   std::vector<backends::MeasuredStep> measure(const codegen::Bound& bound,
                                               double seconds) const override;
-  void keep(const codegen::Bound& bound,
+  bool keep(const codegen::Bound& bound,
             std::span<const backends::MeasuredStep> steps) const override;
+  tune::SizeClass size_class(const codegen::Bound& bound) const override {
+    return cuda::size_class(prepared_, bound);
+  }
   std::int64_t num_compiled() const override { return jit_->num_compiled(); }
   double compile_seconds() const override { return jit_->compile_seconds(); }
   std::int64_t num_encoded() const override { return num_encoded_; }
@@ -353,19 +357,20 @@ std::vector<backends::MeasuredStep> CudaExecutable::measure(const codegen::Bound
   return steps;
 }
 
-void CudaExecutable::keep(const codegen::Bound& bound,
+bool CudaExecutable::keep(const codegen::Bound& bound,
                           std::span<const backends::MeasuredStep> steps) const {
   const std::shared_ptr<Context> here = context();
   const std::unique_lock lock(choices_mutex_);
+  bool is_kept = true;
   for (const backends::MeasuredStep& each : steps) {
     const StepChoice usual = choose_step(prepared_, each.step, late_, bound, {here->profile()});
     if (usual.kernels == nullptr) continue;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]);
-    here->tuned().add(prepared_.plan, gemm, usual.form(),
-                      {each.choice, each.measured, each.us, each.framework_us, each.padded_us},
-                      each.what);
+    const tune::Tuned tuned{each.choice, each.measured, each.us, each.framework_us, each.padded_us};
+    is_kept &= here->tuned().add(prepared_.plan, gemm, usual.form(), tuned, each.what);
   }
   ++generation_;
+  return is_kept;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "backends/cuda/choose/framework_products.h"
 #include "backends/cuda/choose/quick_tuner.h"
 #include "backends/cuda/choose/scratch_tensors.h"
+#include "backends/cuda/choose/size_class.h"
 #include "backends/pointer_arrays.h"
 #include "tests/unit/backends/made_up_family.h"
 
@@ -152,6 +153,25 @@ TEST_F(StepWays, AProcessFollowsWhatAnotherKeptFirst) {
   EXPECT_EQ(ours.kept(prepared_.plan, gemm(), {sizes}), first);
   EXPECT_EQ(ours.keep(prepared_.plan, gemm(), {sizes}, second, "what"), first);
   EXPECT_EQ(ours.find(prepared_.plan, gemm(), {sizes}), first);
+}
+
+TEST_F(StepWays, SizesOfOneClassAndVariantAreThoseThatShareAChoice) {
+  const auto class_of = [&](std::int64_t rows) {
+    codegen::Bound bound;
+    bound.sizes["M"] = rows;
+    bound.tensors.resize(prepared_.plan.graph.nodes.size());
+    const tune::SizeClass its = size_class(prepared_, bound);
+    return its.variant + its.sizes;
+  };
+  const auto key_of = [&](std::int64_t rows) {
+    return tune::tune_key(prepared_.plan, gemm(), choose(rows).form(), {"a device", 13000, ""});
+  };
+  const std::vector<std::int64_t> all{1, 2, 3, 4, 5, 8, 62, 63, 64, 65, 66, 127, 128, 129, 4097};
+  for (const std::int64_t a : all) {
+    for (const std::int64_t b : all) {
+      EXPECT_EQ(class_of(a) == class_of(b), key_of(a) == key_of(b)) << a << " and " << b;
+    }
+  }
 }
 
 class OddWays : public StepChoices {

@@ -92,7 +92,7 @@ class QuickTuner {
       return tuned;
     }
     if (!rules_.again) return tuned;
-    throw DeviceError(fmt::format(
+    throw backends::NotEnoughMemory(fmt::format(
         "measuring at these sizes takes {} bytes of memory, more than are free", bytes));
   }
 

@@ -31,14 +31,15 @@ tune::Tuned TunedChoices::keep(const plan::Plan& plan, const plan::FusedGemm& st
   return kept;
 }
 
-void TunedChoices::add(const plan::Plan& plan, const plan::FusedGemm& step,
+bool TunedChoices::add(const plan::Plan& plan, const plan::FusedGemm& step,
                        const tune::StepForm& form, const tune::Tuned& tuned,
                        std::string_view description) {
   const std::string key = tune::tune_key(plan, step, form, machine_);
-  store_.store(key, tuned, description);
+  const bool is_kept = store_.store(key, tuned, description);
   const std::scoped_lock lock(mutex_);
   none_ = false;
   found_[key] = tuned;
+  return is_kept;
 }
 
 }  // namespace epifuse::cuda

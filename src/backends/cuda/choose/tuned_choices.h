@@ -29,8 +29,8 @@ class TunedChoices {
   // process kept in the meantime, or this.
   tune::Tuned keep(const plan::Plan& plan, const plan::FusedGemm& step, const tune::StepForm& form,
                    const tune::Tuned& tuned, std::string_view description);
-  // Keeps it here and on disk, in the place of what was there.
-  void add(const plan::Plan& plan, const plan::FusedGemm& step, const tune::StepForm& form,
+  // Keeps it here and on disk, in the place of what was there. Whether the disk took it.
+  bool add(const plan::Plan& plan, const plan::FusedGemm& step, const tune::StepForm& form,
            const tune::Tuned& tuned, std::string_view description);
 
  private:

@@ -1,0 +1,28 @@
+// Which sizes share a measured choice.
+#include "backends/cuda/choose/size_class.h"
+
+#include "tune/shortlist.h"
+
+namespace epifuse::cuda {
+
+// As step_choice.cpp makes the form that a choice is kept by. Tensors that no kernel can address
+// are copied first; the rows of their copies are as many.
+tune::SizeClass size_class(const Prepared& prepared, const codegen::Bound& bound) {
+  tune::SizeClass out;
+  for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
+    if (prepared.steps[i].kind != StepKind::family) continue;
+    const codegen::KernelFamily& family = *prepared.steps[i].family;
+    const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[i]);
+    codegen::GemmSizes sizes = tune::gemm_sizes(gemm.gemm, bound);
+    if (!sizes.is_empty() && !family.why_not_bound(prepared.plan, gemm, bound)) {
+      const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
+      if (family.roles(variant).are_exchanged) sizes = codegen::exchanged(sizes);
+      out.variant += codegen::key(variant);
+    }
+    out.variant += '\n';
+    out.sizes += tune::class_text(sizes) + '\n';
+  }
+  return out;
+}
+
+}  // namespace epifuse::cuda
