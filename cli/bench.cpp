@@ -9,6 +9,7 @@
 
 #include "backends/cuda/driver/device.h"
 #include "base/printable.h"
+#include "base/settings.h"
 #include "bench_grid.h"
 #include "bench_host.h"
 #include "bench_options.h"
@@ -124,6 +125,9 @@ ResultContext result_context(const BenchOptions& options) {
   if (options.blocks) out.command += fmt::format(" --blocks {}", *options.blocks);
   if (options.sustained_seconds) {
     out.command += fmt::format(" --sustained {}", *options.sustained_seconds);
+  }
+  if (const std::string tune = Settings::read().tune; !tune.empty()) {
+    out.command = fmt::format("EPIFUSE_TUNE={} {}", tune, out.command);
   }
   out.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   return out;

@@ -29,13 +29,14 @@ struct Cache {
 };
 
 struct Summary {
-  std::size_t kernels = 0, choices = 0, corrupt = 0;
+  std::size_t kernels = 0, choices = 0, corrupt = 0, other_version = 0;
   std::uintmax_t bytes = 0;
 
   template <class Entry>
   std::size_t add(const std::vector<Entry>& entries) {
     for (const Entry& entry : entries) {
-      corrupt += entry.valid ? 0 : 1;
+      other_version += entry.of_other_version ? 1 : 0;
+      corrupt += entry.valid || entry.of_other_version ? 0 : 1;
       bytes += entry.bytes;
     }
     return entries.size();
@@ -55,7 +56,9 @@ std::array<std::string, 3> description_cells(const std::string& description) {
           printable(description.substr(colon + 2))};
 }
 
-std::string state_text(bool valid) { return valid ? "good" : "CORRUPT"; }
+std::string state_text(bool valid, bool of_other_version) {
+  return valid ? "good" : of_other_version ? "other version" : "CORRUPT";
+}
 
 std::string key_text(const std::string& key) { return printable(key.substr(0, 16)); }
 
@@ -64,14 +67,15 @@ void print_lists(const std::vector<jit::KernelCache::Entry>& kernels,
   std::vector<std::vector<std::string>> rows{{"KEY", "SIZE>", "STATE", "TARGET", "KERNEL", "OF"}};
   for (const auto& entry : kernels) {
     const auto [target, name, what] = description_cells(entry.description);
-    rows.push_back(
-        {key_text(entry.key), size_text(entry.bytes), state_text(entry.valid), target, name, what});
+    rows.push_back({key_text(entry.key), size_text(entry.bytes),
+                    state_text(entry.valid, entry.of_other_version), target, name, what});
   }
   if (rows.size() > 1) fmt::print("Compiled kernels\n{}\n", text_table(rows));
   rows = {{"KEY", "SIZE>", "STATE", "CHOICE", "FOR"}};
   for (const auto& entry : choices) {
-    rows.push_back({key_text(entry.key), size_text(entry.bytes), state_text(entry.valid),
-                    printable(entry.tuned.choice), printable(entry.description)});
+    rows.push_back({key_text(entry.key), size_text(entry.bytes),
+                    state_text(entry.valid, entry.of_other_version), printable(entry.tuned.choice),
+                    printable(entry.description)});
   }
   if (rows.size() > 1) fmt::print("Tuned choices\n{}\n", text_table(rows));
 }
@@ -80,7 +84,8 @@ nlohmann::json to_json(const jit::KernelCache::Entry& entry) {
   return {{"key", entry.key},
           {"bytes", entry.bytes},
           {"description", entry.description},
-          {"valid", entry.valid}};
+          {"valid", entry.valid},
+          {"other_version", entry.of_other_version}};
 }
 
 nlohmann::json to_json(const tune::TuneStore::Entry& entry) {
@@ -89,7 +94,8 @@ nlohmann::json to_json(const tune::TuneStore::Entry& entry) {
           {"description", entry.description},
           {"choice", entry.tuned.choice},
           {"measured", entry.tuned.measured},
-          {"valid", entry.valid}};
+          {"valid", entry.valid},
+          {"other_version", entry.of_other_version}};
 }
 
 template <class Entry>
@@ -134,15 +140,17 @@ int run(const Options& options) {
                              {"tuned", sum.choices},
                              {"bytes", sum.bytes},
                              {"corrupt", sum.corrupt},
+                             {"other_version", sum.other_version},
                              {"entries", list(kernels)},
                              {"choices", list(choices)}};
     print_json(out);
   } else {
     if (options.action == "list") print_lists(kernels, choices);
-    fmt::print("{}: {} kernels, {} tuned choices, {}, {} corrupt{}\n",
-               printable(cache.kernels.folder().native()), sum.kernels, sum.choices,
-               size_text(sum.bytes), sum.corrupt,
-               sum.corrupt > 0 ? " (ignored; replaced when they are next needed)" : "");
+    fmt::print(
+        "{}: {} kernels, {} tuned choices, {}, {}{} corrupt{}\n",
+        printable(cache.kernels.folder().native()), sum.kernels, sum.choices, size_text(sum.bytes),
+        sum.other_version > 0 ? fmt::format("{} of another version, ", sum.other_version) : "",
+        sum.corrupt, sum.corrupt > 0 ? " (ignored; replaced when they are next needed)" : "");
   }
   const bool good = sum.corrupt == 0 && cache.kernels.is_private();
   return options.action == "verify" && !good ? kCheckFailed : kOk;

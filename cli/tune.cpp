@@ -133,10 +133,14 @@ void import_from(const std::string& path, bool json, nlohmann::json& out) {
         "--import {}: {} of {} choices could not be kept in {}", printable(path), imported.lost,
         imported.added + imported.known + imported.lost, printable(store().folder().native())));
   }
-  out["imported"] = {{"added", imported.added}, {"known", imported.known}};
+  out["imported"] = {
+      {"added", imported.added}, {"known", imported.known}, {"differ", imported.differ}};
   if (json) return;
-  fmt::print("{}: {} choices added, {} known already\n", printable(path), imported.added,
-             imported.known);
+  fmt::print("{}: {} choices added, {} known already{}\n", printable(path), imported.added,
+             imported.known,
+             imported.differ == 0
+                 ? ""
+                 : fmt::format(", {} of them as other choices, which stay", imported.differ));
 }
 
 void export_to(const std::string& path, bool json, nlohmann::json& out) {

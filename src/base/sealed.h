@@ -53,7 +53,8 @@ class SealedFolder {
     std::string key, description;
     std::string fields;  // what the owner keeps
     std::uintmax_t bytes = 0;
-    bool valid = false;  // else only key and bytes are known
+    bool valid = false;             // else only key and bytes are known
+    bool of_other_version = false;  // whole, under another number of the format; not valid
   };
   // Corrupt, truncated, absent: empty. What is there counts as used now.
   std::optional<Entry> load(const std::string& key) const;

@@ -27,6 +27,11 @@ bool is_key(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+// Of a format's line all but its number.
+std::string_view words_of(std::string_view format) {
+  return format.substr(0, format.rfind(' ') + 1);
+}
+
 void count_as_used_now(const fs::path& file) {
   const timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
   // In a folder that may only be read the order of use is not kept.
@@ -59,7 +64,11 @@ bool SealedFolder::is_private() const {
 SealedFolder::Entry SealedFolder::decode(const std::string& key, std::string_view bytes) const {
   Entry entry{key, "", "", bytes.size(), false};
   const std::optional<std::string_view> whole = unseal(format_, bytes);
-  if (!whole) return entry;
+  if (!whole) {
+    const std::string_view first_line = bytes.substr(0, bytes.find('\n') + 1);
+    entry.of_other_version = first_line.starts_with(words_of(format_)) && unseal(first_line, bytes);
+    return entry;
+  }
   FieldReader fields(*whole);
   if (fields.string() != key) return entry;  // a file under another name
   const std::string_view description = fields.string();
@@ -146,12 +155,13 @@ std::vector<SealedFolder::Named> SealedFolder::temporaries() const {
   return found;
 }
 
-// A damaged entry still has one of both: its format's words, whatever the number, or its key.
+// A damaged entry still has one of both: its format's words, whatever the number, or its key. One
+// that lost every byte has nothing that could be of others.
 bool SealedFolder::holds_entry(const Named& file) const {
   const std::optional<std::string> head = read_private_head(file.path, kHeadBytes);
   if (!head) return false;
-  const std::string_view words = format_.substr(0, format_.rfind(' ') + 1);
-  return head->starts_with(words) || head->find(file.key) != std::string::npos;
+  return head->empty() || head->starts_with(words_of(format_)) ||
+         head->find(file.key) != std::string::npos;
 }
 
 // Its writer may have been killed before the first byte.

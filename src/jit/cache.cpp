@@ -110,7 +110,8 @@ std::vector<KernelCache::Entry> KernelCache::list() const {
   std::vector<Entry> entries;
   for (const SealedFolder::Entry& entry : files_.list()) {
     const bool valid = entry.valid && decode(entry.fields);
-    entries.push_back({entry.key, valid ? entry.description : "", entry.bytes, valid});
+    entries.push_back(
+        {entry.key, valid ? entry.description : "", entry.bytes, valid, entry.of_other_version});
   }
   return entries;
 }

@@ -67,7 +67,7 @@ class KernelCache {
   struct Entry {
     std::string key, description;
     std::uintmax_t bytes;
-    bool valid;
+    bool valid, of_other_version = false;
   };
   std::vector<Entry> list() const;                         // reads and checks every entry
   std::size_t clear() const;                               // number removed; what is no entry stays

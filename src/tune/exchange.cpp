@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/printable.h"
@@ -102,8 +103,10 @@ std::string export_choices(const TuneStore& store) {
 Imported import_choices(std::string_view text, const TuneStore& store) {
   Imported imported;
   for (const TuneStore::Entry& entry : entries_of(text)) {
-    const bool is_known = store.load(entry.key).has_value();
+    const std::optional<Tuned> known = store.load(entry.key);
+    const bool is_known = known.has_value();
     if (!is_known) store.keep(entry.key, entry.tuned, entry.description);
+    if (is_known && known->choice != entry.tuned.choice) ++imported.differ;
     ++(is_known ? imported.known : store.load(entry.key) ? imported.added : imported.lost);
   }
   return imported;

@@ -14,7 +14,8 @@ std::string export_choices(const TuneStore& store);
 
 struct Imported {
   std::size_t added = 0, known = 0;
-  std::size_t lost = 0;  // that the store could not keep
+  std::size_t differ = 0;  // of the known ones: another choice stays than the text has
+  std::size_t lost = 0;    // that the store could not keep
 };
 // Keeps the choices that such a text has beside those of the store, of which each stays. Nothing is
 // kept of a text that is not whole. Throws ArgumentError: what is expected, what came.

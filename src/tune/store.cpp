@@ -148,7 +148,7 @@ std::vector<TuneStore::Entry> TuneStore::list() const {
   for (const SealedFolder::Entry& entry : files_.list()) {
     const auto tuned = entry.valid ? decode(entry.fields) : std::nullopt;
     entries.push_back({entry.key, tuned ? entry.description : "", tuned.value_or(Tuned{}),
-                       entry.bytes, tuned.has_value()});
+                       entry.bytes, tuned.has_value(), entry.of_other_version});
   }
   return entries;
 }

@@ -84,7 +84,7 @@ class TuneStore {
     std::string key, description;
     Tuned tuned;
     std::uintmax_t bytes;
-    bool valid;
+    bool valid, of_other_version = false;
   };
   std::vector<Entry> list() const;  // reads and checks every entry
   std::size_t clear() const;        // number removed

@@ -85,9 +85,44 @@ def test_choices_go_from_machine_to_machine():
     run = epifuse("tune", "--import", "in.json", env=environment)
     assert run.returncode == OK and b"1 choices added, 0 known already" in run.stdout, run
     run = epifuse("tune", "--import", "in.json", "--export", "out.json", "--json", env=environment)
-    assert json.loads(run.stdout) == {"imported": {"added": 0, "known": 1}, "exported": "out.json"}
+    assert json.loads(run.stdout) == {"imported": {"added": 0, "known": 1, "differ": 0},
+                                      "exported": "out.json"}
     assert json.loads(pathlib.Path("out.json").read_text()) == CHOICES
     assert b"64x64x64 bf16 silu" in epifuse("cache", "list", env=environment).stdout
+
+
+def test_of_choices_that_differ_those_here_stay():
+    pathlib.Path("in.json").write_text(json.dumps(CHOICES))
+    assert epifuse("tune", "--import", "in.json", env=own_cache()).returncode == OK
+    other = json.dumps(CHOICES).replace("product and tail", "a kernel")
+    pathlib.Path("other.json").write_text(other)
+    run = epifuse("tune", "--import", "other.json", "--export", "out.json", env=own_cache())
+    assert run.stdout.decode().splitlines()[0] == (
+        "other.json: 0 choices added, 1 known already, 1 of them as other choices, which stay"), run
+    assert json.loads(pathlib.Path("out.json").read_text()) == CHOICES
+
+
+def test_choices_of_another_version_are_told_from_damaged_ones():
+    pathlib.Path("in.json").write_text(json.dumps(CHOICES))
+    environment = own_cache()
+    assert epifuse("tune", "--import", "in.json", env=environment).returncode == OK
+    (file,) = pathlib.Path("cache/tuned").iterdir()
+    whole = file.read_bytes()
+    words, number = whole.split(b"\n")[0].rsplit(b" ", 1)
+    for version in (b"3", b"99"):
+        file.write_bytes(whole.replace(words + b" " + number, words + b" " + version, 1))
+        run = epifuse("cache", "verify", env=environment)
+        assert run.returncode == OK and b"1 of another version, 0 corrupt" in run.stdout, run
+        assert b"  other version" in epifuse("cache", "list", env=environment).stdout
+    for damaged in (b"", whole[:-1], file.read_bytes()[:-1], b"x" + whole[1:]):
+        file.write_bytes(damaged)
+        run = epifuse("cache", "verify", env=environment)
+        assert run.returncode == CHECK_FAILED and b", 1 corrupt" in run.stdout, run
+        run = epifuse("tune", "--export", "out.json", env=environment)
+        assert json.loads(pathlib.Path("out.json").read_text())["choices"] == []
+    file.write_bytes(b"")
+    assert b" 1 tuned choices " in epifuse("cache", "clear", env=environment).stdout
+    assert not file.exists()
 
 
 def test_a_file_without_choices_is_named():

@@ -77,6 +77,8 @@ TEST(Exchange, AChoiceThatIsKnownStays) {
   const Imported imported = import_choices(export_choices(source), target);
   EXPECT_EQ(imported.added, 1u);
   EXPECT_EQ(imported.known, 1u);
+  EXPECT_EQ(imported.differ, 1u);
+  EXPECT_EQ(import_choices(export_choices(target), target).differ, 0u);
   EXPECT_EQ(target.load(kOne), kSplit);
   EXPECT_EQ(target.load(kTwo), kFused);
 }
