@@ -17,6 +17,7 @@
 #include "codegen/family.h"
 #include "command.h"
 #include "epifuse/error.h"
+#include "files.h"
 #include "options.h"
 #include "output.h"
 #include "random_points.h"
@@ -88,6 +89,7 @@ int run(const BenchOptions& options) {
   check_suite(options.suite);
   codegen::check_family(options.family);
   if (options.list) return list(options);
+  if (!options.results.empty()) check_writable(std::filesystem::path(options.results) / "");
   return options.sweep ? sweep(options) : measure(options);
 }
 

@@ -220,6 +220,8 @@ int run(const Options& options) {
   if (options.budget_seconds == 0 && options.export_file.empty()) {
     throw ArgumentError("calibrate: expected a --budget above 0, or --export FILE, got neither");
   }
+  if (!options.export_file.empty()) check_writable(options.export_file);
+  if (!options.results.empty()) check_writable(std::filesystem::path(options.results) / "");
   nlohmann::json out = nlohmann::json::object();
   targets::StoredProfile profile;
   if (options.budget_seconds > 0) {

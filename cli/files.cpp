@@ -114,4 +114,13 @@ void OutputFile::keep() {
   temporary_.clear();
 }
 
+void check_writable(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (path.has_filename() && std::filesystem::is_directory(path, ignored)) {
+    throw ArgumentError(
+        fmt::format("{}: cannot be written: {}", printable(path.native()), reason(EISDIR)));
+  }
+  const OutputFile probe(path);
+}
+
 }  // namespace epifuse::cli

@@ -37,4 +37,8 @@ class OutputFile {
   std::FILE* file_ = nullptr;
 };
 
+// Throws ArgumentError where no such file can be written, or no file in such a folder (`out/`):
+// before something is measured for it.
+void check_writable(const std::filesystem::path& path);
+
 }  // namespace epifuse::cli

@@ -102,6 +102,7 @@ int write_document(const Options& options) {
 
 int run(const Options& options) {
   if (!options.document.empty()) return write_document(options);
+  if (!options.results.empty()) check_writable(std::filesystem::path(options.results) / "");
   const Target target = Target::parse(options.target);
   const ResultContext about = context(options, target);
   const nlohmann::json rows = measure(options, target, about);

@@ -114,6 +114,10 @@ int tune_all(const Options& options, nlohmann::json& out) {
                              {"wrong", result->wrong},
                              {"choices", result->rows}});
     if (options.json) continue;
+    if (result->rows.empty()) {
+      fmt::print("{}: at these sizes there is no kernel to choose\n", printable(file.path));
+      continue;
+    }
     fmt::print("{}: {} sizes measured, choices kept for {}{}\n", printable(file.path),
                result->num_measured, result->num_kept,
                result->is_complete ? "" : "; it ended before all was known");
@@ -159,6 +163,7 @@ int run(const Options& options) {
   if (!has_graphs && !options.ranges.empty()) {
     throw ArgumentError("--sizes: expected graphs that have them, got none");
   }
+  if (!options.export_file.empty()) check_writable(options.export_file);
   nlohmann::json out = nlohmann::json::object();
   if (!options.import_file.empty()) import_from(options.import_file, options.json, out);
   const int code = has_graphs ? tune_all(options, out) : static_cast<int>(kOk);

@@ -232,7 +232,7 @@ class GraphTuner {
     const std::size_t done = num_measured(), left = num_left();
     const double per_size = spent / static_cast<double>(done);
     const std::string text = text_of(size);
-    ++result_.num_kept;
+    result_.num_kept += steps.empty() ? 0 : 1;
     tell_left_out();
     say_(fmt::format(
         "{} {}: {} of about {} sizes, {:.0f} s of {:.0f}, about {:.0f} s left", job_.file, text,
@@ -270,7 +270,7 @@ class GraphTuner {
               fmt::format("at {}={}: {}", job_.range->symbol, sizes[*source], step.measured);
         }
         keep(sizes[at], steps);
-        ++result_.num_kept;
+        result_.num_kept += steps.empty() ? 0 : 1;
       }
     }
   }

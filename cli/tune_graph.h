@@ -23,7 +23,7 @@ struct TuneJob {
 struct TuneResult {
   nlohmann::json rows = nlohmann::json::array();  // a size and a step each
   std::vector<std::string> wrong;                 // what a check found, a sentence each
-  std::size_t num_measured = 0, num_kept = 0;     // of sizes
+  std::size_t num_measured = 0, num_kept = 0;     // of sizes; kept where there is a choice
   bool is_complete = false;                       // budget and memory were enough
 };
 
