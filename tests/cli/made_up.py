@@ -145,6 +145,21 @@ def test_the_environment_says_whether_a_run_measures():
     assert int(re.search(r"best of (\d+) ways", every["measured"])[1]) > 7, every
 
 
+def test_without_the_vendors_library_kernels_are_measured():
+    pathlib.Path("zeros.epi").write_text(ZEROS.format(rows="M"))
+    environment = {**made_up_gpu(vendor=1 << 30), "EPIFUSE_CUBLASLT": "/nowhere/libcublasLt.so"}
+    for word in ("first-use", "full"):
+        (choice,) = choices_after(word, environment)
+        assert choice["choice"].startswith("sm90_dense, "), choice
+        assert epifuse("cache", "clear", env=environment).returncode == OK
+    result, _ = tuned(environment, "M=8")
+    (row,) = result["choices"]
+    assert len(row["ways"]) > 7 and all(way.startswith("sm90_dense, ") for way in row["ways"]), row
+    run = epifuse("run", "zeros.epi", "M=8", "--tune", "--no-time", "--target", "cuda",
+                  env=environment)
+    assert run.returncode == OK and b"us sustained, the best of " in run.stdout, run
+
+
 def test_a_run_measures_within_a_tenth_of_the_free_memory():
     pathlib.Path("zeros.epi").write_text(ZEROS.format(rows="M"))
     needed = int(re.search(r"takes (\d+) bytes", fails(

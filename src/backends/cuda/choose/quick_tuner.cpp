@@ -13,7 +13,6 @@
 
 #include "backends/cuda/choose/framework_products.h"
 #include "backends/cuda/choose/scratch_tensors.h"
-#include "backends/cuda/choose/ways.h"
 #include "backends/cuda/driver/timing.h"
 #include "backends/cuda/run/run_builder.h"
 #include "base/measure.h"
@@ -84,6 +83,7 @@ class QuickTuner {
     if (steps_.empty()) return {};
     const auto alone = context_.tuned().device_alone(device().info().place);
     std::vector<TunedStep> tuned = take_known();
+    if (!steps_.empty()) leave_out_missing_vendor(context_, steps_);
     if (steps_.empty()) return tuned;
     workspace_bytes_ = most_workspace(prepared_, late_, context_.rules(), form_.bound, steps_);
     const std::size_t bytes = *tensor_bytes + workspace_bytes_ + flush_bytes() + most_products();
@@ -142,7 +142,6 @@ class QuickTuner {
   }
 
   std::vector<TunedStep> measure_all() {
-    context_.vendor();  // opens the library once, which takes longer than a measurement
     const auto start = std::chrono::steady_clock::now();
     const OwnStream stream(device());
     ScratchTensors tensors(context_.shared_device(), prepared_.plan, form_, stream.get());

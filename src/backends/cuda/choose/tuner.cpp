@@ -8,7 +8,6 @@
 #include <limits>
 #include <optional>
 
-#include "backends/cuda/choose/ways.h"
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/timing.h"
 #include "backends/cuda/run/run_builder.h"
@@ -38,6 +37,7 @@ class Tuner {
       auto ways = find_ways(prepared_, i, late_, bound_, context_.profile());
       if (ways) steps_.push_back(*std::move(ways));
     }
+    if (!steps_.empty()) leave_out_missing_vendor(context_, steps_);
     reserve_workspace();
     run_all();  // what later steps read is there from now on
     std::vector<TunedStep> tuned;
@@ -112,6 +112,15 @@ class Tuner {
 };
 
 }  // namespace
+
+void leave_out_missing_vendor(Context& context, std::vector<Ways>& steps) {
+  try {
+    context.vendor();  // opens it once, which takes longer than a measurement
+  } catch (const UnavailableError&) {
+    for (Ways& ways : steps) std::erase(ways.names, tune::kProductAndTail);
+    std::erase_if(steps, [](const Ways& ways) { return ways.names.size() < 2; });
+  }
+}
 
 std::vector<TunedStep> tune(const Prepared& prepared, LateKernels& late, Context& context,
                             const Bound& bound) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/choose/ways.h"
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/prepare/late_kernels.h"
 #include "backends/cuda/prepare/prepare.h"
@@ -20,6 +21,10 @@ struct TunedStep {
   std::vector<std::pair<std::string, double>> ways = {};  // microseconds of each that was measured
   std::vector<std::string> dropped = {};  // ways whose results were not those of the usual one
 };
+
+// Without the vendor's library its product with a tail is no way to run. Steps that one way is left
+// of have no choice.
+void leave_out_missing_vendor(Context& context, std::vector<Ways>& steps);
 
 // The ways are all candidates of the step's family that compile well, and the vendor's product with
 // a tail, unless a family was named. Each is timed with its epilogue, launches interleaved and L2
