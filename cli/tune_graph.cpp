@@ -158,7 +158,8 @@ class GraphTuner {
     const std::int64_t size = size_at(place);
     Steps steps =
         executable().measure(bound_at(size), std::clamp(share / 2, kFewestSeconds, kMostSeconds));
-    const std::string winner = choices_of(steps);
+    // Kernels of two variants have one name.
+    const std::string winner = fmt::format("{} {}", place.search, choices_of(steps));
     if (is_wrong_.contains(winner)) replace(steps);
     keep(size, steps);
     if (!is_checked_.contains(winner)) check(size, winner, steps);

@@ -87,6 +87,19 @@ def test_a_winner_that_is_wrong_is_kept_at_no_size():
     assert [each["choice"] for each in choices] == ["product and tail"] * 7
 
 
+def test_winners_are_checked_in_each_variant():
+    pathlib.Path("columns.epi").write_text(
+        ZEROS.format(rows="M").replace("[M, 64]", "[256, M]").replace("[64, 64]", "[256, 64]")
+        .replace("matmul x", "matmul x^T"))
+    words = ("--sizes", "M=5..8")
+    result, _ = tuned(made_up_gpu(), *words, graph="columns.epi")
+    assert len({row["choice"] for row in result["choices"]}) == 1, "the name is one"
+    epifuse("cache", "clear", env=own_cache())
+    wrong, _ = tuned(made_up_gpu(MADE_UP_WRONG="1"), *words, graph="columns.epi",
+                     code=CHECK_FAILED)
+    assert [each.split(":")[0] for each in wrong["wrong"]] == ["columns.epi M=7", "columns.epi M=8"]
+
+
 def test_sizes_that_do_not_fit_are_left_to_the_model():
     pathlib.Path("zeros.epi").write_text(ZEROS.format(rows="M"))
     reason = (r": left to the model, as are larger sizes: measuring at these sizes takes \d+ bytes "
