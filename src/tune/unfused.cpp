@@ -34,19 +34,19 @@ bool is_measured_kind(const plan::GemmDesc& gemm, const codegen::GemmSizes& size
          std::min({sizes.m, sizes.n, sizes.k}) >= 1;
 }
 
-// Of the vendor's product on rows off 16-byte boundaries. Large ones take `slowdown` times as long,
-// smaller ones wait for what they read rather than for their slower instructions. Fitted to 73
-// random products on an H200 and an H100.
+// Of the vendor's product on rows off 16-byte boundaries. It reads them in smaller pieces, the
+// smaller the further off they are: that takes longer at the start and by a part of the aligned
+// time. And it multiplies by instructions that take `slowdown` times as long. Fitted to 172 random
+// products on an H100 and an H200.
 double off_boundaries_us(double aligned_us, const codegen::GemmSizes& s, double slowdown,
                          const targets::DeviceRates& rates) {
-  constexpr double kOfRate = 0.72, kLeast = 1.7;
+  constexpr double kStartUs = 2.2, kOfWork = 0.66, kOfPieces = 0.27;
   if (slowdown == 1) return aligned_us;
   const double flops = 2 * static_cast<double>(s.batch) * static_cast<double>(s.m) *
                        static_cast<double>(s.n) * static_cast<double>(s.k);
   const double work_us = std::max(aligned_us - rates.start_us, 0.0);
-  const double multiply_us = flops * slowdown / (kOfRate * rates.flops_per_us);
-  return rates.start_us +
-         std::min(std::max(kLeast * work_us, multiply_us), std::max(kLeast, slowdown) * work_us);
+  return rates.start_us + kStartUs + (kOfWork + kOfPieces * slowdown) * work_us +
+         slowdown * flops / rates.flops_per_us;
 }
 
 double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {
