@@ -11,8 +11,8 @@
 //              at least latency / stages, and what any step takes. L2
 //              delivers to all SMs meanwhile, sooner where some have no tile: its clocks a row and
 //              a column, times the lines of L2 that 128 bytes of one touch, up to two where rows
-//              lie off their boundaries. Rows off 16-byte boundaries are moved by threads, which
-//              takes as long as it takes
+//              lie off their boundaries. Rows off 16-byte boundaries are moved by threads, beside
+//              the rest as (rest^2.2 + moved^2.2)^(1/2.2)
 //   main       K / 64 steps
 //   epilogue   a start, and chunks of 64 x 64 times (a start + operations an element + full
 //              operands, which cost little where they come through the stages; what TMA cannot
@@ -107,13 +107,27 @@ Lines lines_of(const plan::GemmDesc& gemm, const GemmSizes& sizes) {
   return {lines(gemm.a, sizes.row_bytes_a, sizes.m), lines(gemm.b, sizes.row_bytes_b, sizes.n)};
 }
 
+// What CTAs wait for each other where rows of a step lie along M or N and are short: they ask for
+// the same few lines of L2, which gives them to one after another.
+double crowding_clocks(targets::Rows rows, std::int64_t row_bytes, double ctas) {
+  constexpr double kOfRow = 0.3, kLine = 128;
+  if (rows != targets::Rows::mn_major) return 0;
+  return kOfRow * ctas * std::max(kLine / static_cast<double>(row_bytes), 1.0);
+}
+
 // Of a step whose operands threads move, as TMA cannot.
-double mover_clocks(const ModelConstants& c, const Config& config, double columns) {
+double mover_clocks(const ModelConstants& c, const Config& config, const GemmSizes& sizes,
+                    double columns, double ctas) {
+  constexpr std::int64_t kBytes = 2;  // of an element: of others none were moved
   const bool moves_a = config.rows_a != targets::Rows::aligned,
              moves_b = config.rows_b != targets::Rows::aligned;
   if (!moves_a && !moves_b) return 0;
+  const std::int64_t row_bytes_a = sizes.row_bytes_a != 0 ? sizes.row_bytes_a : sizes.m * kBytes,
+                     row_bytes_b = sizes.row_bytes_b != 0 ? sizes.row_bytes_b : sizes.n * kBytes;
   return c.mover_clocks + (moves_a && moves_b ? c.second_mover_clocks : 0) +
-         c.mover_row_clocks * ((moves_a ? config.tile_m : 0) + (moves_b ? columns : 0));
+         c.mover_row_clocks * ((moves_a ? config.tile_m : 0) + (moves_b ? columns : 0)) +
+         crowding_clocks(config.rows_a, row_bytes_a, ctas) +
+         crowding_clocks(config.rows_b, row_bytes_b, ctas);
 }
 
 // How CTAs share the device: the waves of tiles, all and the last one as a part, and how far they
@@ -131,8 +145,10 @@ Waves waves_of(const ModelConstants& c, const Tiling& tiling, int at_once) {
 }
 
 double main_clocks(const ModelConstants& c, const Config& config, double columns,
-                   const Lines& lines, const Waves& waves, std::int64_t m, std::int64_t k) {
+                   const Lines& lines, const Waves& waves, double moved, std::int64_t m,
+                   std::int64_t k) {
   constexpr double kSplitIdle = 2;  // split K slows nothing where half of the SMs are idle
+  constexpr double kMoverOverlap = 2.2;
   const std::int64_t steps =
       ceil_div(ceil_div(std::max<std::int64_t>(k, 1), kStepDepth), config.split_k);
   const double multiply = config.tile_m * columns * kStepDepth / c.multiplies_per_clock;
@@ -153,8 +169,9 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
   const double own =
       std::max(busy + (move + beside) * (1 - waves.idle()) + gather, c.least_step_clocks);
   const double work = overlapped({own, l2}, c.l2_overlap);
-  const double step = std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather,
-                                mover_clocks(c, config, columns)});
+  const double step = overlapped(
+      {std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather}), moved},
+      kMoverOverlap);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   const double slows = config.split_k == 1 || is_one_consumer(config)
                            ? 0
@@ -257,11 +274,7 @@ struct Clocks {
 Clocks clocks_of(const ModelConstants& c, const Config& config, double waves, double main,
                  double epilogue) {
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
-  // A tile after another takes threads that move rows off 16-byte boundaries as long as this: of
-  // 7x9344x208 and of 9856 columns with K = 128 on an H200.
-  constexpr double kLeastMoved = 11000;
-  const double moved = is_misaligned(config) ? (waves - 1) * std::max(kLeastMoved - main, 0.0) : 0;
-  const double start = c.fill_clocks + (is_cluster ? c.cluster_fill_clocks : 0) + moved;
+  const double start = c.fill_clocks + (is_cluster ? c.cluster_fill_clocks : 0);
   if (is_one_consumer(config)) {
     const double shared = epilogue + c.single_share_clocks * config.split_k;
     return {start + waves * main + (waves - 1) * (shared + c.single_restart_clocks),
@@ -315,7 +328,9 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Pressure load = pressure(step.epilogue);
   const Lines lines = lines_of(step.gemm, given);
   const double wide = columns * config.products;
-  const double main = main_clocks(c, config, wide, lines, waves, sizes.m, sizes.k) *
+  const double busy = static_cast<double>(std::min<std::int64_t>(tiling.tiles, at_once));
+  const double moved = mover_clocks(c, config, given, wide, busy);
+  const double main = main_clocks(c, config, wide, lines, waves, moved, sizes.m, sizes.k) *
                       gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves) *
                       promotion_slows(step.gemm, config);
   const double epilogue = epilogue_clocks(

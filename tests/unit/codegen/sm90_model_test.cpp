@@ -101,6 +101,31 @@ TEST(Sm90Model, ExpectsWhatWasMeasured) {
   for (const Measured& row : kRows) expect_near(row, Product(row.text, row.variant));
 }
 
+constexpr Variant kBOffAndResults{
+    .misaligned_b = true, .non_tma_stores = 3, .copied_stores = 3, .copied_at_once = 1};
+constexpr const char* kHasPreAct =
+    "graph g(x: bf16[M, K], w: bf16[K, N]) {\n  h = matmul x, w\n  y = silu h\n  return h, y\n}\n";
+
+// Of an H100 (2026-11-26, `bench --sweep` of random products, seeds 612 and 614): threads that move
+// rows go on with the next tile while this one is multiplied, so small tiles lose nothing where K
+// is short; and all CTAs wait for the one line that has a step of a column of A.
+TEST(Sm90Model, ExpectsWhatThreadsThatMoveRowsTookOnAnH100) {
+  const Measured kRows[] = {
+      {kResidual, kBothOff, {1, 3936, 5440, 70}, "ping-pong 128x128", 51.3},
+      {kResidual, kBothOff, {1, 3936, 5440, 70}, "ping-pong 64x128", 60.3},
+      {kResidual, kBothOff, {1, 3936, 5440, 70}, "ping-pong 64x64", 77.6},
+      {kReluOfColumns, kBothOff, {1, 1, 6008, 2693}, "ping-pong 64x128", 64.0},
+      {kReluOfColumns, kBothOff, {1, 1, 6008, 2693}, "ping-pong 64x64", 85.1},
+      {kReluOfColumns, kAOff, {1, 11, 15232, 4160}, "ping-pong 64x128", 71.7},
+  };
+  for (const Measured& row : kRows) {
+    expect_near(row, Product(row.text, row.variant, "NVIDIA H100 80GB HBM3"));
+  }
+  // 12.8 us, where cooperative 128x128 took 17.0.
+  const Product small(kHasPreAct, kBOffAndResults, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(small.chosen({1, 596, 4057, 64}), "ping-pong 64x64, 11 stages");
+}
+
 // Less than 2^21: the kernel's division of their numbers is exact up to there.
 TEST(Sm90Model, LeavesOutMoreTilesThanTheKernelNumbers) {
   const Product product(kSilu);
