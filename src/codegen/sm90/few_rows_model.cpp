@@ -30,24 +30,33 @@ std::int64_t most_rows(const Loads& loads) {
   return loads.of_a == LoadsOfA::elements ? kMostOfElements : kMostRowsTaken;
 }
 
-// What the other terms do not tell, along K: CTAs that leave room on their SM, and 16 warps where
-// those of 8 would be enough.
-double correction(const Config& config, const Loads& loads, const Occupancy& of_sm,
-                  std::int64_t ctas, std::int64_t num_sms) {
-  constexpr double kUnfilled = 1.08, kManyWarps = 1.1;
-  const double unfilled = takes_vectors(loads) && !fills(config, of_sm) ? kUnfilled : 1;
-  return unfilled * (config.warps > kUsualWarps && ctas > num_sms ? kManyWarps : 1);
+// What the other terms do not tell, along K: CTAs that leave room on their SM.
+double correction(const Config& config, const Loads& loads) {
+  constexpr double kUnfilled = 1.08;
+  return takes_vectors(loads) && !fills(config, occupancy(config, loads)) ? kUnfilled : 1;
+}
+
+// Blocks of 8 rows of a tile. Those behind the last row repeat what it loads.
+double row_blocks(const Config& config, std::int64_t m) {
+  constexpr std::int64_t kBlock = 8;
+  constexpr double kRepeated = 0.5;
+  const std::int64_t all = config.tile_m / kBlock;
+  const std::int64_t there = std::min(ceil_div(m, kBlock), all);
+  return static_cast<double>(there) + kRepeated * static_cast<double>(all - there);
 }
 
 // What a warp waits for: its own loads, step after step, and what it makes of them.
-double waits_us(const ModelConstants& c, const Config& config, const Loads& loads, std::int64_t k) {
+double waits_us(const ModelConstants& c, const Config& config, const Loads& loads,
+                const GemmSizes& sizes) {
   constexpr double kOfDepth = 1.51;                    // steps loaded ahead
   constexpr double kMoved = 1.2, kMovedBlock = 0.771;  // and a further block of 8 rows
   constexpr double kBlock = 0.638;                     // of what is multiplied
   constexpr double kAlongN = 0.824, kShiftedAlongN = 2.01, kElements = 1.2;
-  const int step_k = loads.is_k_major ? 64 : 32, blocks = config.tile_m / 8;
+  constexpr double kShiftedElements = 2.5;  // of A, to where vectors of B begin
+  const int step_k = loads.is_k_major ? 64 : 32;
+  const double blocks = row_blocks(config, sizes.m);
   const auto steps = static_cast<double>(
-      ceil_div(k, static_cast<std::int64_t>(step_k * config.warps * config.split_k)));
+      ceil_div(sizes.k, static_cast<std::int64_t>(step_k * config.warps * config.split_k)));
   const double ahead = std::pow(std::max(config.stages, 1), kOfDepth);
   const double vector = loads.is_k_major ? c.few_rows_vector_us : c.few_rows_n_vector_us;
   const double of_loads = c.few_rows_step_us * (1 + (steps - 1) / ahead) *
@@ -55,7 +64,9 @@ double waits_us(const ModelConstants& c, const Config& config, const Loads& load
                           (moves_along_k(loads) ? kMoved * (1 + kMovedBlock * (blocks - 1)) : 1);
   const double work = steps * vector * vectors_of_step(config, loads) *
                       (1 + kBlock * (blocks - 1)) * config.warps / kUsualWarps;
-  return (of_loads + work) * (loads.of_a == LoadsOfA::elements ? kElements : 1) *
+  const double of_elements =
+      loads.is_k_major && loads.is_shifted ? kElements * kShiftedElements : kElements;
+  return (of_loads + work) * (loads.of_a == LoadsOfA::elements ? of_elements : 1) *
          (!loads.is_k_major && loads.is_shifted ? kShiftedAlongN : 1);
 }
 
@@ -64,12 +75,14 @@ struct Ctas {
   std::int64_t all;
   double of_sm, waves;
 };
-Ctas ctas_of(const Config& config, const Loads& loads, const GemmSizes& sizes, int num_sms) {
+Ctas ctas_of(const Config& config, const Loads& loads, const GemmSizes& sizes,
+             const targets::DeviceLimits& limits) {
   Ctas out{};
   out.all = sizes.batch * ceil_div(sizes.m, config.tile_m) * column_tiles(config, loads, sizes.n) *
             config.split_k;
-  out.of_sm = static_cast<double>(ceil_div(out.all, num_sms));
-  const int at_once = num_sms * std::max(occupancy(config, loads).ctas, 1);
+  out.of_sm = static_cast<double>(ceil_div(out.all, limits.num_sms));
+  const int ctas = std::max(clusters_at_once(config.split_k, limits) * config.split_k, 1);
+  const int at_once = ctas * std::max(occupancy(config, loads).ctas, 1);
   out.waves = static_cast<double>(ceil_div(out.all, at_once));
   return out;
 }
@@ -109,12 +122,12 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   constexpr double kIntoSmPerUs = 70e3, kMovedIntoSm = 1.84, kSharpness = 4;
   const ModelConstants c = constants_of(device);
   const Loads loads = loads_of(step.gemm, config);
-  const Ctas ctas = ctas_of(config, loads, sizes, device.limits.num_sms);
+  const Ctas ctas = ctas_of(config, loads, sizes, device.limits);
   const Pressure load = pressure(step.epilogue);
   const Traffic moved = traffic_of(config, sizes, ctas, load);
   const double further = ctas.waves - 1;
   const double working = overlapped(
-      {waits_us(c, config, loads, sizes.k) * (1 + kFurtherWave * further),
+      {waits_us(c, config, loads, sizes) * (1 + kFurtherWave * further),
        moved.into_sm / kIntoSmPerUs * (moves_along_k(loads) ? kMovedIntoSm : 1),
        moved.bytes / c.few_rows_bytes_per_us, moved.from_l2 / c.few_rows_l2_bytes_per_us},
       kSharpness);
@@ -127,7 +140,7 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const double us =
       c.few_rows_launch_us + cluster + started + working + c.few_rows_load_us * load.load_slots;
   if (sizes.m > most_rows(loads)) return kTooMany * us;
-  return us * correction(config, loads, occupancy(config, loads), ctas.all, device.limits.num_sms);
+  return us * correction(config, loads);
 }
 
 }  // namespace epifuse::codegen::sm90

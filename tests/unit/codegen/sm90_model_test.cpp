@@ -147,6 +147,20 @@ TEST(Sm90Model, ExpectsWhatFewRowsOffBoundariesTookOnAnH100) {
   EXPECT_EQ(residual.chosen({1, 3, 256, 2612}), more_warps);
 }
 
+// 33 clusters of 4 CTAs are two waves where 30 run at once: 8x64 with K split by 4 took 23.1 us,
+// split by 2 18.9. Elements of A are moved to where misaligned vectors of B begin (H100,
+// 2026-11-26).
+TEST(Sm90Model, ExpectsWhatSharesAndElementsOfFewRowsTookOnAnH100) {
+  const char* const kH100 = "NVIDIA H100 80GB HBM3";
+  const Product along_n(kSoftplusAlongN, kAOff, kH100);
+  const GemmSizes shared{1, 263, 64, 5315};
+  EXPECT_NEAR(along_n.us("few rows 8x64, 8 warps, split-K 4", shared), 23.1, 0.2 * 23.1);
+  EXPECT_NEAR(along_n.us("few rows 8x64, 8 warps, split-K 2", shared), 18.9, 0.2 * 18.9);
+  EXPECT_FALSE(along_n.chosen(shared).starts_with("few rows 8x64, 8 warps, split-K 4"));
+  const Product columns(kReluOfColumns, kBothOff, kH100);
+  EXPECT_NEAR(columns.us("few rows 16x16, 8 warps", {1, 3, 64, 5174}), 31.1, 0.2 * 31.1);
+}
+
 // Cooperative tiles in clusters took 3122 and 1400 us there, 1.21 and 1.18 of these.
 TEST(Sm90Model, LeavesLargeProductsThatL2DoesNotHoldToPingPong) {
   const std::string kFast = "ping-pong";
