@@ -202,12 +202,10 @@ double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Con
 }
 
 // Of a chunk's elements, beside its start.
-double elements_clocks(const ModelConstants& c, const Pressure& load, bool in_ring,
-                       const Config& config) {
-  return c.operation_clocks * load.cost +
-         (in_ring ? c.ring_load_clocks : c.load_clocks) * load.load_slots +
-         c.store_clocks * std::max(load.store_slots - 1, 0) + c.reduction_clocks * load.reductions +
-         c.lane_load_clocks * config.lane_loads + c.lane_store_clocks * config.lane_stores;
+double elements_clocks(const ModelConstants& c, const Pressure& load, const Config& config) {
+  return c.operation_clocks * load.cost + c.store_clocks * std::max(load.store_slots - 1, 0) +
+         c.reduction_clocks * load.reductions + c.lane_load_clocks * config.lane_loads +
+         c.lane_store_clocks * config.lane_stores;
 }
 
 // Of a tile: a start, and first what a thread loads and stores in memory.
@@ -230,8 +228,10 @@ double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ri
     if (config.split_k == 1) return chunks;
     return std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
   };
+  const double loads = (in_ring ? c.ring_load_clocks : c.load_clocks) * load.load_slots;
   const double clocks = of_cta((area + whole) / 2) * c.chunk_clocks +  // a cut chunk starts as well
-                        of_cta(area) * elements_clocks(c, load, in_ring, config);
+                        of_cta(whole) * loads +                        // and waits for its loads
+                        of_cta(area) * elements_clocks(c, load, config);
   return clocks / (config.cooperative ? 2 : 1) + tile_start_clocks(c, load, config);
 }
 

@@ -45,6 +45,14 @@ double row_blocks(const Config& config, std::int64_t m) {
   return static_cast<double>(there) + kRepeated * static_cast<double>(all - there);
 }
 
+// Of a start along N, where a larger tile has more code and addresses: beside 8 rows of 32 columns.
+double start_us(const Config& config, const Loads& loads) {
+  constexpr double kVectorUs = 0.12;
+  constexpr int kVectors = 4;
+  const int vectors = vectors_of_step(config, loads) * config.tile_m / 8;
+  return loads.is_k_major ? 0 : kVectorUs * (vectors - kVectors);
+}
+
 // What a warp waits for: its own loads, step after step, and what it makes of them.
 double waits_us(const ModelConstants& c, const Config& config, const Loads& loads,
                 const GemmSizes& sizes) {
@@ -137,8 +145,8 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const double started = c.few_rows_wave_us * ctas.waves + c.few_rows_cta_us * (warps - 0.5) *
                                                                static_cast<double>(ctas.all) /
                                                                device.limits.num_sms;
-  const double us =
-      c.few_rows_launch_us + cluster + started + working + c.few_rows_load_us * load.load_slots;
+  const double us = c.few_rows_launch_us + start_us(config, loads) + cluster + started + working +
+                    c.few_rows_load_us * load.load_slots;
   if (sizes.m > most_rows(loads)) return kTooMany * us;
   return us * correction(config, loads);
 }

@@ -161,6 +161,17 @@ TEST(Sm90Model, ExpectsWhatSharesAndElementsOfFewRowsTookOnAnH100) {
   EXPECT_NEAR(columns.us("few rows 16x16, 8 warps", {1, 3, 64, 5174}), 31.1, 0.2 * 31.1);
 }
 
+// Of an H100 (2026-11-26, `bench --sweep`, seed 614): 64x256 16.1 us, 64x96 18.3, whose chunks of
+// 32 columns wait for a residual as those of 64 do; and 8x32 7.7 us, 8x64 8.9.
+TEST(Sm90Model, TakesWholeChunksOfResidualsAndSmallTilesOfFewRowsAlongN) {
+  const char* const kH100 = "NVIDIA H100 80GB HBM3";
+  const std::string chosen = Product(kResidual, {}, kH100).chosen({1, 662, 9216, 192});
+  EXPECT_TRUE(chosen.starts_with("ping-pong 64x128") || chosen.starts_with("cooperative 128x128"))
+      << chosen;
+  EXPECT_EQ(Product(kSoftplusAlongN, {}, kH100).chosen({1, 1, 8856, 192}),
+            "few rows 8x32, 8 warps");
+}
+
 // Cooperative tiles in clusters took 3122 and 1400 us there, 1.21 and 1.18 of these.
 TEST(Sm90Model, LeavesLargeProductsThatL2DoesNotHoldToPingPong) {
   const std::string kFast = "ping-pong";
