@@ -18,6 +18,7 @@
 #include "backends/cuda/run/run_builder.h"
 #include "backends/pointer_arrays.h"
 #include "command.h"
+#include "copies_run.h"
 #include "epifuse/error.h"
 #include "jit/jit.h"
 #include "output.h"
@@ -94,6 +95,10 @@ class Sweep {
                            const codegen::Bound& bound) const;
   CandidateTimes check(const SweepPoint& point, const Candidate& candidate,
                        const std::function<void()>& run, SweepCheck& check) const;
+  static CandidateTimes check(const SweepPoint& point, CandidateTimes candidate,
+                              const std::function<void()>& run, SweepCheck& check);
+  std::optional<CopiesRun> copies(const SweepPoint& point,
+                                  const std::vector<Binding>& bindings) const;
   void time(const std::vector<std::function<void()>>& runs, const std::vector<RunTimes*>& times,
             std::size_t choice) const;
 
@@ -129,9 +134,13 @@ codegen::Scratch Sweep::scratch(const SweepPoint& point, const Candidate& candid
 // Runs a candidate for the first time: whether it is right, and what the model expects of it.
 CandidateTimes Sweep::check(const SweepPoint& point, const Candidate& candidate,
                             const std::function<void()>& run, SweepCheck& check) const {
-  CandidateTimes out{codegen::print(candidate.config)};
-  out.expected_us =
+  const double expected_us =
       point.family->expected_us(point.step(), candidate.config, point.sizes, context_.profile());
+  return Sweep::check(point, {codegen::print(candidate.config), expected_us}, run, check);
+}
+
+CandidateTimes Sweep::check(const SweepPoint& point, CandidateTimes out,
+                            const std::function<void()>& run, SweepCheck& check) {
   const std::string name = fmt::format("{}, {}", text(point.point), out.config);
   const Progress progress(name);
   try {
@@ -140,6 +149,14 @@ CandidateTimes Sweep::check(const SweepPoint& point, const Candidate& candidate,
     throw DeviceError(fmt::format("{}: {}", name, error.what()));
   }
   return out;
+}
+
+// The kernel behind copies of misaligned operands, unless a family was named: then none is copied.
+std::optional<CopiesRun> Sweep::copies(const SweepPoint& point,
+                                       const std::vector<Binding>& bindings) const {
+  const bool may_copy = point.family->roles(point.variant).are_misaligned();
+  if (!may_copy || !options_.family.empty()) return std::nullopt;
+  return copies_run(point.plan, bindings);
 }
 
 // All runs interleaved; then the baselines (the first two), what the model chooses and the fastest
@@ -185,8 +202,14 @@ PointTimes Sweep::measure(const SweepPoint& point) {
     out.candidates.push_back(this->check(point, candidate, runs.back(), check));
     configs.push_back(candidate.config);
   }
-  const std::size_t choice =
+  std::size_t choice =
       codegen::choose(*point.family, point.step(), configs, point.sizes, context_.profile());
+  if (const auto copies = this->copies(point, bindings)) {
+    if (copies->is_chosen) choice = out.candidates.size();
+    runs.push_back(copies->run);
+    out.candidates.push_back(
+        this->check(point, {copies->config, copies->expected_us}, runs.back(), check));
+  }
   out.candidates[choice].chosen = true;
   out.rel_error = check.rel_error();
   std::vector<RunTimes*> times{&out.cublas, &out.split};
