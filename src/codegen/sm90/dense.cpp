@@ -164,7 +164,7 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (gemm.gating == plan::Gating::separate) {
     if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
   }
-  if (auto no = why_not_blocks(step.epilogue)) return no;
+  if (auto no = why_not_blocks(as_compiled(step, {}).epilogue)) return no;
   for (const plan::Load& load : step.epilogue.loads) {
     if (auto no = why_not_load(load)) return no;
   }

@@ -143,11 +143,13 @@ bool suits_groups(const TileShape& shape, const plan::GemmDesc& gemm) {
 
 // A step's own sums take registers beside the accumulators, and while they are added the tensor
 // cores wait for this consumer: ping-pong consumers would not let the other one in.
-bool suits_promotion(const Config& config, const plan::GemmDesc& gemm) {
+bool suits_promotion(const Config& config, const FusedGemm& step) {
   constexpr int kMostOfBoth = 192;
-  if (!gemm.promoted) return true;
-  const int parts = column_parts(config, gemm), of_step = config.tile_n / 2 / parts;
-  if (parts > 1 && config.scaling != Scaling::by_tile) return false;  // no faster there
+  if (!step.gemm.promoted) return true;
+  const int parts = column_parts(config, step.gemm), of_step = config.tile_n / 2 / parts;
+  // Elsewhere parts are no faster, but smaller tiles of gates have no whole blocks of the result.
+  const bool is_least = config.products > 1 && step.epilogue.has_blocks();
+  if (parts > 1 && config.scaling != Scaling::by_tile && !is_least) return false;
   return (config.cooperative || is_one_consumer(config)) &&
          accumulators(config) + of_step <= kMostOfBoth;
 }
@@ -161,11 +163,6 @@ Scaling scaling_of(const plan::GemmDesc& gemm, const Config& config) {
   return have_one_scale(gemm, columns, by_turns) ? Scaling::by_tile : Scaling::by_column;
 }
 
-// Block scales are of steps of 128, and of tiles of one width.
-bool suits_scales(const TileShape& shape, const plan::GemmDesc& gemm) {
-  return !gemm.is_scaled() || !shape.two_widths;
-}
-
 // TMA stores multiples of 16 bytes, and a narrow tile's last chunk has 56 columns.
 bool suits_results(const TileShape& shape, const EpilogueLayout& layout) {
   return !shape.two_widths || std::ranges::none_of(layout.stores(), [](const Place& place) {
@@ -173,9 +170,10 @@ bool suits_results(const TileShape& shape, const EpilogueLayout& layout) {
   });
 }
 
-// No instruction adds up integers of a narrow tile's columns.
+// Block scales are of tiles of one width, and no instruction adds up integers of a narrow tile.
 bool suits_sums(const TileShape& shape, const plan::GemmDesc& gemm) {
-  return !shape.two_widths || !operand_format(gemm.a.dtype).adds_integers();
+  const bool adds_integers = operand_format(gemm.a.dtype).adds_integers();
+  return !shape.two_widths || (!gemm.is_scaled() && !adds_integers);
 }
 
 // Each CTA has whole blocks of columns.
@@ -374,10 +372,10 @@ std::vector<Config> configs_of(std::span<const TileShape> shapes, const FusedGem
     if (!suits_gate(shape, step.gemm, registers)) continue;
     if (!suits_blocks(shape, step)) continue;
     if (!suits_groups(shape, step.gemm) || !suits_results(shape, layout)) continue;
-    if (!suits_scales(shape, step.gemm) || !suits_sums(shape, step.gemm)) continue;
+    if (!suits_sums(shape, step.gemm)) continue;
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
-    if (!suits_promotion(config, step.gemm)) continue;
+    if (!suits_promotion(config, step)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;

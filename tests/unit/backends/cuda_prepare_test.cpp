@@ -121,6 +121,19 @@ TEST_F(CudaPrepare, WhatNoFamilyTakesIsSplitWithTheReason) {
   plan::verify(prepared.plan);
 }
 
+// No vendor multiplies groups: the same family has the product, and says why it has no more.
+TEST_F(CudaPrepare, APartThatAFamilyTakesHasTheReasonOfTheWholeStep) {
+  const Prepared prepared = prepare_steps(
+      plan_of("graph g(x: bf16[T, 128], w: bf16[G, 256, 128], r: bf16[T, 256], ends: i32[G]) {\n"
+              "  h = grouped_matmul x, w^T, ends\n  t = add h, r\n  m = abs t\n"
+              "  top = block_max m\n  v = div t, top\n  q = cast v -> e4m3\n  return q\n}\n"),
+      sm90(), jit_);
+  ASSERT_EQ(prepared.steps.size(), 2u);
+  EXPECT_EQ(prepared.steps[0].kind, StepKind::family);
+  ASSERT_FALSE(codes(prepared.steps[0]).empty());
+  EXPECT_EQ(codes(prepared.steps[0])[0], "blocks_of_full_operands");
+}
+
 TEST_F(CudaPrepare, ABareProductIsTheVendors) {
   const Prepared prepared = prepare(
       "graph g(x: bf16[M, 512], w: bf16[768, 512]) {\n  y = matmul x, w^T\n  return y\n}\n");

@@ -173,6 +173,8 @@ TEST(Sm90BlockScales, AreThoseOfBothGates) {
   test<Tile<128, 128, Scaling::by_tile, Gates::by_turns>>(192, 128);
   test<InParts<Tile<128, 256, Scaling::by_tile, Gates::halves>>>(128, 128);
   test<InParts<Tile<64, 256, Scaling::by_column, Gates::halves, OneConsumer>>>(128, 1);
+  test<InParts<Tile<128, 256, Scaling::by_column, Gates::halves>>>(128, 1);
+  test<InParts<Tile<128, 256, Scaling::by_column, Gates::by_turns>>>(128, 128);
 }
 
 }  // namespace

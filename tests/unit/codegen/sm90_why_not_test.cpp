@@ -1,4 +1,4 @@
-// Which steps beside groups of rows the Hopper GEMM refuses.
+// Which steps the Hopper GEMM refuses.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,6 +33,21 @@ TEST(Sm90WhyNot, CountsWhatIsRepeatedForGroupsAsItIsLoaded) {
   EXPECT_EQ(with_biases("e"), "too_many_rows");
 }
 
+// Such a row is no full operand: maxima of blocks are taken beside it.
+TEST(Sm90WhyNot, TakesBlocksOfTheResultBesideWhatIsRepeatedForGroups) {
+  const auto quantised = [](const std::string& operand) {
+    return refusal(
+        "graph g(x: e4m3[T, K], w: e4m3[G, 256, K], ends: i32[G], s: f32[G, 256], "
+        "r: f32[T, 256]) {\n  h = grouped_matmul x, w^T, ends\n"
+        "  each = repeat_rows s, ends [T, 256]\n  y = mul h, " +
+        operand +
+        "\n  m = abs y\n  top = block_max m\n  v = div y, top\n  q = cast v -> e4m3\n"
+        "  return q\n}\n");
+  };
+  EXPECT_EQ(quantised("each"), "");
+  EXPECT_EQ(quantised("r"), "blocks_of_full_operands");
+}
+
 // Of one row the load is a row vector, which goes by no index.
 TEST(Sm90WhyNot, RefusesOneRowThatIsLookedUp) {
   const auto rows = [](const std::string& m) {
@@ -65,6 +80,26 @@ TEST(Sm90WhyNot, TakesBoolsOfEveryAccess) {
   const std::string text = sm90::source(plan, step, config, {}, target).text;
   EXPECT_NE(text.find("kNonTmaLoads = 2;"), std::string::npos);
   EXPECT_NE(text.find("kNonTmaStores = 2;"), std::string::npos);
+}
+
+// However their sums are added: 256 columns of B are the least with a block of the result.
+TEST(Sm90WhyNot, TakesGatesWithBlocksOfTheResult) {
+  const auto quantised = [](const std::string& product, const std::string& first,
+                            const std::string& second) {
+    return refusal(
+        "graph g(x: e4m3[M, K], w: e4m3[512, K], s: f32[M, 1], t: f32[512], sx: f32[M, KB], "
+        "sw: f32[4, KB], sr: f32[512, KB]) {\n  h0 = " +
+        product + "\n  h1 = mul h0, s\n  h = mul h1, t\n  g = slice h [:, " + first +
+        "]\n  u = slice h [:, " + second +
+        "]\n  a = silu g\n  y = mul a, u\n  m = abs y\n  top = block_max m\n"
+        "  d = div top, 448\n  e = max d, 1e-12\n  v = div y, e\n  q = cast v -> e4m3\n"
+        "  scales = block_first e\n  return q, scales\n}\n");
+  };
+  for (const char* product : {"matmul x, w^T", "matmul x, w^T promoted",
+                              "scaled_matmul x, w^T, sx, sw", "scaled_matmul x, w^T, sx, sr"}) {
+    EXPECT_EQ(quantised(product, ":256", "256:"), "") << product;
+    EXPECT_EQ(quantised(product, "::2", "1::2"), "") << product;
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "backends/cuda/choose/model_choice.h"
@@ -62,7 +63,11 @@ class Preparer {
       StepKernels kernels = bare_kernels(plan_, bare, target_, std::exchange(refusals, {}));
       if (asks_families && bare.gemm.has_groups()) {
         StepKernels family = family_kernels(plan_, bare, target_, fuses_, choosing_);
-        if (family.kind == StepKind::family) kernels = std::move(family);
+        if (family.kind == StepKind::family) {
+          std::ranges::move(family.report.why_not, std::back_inserter(kernels.report.why_not));
+          family.report.why_not = std::move(kernels.report.why_not);  // of the whole step first
+          kernels = std::move(family);
+        }
       }
       push(std::move(bare), std::move(kernels));
     }
