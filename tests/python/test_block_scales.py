@@ -97,6 +97,26 @@ def test_a_gate_of_two_halves_is_one_kernel():
     assert_near(compiled(whole, x, w, sx, sw), F.silu(gate) * up, 4, 1e-2)
 
 
+def quantised(y):
+    blocks = y.float().unflatten(-1, (-1, BLOCK))
+    scale = (blocks.abs().amax(-1, keepdim=True) / 448).clamp(min=1e-12)
+    return (blocks / scale).clamp(-448, 448).to(E4M3).flatten(-2), scale.squeeze(-1)
+
+
+def test_a_result_that_is_quantised_leaves_no_product_behind():
+    x, w, sx = operands()
+    sw = scales_of_w(False)
+
+    def whole(x, w, sx, sw):
+        return quantised(F.silu(by_shapes(x, w, sx, sw)))
+
+    wanted = F.silu(expected(x, w, sx, sw))
+    q, scale = compiled(whole, x, w, sx, sw)
+    assert_near(scale, quantised(wanted)[1].double(), 4)
+    got = q.double() * scale.repeat_interleave(BLOCK, 1)
+    assert (got - wanted).norm() / wanted.norm() < 0.03
+
+
 def test_scales_of_another_number_of_blocks_are_refused():
     x, w, sx = operands()
 

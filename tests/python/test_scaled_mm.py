@@ -6,6 +6,7 @@ from fx_capture import capture, compare
 from torch.nn import functional as F
 
 import epifuse.torch
+from epifuse import _native
 from epifuse.torch.importer import import_graph
 
 M, N, K = 65, 48, 64
@@ -105,6 +106,21 @@ def test_a_gate_and_its_quantisation_are_one_kernel():
     difference = (got.float() - expected.float()).abs()
     assert (difference <= expected.float().abs() / 8 + 2**-9).all()
     assert (difference == 0).float().mean() > 0.9
+
+
+def test_what_hopper_leaves_is_named_by_a_part_of_it(monkeypatch):
+    fusions = _native.fusions
+
+    def none_on_gpus(text, request):
+        if request["target"] == "cpu":
+            return fusions(text, request)
+        left = {"value": "_scaled_mm_product", "code": "shared_memory", "why": "It does not fit."}
+        return {"kernels": [], "left_out": [left]}
+
+    monkeypatch.setattr(_native, "fusions", none_on_gpus)
+    given = *operands(), *scales(True)
+    report = epifuse.torch.explain(lambda *given: product(*given).relu(), *given)
+    assert report.on_hopper.products_left == {"shared_memory": 1}
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -55,6 +55,14 @@ class Imported:
     # Conversions of operands that are parts of one node's work: of what, and to which dtype.
     casts: dict[str, tuple[str, str]] = field(default_factory=dict)
 
+    def nodes_of_values(self) -> dict[str, fx.Node]:
+        """The node of each name, also of those of parts of its work."""
+        found = dict(self.names)
+        for parts in self.whole:
+            last = next(name for name in parts if name in self.names)
+            found.update((name, self.names[last]) for name in parts)
+        return found
+
 
 def import_graph(graph: fx.Graph) -> Imported:
     """The products of an FX graph, and all around them that the language can say."""

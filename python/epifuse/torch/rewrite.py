@@ -114,10 +114,7 @@ class _Rewriter:
         self.options = options
         self.waits = waits  # for what is measured of a kernel, which may be to leave it out
         self.sizes = _symbolic_sizes(graph)
-        self.node_of = dict(imported.names)
-        for names in imported.whole:
-            last = next(name for name in names if name in imported.names)
-            self.node_of.update((name, imported.names[last]) for name in names)
+        self.node_of = imported.nodes_of_values()
 
     def call(self, target: Any, arguments: tuple[Any, ...], name: str | None = None) -> Node:
         return nodes.call(self.graph, target, arguments, name)
@@ -292,6 +289,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     report.left_out = [replace(each, node=names.get(each.node, each.node))
                        for each in report.left_out]
     if report.kernels or names:
+        graph.eliminate_dead_code()  # what a pass of the core gave other names is not erased yet
         _sort(graph)
         gone = write_in_place(graph, over_inputs) | write_transposed(graph)
         report.left_out = [each for each in report.left_out if each.node not in gone]
@@ -314,8 +312,9 @@ def _on_hopper(imported: Imported, request: dict[str, Any]) -> OnHopper | None:
         return None
     left = {refused.node.name: refused.code for refused in imported.refused
             if origin.is_product(refused.node)}
+    node_of = imported.nodes_of_values()
     for entry in found["left_out"]:
-        node = imported.names.get(entry["value"])
+        node = node_of.get(entry["value"])
         if node is not None and origin.is_product(node):
             left[node.name] = entry["code"]
     return OnHopper(len(found["kernels"]), dict(Counter(left.values())))
