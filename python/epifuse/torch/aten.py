@@ -47,7 +47,7 @@ _ARITHMETIC: dict[str, Row] = {
     "aten.reciprocal.default": elementwise.reciprocal,
     "aten.pow.Tensor_Scalar": elementwise.power,
     "aten.pow.Tensor_Tensor": plain("pow", 2),
-    "aten.pow.Scalar": plain("pow", 2, round_numbers=True),
+    "aten.pow.Scalar": elementwise.power_of_number,
     "aten.addcmul.default": elementwise.addcmul,
     "aten.addcdiv.default": elementwise.addcdiv,
     "aten.lerp.Scalar": elementwise.lerp,

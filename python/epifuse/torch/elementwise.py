@@ -6,13 +6,13 @@ in f32 throughout and cast at the end (by `Emitter.finish`)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from . import dtypes
+from .bounds import fits_e4m3
 from .emitter import Args, Emitter, tensor_of
 from .layout import keeps_order
 from .values import ARITHMETIC, Literal, Operand, Refusal, Value
@@ -248,6 +248,13 @@ def power(emit: Emitter, args: Args) -> Operand:
     return emit.op("pow", x, emit.to(Literal(exponent), emit.dtype, True))
 
 
+def power_of_number(emit: Emitter, args: Args) -> Operand:
+    """`number ** x`; of 2 an op of its own."""
+    if emit.number(args["self"]) == 2:
+        return emit.op("exp2", emit.to(emit.operand(args["exponent"]), computed_dtype(emit)))
+    return plain("pow", 2, round_numbers=True)(emit, args)
+
+
 def reciprocal(emit: Emitter, args: Args) -> Operand:
     """`1 / x`."""
     return emit.op("div", ONE, emit.to(emit.operand(args["self"]), computed_dtype(emit)))
@@ -269,31 +276,6 @@ def convert(emit: Emitter, args: Args) -> Operand:
     before, after = emit.tensor(source), emit.tensor(emit.node)
     if emit.dtype == value.dtype and not keeps_order(before, after):
         raise Refusal("layout", f"{emit.what} moves its elements in memory.")
-    if emit.dtype == "e4m3" and value.dtype != "e4m3" and not _is_bounded(value):
+    if emit.dtype == "e4m3" and value.dtype != "e4m3" and not fits_e4m3(value):
         raise Refusal("dtype", f"{emit.what} gives NaN above 448, where epifuse gives 448.")
     return value
-
-
-def _is_bounded(operand: Operand) -> bool:
-    """Whether a value surely lies within what e4m3 holds, or is NaN."""
-    if isinstance(operand, Literal):
-        return abs(operand.value) <= 448
-    if operand.op in ("cast", "neg", "reshape", "transpose", "slice", "broadcast"):
-        return _is_bounded(operand.operands[0])
-    if operand.op == "clamp":
-        return all(_is_bounded(bound) for bound in operand.operands[1:])
-    if operand.op in ("min", "max"):
-        lows, highs = _bounds(operand)
-        return lows >= -448 and highs <= 448
-    return operand.op in ("tanh", "sigmoid", "erf")
-
-
-def _bounds(operand: Operand) -> tuple[float, float]:
-    """What `min` and `max` with numbers bound a value to."""
-    if isinstance(operand, Literal):
-        return operand.value, operand.value
-    if operand.op not in ("min", "max"):
-        return -math.inf, math.inf
-    (low, high), (other_low, other_high) = map(_bounds, operand.operands)
-    choose = min if operand.op == "min" else max
-    return choose(low, other_low), choose(high, other_high)

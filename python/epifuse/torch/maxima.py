@@ -4,14 +4,20 @@
 
 A kernel gives the maxima of rows beside its result; what is left to Inductor then reads as many
 values as there are rows. Those that no kernel takes become one reduction again.
+
+    max(x, dim)[0] = amax(x, dim)
+
+where nobody reads the indices.
 """
 
 import contextlib
+import operator
 from dataclasses import dataclass
 
 import torch
 from torch.fx import Graph, Node
 
+from epifuse.torch import nodes
 from epifuse.torch.entries import LeftOut
 
 _AMAX = torch.ops.aten.amax.default
@@ -57,10 +63,29 @@ def _by_rows(graph: Graph, node: Node) -> ByRows | None:
     return before
 
 
+def without_indices(graph: Graph) -> None:
+    """Makes maxima of which only the values are read reductions that have no more."""
+    for node in list(graph.nodes):
+        users = list(node.users)
+        reads = {user.args[1] if user.target is operator.getitem else None for user in users}
+        if str(node.target) != "aten.max.dim" or reads != {0}:
+            continue
+        x, dim, *keeps = node.args
+        if not x.meta["val"].is_floating_point():
+            continue
+        with graph.inserting_before(node):
+            values = nodes.call(graph, _AMAX, (x, [dim], *keeps))
+        for user in users:
+            values.meta = {**user.meta, "val": values.meta["val"]}
+            user.replace_all_uses_with(values)
+            graph.erase_node(user)
+        graph.erase_node(node)
+
+
 def by_rows(graph: Graph) -> list[ByRows]:
     """Takes maxima of all elements by rows first."""
-    nodes = [node for node in graph.nodes if node.op == "call_function"]
-    found = [_by_rows(graph, node) for node in nodes if "max" in str(node.target)]
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    found = [_by_rows(graph, node) for node in calls if "max" in str(node.target)]
     return [each for each in found if each is not None]
 
 

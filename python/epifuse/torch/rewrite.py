@@ -275,6 +275,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     """
     unpadded, over_inputs = without_padding(graph), copies_over_inputs(graph)
     floats = integers.as_floats(graph)
+    maxima.without_indices(graph)
     largest = maxima.by_rows(graph)
     tables = repeated.by_halves(graph)
     products = origin.products(graph)
