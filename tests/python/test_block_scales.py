@@ -4,6 +4,7 @@ so results on the CPU are held to float64."""
 import pytest
 import torch
 from fx_capture import capture
+from torch import nn
 from torch.nn import functional as F
 
 import epifuse.torch
@@ -115,6 +116,71 @@ def test_a_result_that_is_quantised_leaves_no_product_behind():
     assert_near(scale, quantised(wanted)[1].double(), 4)
     got = q.double() * scale.repeat_interleave(BLOCK, 1)
     assert (got - wanted).norm() / wanted.norm() < 0.03
+
+
+def lying_along_rows(scale):
+    """As PyTorch takes scales of 1 x 128."""
+    return scale.t().contiguous().t()
+
+
+class Fp8Linear(nn.Module):
+    """What a layer of a fine-grained fp8 checkpoint computes, written out: it quantises its input
+    by 1 x 128, and its weight has a scale for 128 x 128."""
+
+    def __init__(self, columns, rows):
+        super().__init__()
+        blocks = torch.randn(rows // BLOCK, BLOCK, columns // BLOCK, BLOCK) / columns**0.5
+        scale = blocks.abs().amax((1, 3), keepdim=True) / 448
+        self.register_buffer("weight", (blocks / scale).to(E4M3).view(rows, columns))
+        self.register_buffer("weight_scale_inv", scale.view(rows // BLOCK, columns // BLOCK))
+
+    def forward(self, x):
+        q, scale = quantised(x.reshape(-1, x.shape[-1]))
+        y = self.multiply(q, self.weight, lying_along_rows(scale), self.weight_scale_inv)
+        return y.to(x.dtype).reshape(*x.shape[:-1], -1)
+
+    multiply = staticmethod(by_shapes)
+
+
+class Mlp(nn.Module):
+    def __init__(self, hidden, inner):
+        super().__init__()
+        self.gate, self.up = Fp8Linear(hidden, inner), Fp8Linear(hidden, inner)
+        self.down = Fp8Linear(inner, hidden)
+
+    def forward(self, x):
+        return x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+def in_float64(x, w, sx, sw):
+    rows, columns = x.shape[0], w.shape[0]
+    return (x.double() * whole_scales(sx, rows, x.shape[1])) @ (
+        w.double() * whole_scales(sw, columns, w.shape[1])).t()  # fmt: skip
+
+
+def test_an_mlp_whose_layers_quantise_one_input_each_is_two_kernels(monkeypatch):
+    torch.manual_seed(0)
+    mlp, x = Mlp(256, 512), torch.randn(2, 20, 256).bfloat16()
+    report = epifuse.torch.explain(mlp, x)
+    up, down = report.kernels
+    assert len(up.products) == 2 and "swiglu+abs+block_max" in up.epilogue
+    assert down.epilogue == "residual" and report.on_hopper.kernels == 2
+    torch._dynamo.reset()
+    got = torch.compile(mlp, backend=epifuse.torch.backend)(x)
+    monkeypatch.setattr(Fp8Linear, "multiply", staticmethod(in_float64))
+    wanted = mlp(x)
+    assert (got.double() - wanted.double()).norm() / wanted.double().norm() < 0.02
+
+
+def test_copies_that_are_results_stay_two():
+    def whole(x, w):
+        y = torch.relu(x @ w)
+        return y, x.clone().t(), x.clone().unflatten(0, (5, 13))
+
+    given = torch.randn(M, K), torch.randn(K, N)
+    torch._dynamo.reset()
+    results = torch.compile(whole, backend=epifuse.torch.backend)(*given)
+    assert len({y.untyped_storage().data_ptr() for y in results}) == 3
 
 
 def test_scales_of_another_number_of_blocks_are_refused():

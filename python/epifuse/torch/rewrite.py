@@ -14,9 +14,10 @@ from torch.fx import Graph, Node
 from epifuse import _native
 from epifuse.torch import conversions, integers, maxima, nodes, origin, repeated
 from epifuse.torch.ahead import compile_ahead
-from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
+from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.call import OneLine, fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
+from epifuse.torch.equal_work import merge_equal_work
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
 from epifuse.torch.layout import empty_in_order, order_before_last
@@ -26,32 +27,6 @@ from epifuse.torch.report import Report
 from epifuse.torch.transposed import write_transposed
 
 log = logging.getLogger("epifuse.torch")
-
-
-def _key(argument: Any) -> Any:
-    """Equal for arguments that mean the same: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
-    if isinstance(argument, (list, tuple)):
-        return tuple(_key(each) for each in argument)
-    if isinstance(argument, float):
-        return float, argument.hex()
-    return argument if isinstance(argument, Node) else (type(argument), argument)
-
-
-def _merge_equal_work(graph: Graph) -> None:
-    """Makes views and elementwise work that are computed twice one node: so two products of one
-    input are seen to share it, also where each has quantised it for itself."""
-    known: dict[Any, Node] = {}
-    for node in list(graph.nodes):
-        is_work = is_view(node) or str(node.target) in ELEMENTWISE
-        if node.op != "call_function" or not is_work:
-            continue
-        if any(user.op == "output" for user in node.users):
-            continue
-        key = (node.target, _key(node.args), _key(sorted(node.kwargs.items())))
-        first = known.setdefault(key, node)
-        if first is not node:
-            node.replace_all_uses_with(first)
-            graph.erase_node(node)
 
 
 def _symbolic_sizes(graph: Graph) -> dict[Any, Node]:
@@ -323,7 +298,7 @@ def _on_hopper(imported: Imported, request: dict[str, Any]) -> OnHopper | None:
 
 def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper: bool) -> Report:
     report = Report()
-    _merge_equal_work(graph)
+    merge_equal_work(graph)
     imported = import_graph(graph)
     imported.names.update(imported.stored)  # what kernels store for nodes
     report.left_out += [LeftOut(refused.node.name, refused.code, refused.why)
