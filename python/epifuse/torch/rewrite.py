@@ -265,7 +265,6 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     report.left_out = [replace(each, node=names.get(each.node, each.node))
                        for each in report.left_out]
     if report.kernels or names:
-        graph.eliminate_dead_code()  # what a pass of the core gave other names is not erased yet
         _sort(graph)
         gone = write_in_place(graph, over_inputs) | write_transposed(graph)
         report.left_out = [each for each in report.left_out if each.node not in gone]
@@ -372,4 +371,5 @@ def _sort(graph: Graph) -> None:
     from torch._inductor.pattern_matcher import stable_topological_sort
 
     stable_topological_sort(graph)
+    graph.eliminate_dead_code()  # what passes of the core gave other names is not erased yet
     graph.lint()
