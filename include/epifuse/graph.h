@@ -169,6 +169,8 @@ Value operator/(double a, const Value& b);        ///< a as a float32 constant
 
 Value min(const Value& a, const Value& b);              ///< the smaller; NaN if either is
 Value max(const Value& a, const Value& b);              ///< the larger; NaN if either is
+Value min(const Value& a, double b);                    ///< b as a float32 constant
+Value max(const Value& a, double b);                    ///< b as a float32 constant
 Value pow(const Value& a, const Value& b);              ///< a to the power of b
 Value abs(const Value& x);                              ///< |x|
 Value sqrt(const Value& x);                             ///< square root
@@ -176,6 +178,10 @@ Value rsqrt(const Value& x);                            ///< 1 / sqrt(x)
 Value square(const Value& x);                           ///< x * x
 Value exp(const Value& x);                              ///< e^x
 Value log(const Value& x);                              ///< natural logarithm
+Value exp2(const Value& x);                             ///< 2^x
+Value log2(const Value& x);                             ///< logarithm to base 2
+Value ceil(const Value& x);                             ///< the smallest integer not below x
+Value floor(const Value& x);                            ///< the largest integer not above x
 Value tanh(const Value& x);                             ///< hyperbolic tangent
 Value erf(const Value& x);                              ///< error function
 Value sigmoid(const Value& x);                          ///< 1 / (1 + e^-x)

@@ -298,12 +298,18 @@ Value concat(const Value& a, const Value& b) { return binary(Op::concat, a, b); 
 Value interleave(const Value& a, const Value& b) { return binary(Op::interleave, a, b); }
 Value min(const Value& a, const Value& b) { return binary(Op::min, a, b); }
 Value max(const Value& a, const Value& b) { return binary(Op::max, a, b); }
+Value min(const Value& a, double b) { return binary(Op::min, a, b); }
+Value max(const Value& a, double b) { return binary(Op::max, a, b); }
 Value pow(const Value& a, const Value& b) { return binary(Op::pow, a, b); }
 Value abs(const Value& x) { return unary(Op::abs, x); }
 Value sqrt(const Value& x) { return unary(Op::sqrt, x); }
 Value rsqrt(const Value& x) { return unary(Op::rsqrt, x); }
 Value square(const Value& x) { return unary(Op::square, x); }
 Value exp(const Value& x) { return unary(Op::exp, x); }
+Value exp2(const Value& x) { return unary(Op::exp2, x); }
+Value log2(const Value& x) { return unary(Op::log2, x); }
+Value ceil(const Value& x) { return unary(Op::ceil, x); }
+Value floor(const Value& x) { return unary(Op::floor, x); }
 Value log(const Value& x) { return unary(Op::log, x); }
 Value tanh(const Value& x) { return unary(Op::tanh, x); }
 Value erf(const Value& x) { return unary(Op::erf, x); }

@@ -75,6 +75,10 @@ TEST(Builder, EveryFunctionMakesItsOp) {
       {abs(x), "abs x"},
       {sqrt(x), "sqrt x"},
       {rsqrt(x), "rsqrt x"},
+      {exp2(x), "exp2 x"},
+      {log2(x), "log2 x"},
+      {ceil(x), "ceil x"},
+      {floor(x), "floor x"},
       {square(x), "square x"},
       {exp(x), "exp x"},
       {log(x), "log x"},
@@ -104,7 +108,7 @@ TEST(Builder, EveryFunctionMakesItsOp) {
       {reshape(x, {M, 2, 2}), "reshape x [M, 2, 2]"},
       {broadcast(x, {2, M, 4}), "broadcast x [2, M, 4]"},
       {slice(x, {{0, M}, {1, 4, 2}}), "slice x [:, 1:4:2]"},
-      {matmul(x, transpose(y)), "matmul x, t42"},
+      {matmul(x, transpose(y)), "matmul x, t46"},
   };
   std::string text = g.str();
   for (const auto& [value, call] : cases) {
@@ -133,6 +137,20 @@ TEST(Builder, NumbersBecomeConstants) {
   c5 = constant 1
   t11 = div c5, t9
   return t11 as y
+}
+)");
+}
+
+TEST(Builder, NumbersAreLimitsToo) {
+  Graph g("limits");
+  const auto x = g.input("x", DType::bf16, {M, 8});
+  g.output("y", max(min(x, 6), 0.5));
+  expect_text(g, R"(graph limits(x: bf16[M, 8]) {
+  c0 = constant 6
+  t2 = min x, c0
+  c1 = constant 0.5
+  t4 = max t2, c1
+  return t4 as y
 }
 )");
 }
