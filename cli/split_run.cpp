@@ -5,48 +5,37 @@
 #include <memory>
 
 #include "backends/cuda/backend.h"
-#include "backends/cuda/driver/context.h"
 #include "backends/cuda/prepare/late_kernels.h"
 #include "backends/cuda/prepare/prepare.h"
-#include "backends/cuda/run/run_builder.h"
-#include "bench_options.h"
 #include "epifuse/error.h"
-#include "jit/jit.h"
+#include "launches.h"
 #include "passes/pipeline.h"
 
 namespace epifuse::cli {
 namespace {
 
-// Everything that its launches need, prepared once.
 class SplitRun {
  public:
   SplitRun(const plan::Plan& plan, std::span<const Binding> tensors)
-      : target_(require_target()),
-        jit_(std::make_shared<jit::Jit>(jit::KernelCache(jit::KernelCache::default_folder()))),
-        context_(cuda::Device::require(), target_),
-        prepared_(cuda::as_plan(
-            plan, cuda::prepare_split(plan, std::get<plan::FusedGemm>(plan.steps.front()), target_,
-                                      *jit_))),
-        late_(target_, jit_),
-        bound_(backends::bind(prepared_.plan, tensors, DeviceKind::cuda)),
-        workspace_(cuda::Device::require(),
-                   cuda::workspace_bytes(prepared_, late_, context_.rules(), bound_)),
-        actions_(cuda::build_run(prepared_, late_, context_, bound_,
-                                 static_cast<char*>(workspace_.data()))) {}
-
-  void run() const {
-    for (const cuda::Action& action : actions_) cuda::run(context_.device(), action, nullptr);
+      : prepared_(cuda::as_plan(
+            plan, cuda::prepare_split(plan, std::get<plan::FusedGemm>(plan.steps.front()),
+                                      launches_.target, *launches_.jit))),
+        late_(launches_.target, launches_.jit),
+        bound_(backends::bind(prepared_.plan, tensors, DeviceKind::cuda)) {
+    cuda::Context& context = launches_.context;
+    launches_.workspace = cuda::DeviceBuffer(
+        cuda::Device::require(), cuda::workspace_bytes(prepared_, late_, context.rules(), bound_));
+    launches_.actions = cuda::build_run(prepared_, late_, context, bound_,
+                                        static_cast<char*>(launches_.workspace.data()));
   }
 
+  void run() const { launches_.run(); }
+
  private:
-  const targets::TargetInfo& target_;
-  std::shared_ptr<jit::Jit> jit_;
-  cuda::Context context_;
+  Launches launches_;
   const cuda::Prepared prepared_;
   cuda::LateKernels late_;
   const codegen::Bound bound_;
-  const cuda::DeviceBuffer workspace_;
-  const std::vector<cuda::Action> actions_;
 };
 
 }  // namespace
