@@ -218,3 +218,13 @@ def test_a_budget_without_products_leaves_no_profile():
     fails("calibrate: expected a --budget for at least 2 products, got 5 seconds, which were "
           "enough for 0", "calibrate", "--budget", "5s", env=made_up_gpu())
     assert not pathlib.Path("cache/profiles").exists()
+
+
+def test_a_sweep_times_what_runs_behind_copies():
+    copied = "behind copies of misaligned operands"
+    for point, copies in (("613.7 ", True), ("613.3 ", False)):
+        run = epifuse("bench", "--grid", "random", "--seed", "613", "--count", "8", "--sweep",
+                      "--filter", point, "--rounds", "2", "--sustained", "0", env=made_up_gpu())
+        assert run.returncode == CHECK_FAILED, "zeros are not what these products are"
+        ways = [line for line in run.stdout.decode().splitlines() if copied in line]
+        assert len(ways) == copies and all(": wrong, " in way for way in ways), run
