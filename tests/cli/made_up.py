@@ -143,17 +143,25 @@ def choices_after(word, environment):
     return json.loads(epifuse("cache", "list", "--json", env=environment).stdout)["choices"]
 
 
+def choices_measured(word, environment):
+    """The same where the run measures: on a busy machine its time may end before it knows."""
+    for _ in range(10):
+        if choices := choices_after(word, environment):
+            return choices
+    return []
+
+
 def test_the_environment_says_whether_a_run_measures():
     pathlib.Path("zeros.epi").write_text(ZEROS.format(rows="M"))
     environment = made_up_gpu()
     assert choices_after("off", environment) == choices_after("compile", environment) == []
-    (few,) = choices_after("first-use", environment)
+    (few,) = choices_measured("first-use", environment)
     assert re.search("best of [2-7] ways", few["measured"]), few
     assert choices_after("full", environment) == [few], "a choice once kept stays"
     faster = {**environment, "MADE_UP_VENDOR": str(1 << 30)}
     assert choices_after("full", faster) == [few]
     assert epifuse("cache", "clear", env=environment).returncode == OK
-    (every,) = choices_after("full", faster)
+    (every,) = choices_measured("full", faster)
     assert every["choice"] == "product and tail", every
     assert int(re.search(r"best of (\d+) ways", every["measured"])[1]) > 7, every
 
@@ -162,7 +170,7 @@ def test_without_the_vendors_library_kernels_are_measured():
     pathlib.Path("zeros.epi").write_text(ZEROS.format(rows="M"))
     environment = {**made_up_gpu(vendor=1 << 30), "EPIFUSE_CUBLASLT": "/nowhere/libcublasLt.so"}
     for word in ("first-use", "full"):
-        (choice,) = choices_after(word, environment)
+        (choice,) = choices_measured(word, environment)
         assert choice["choice"].startswith("sm90_dense, "), choice
         assert epifuse("cache", "clear", env=environment).returncode == OK
     result, _ = tuned(environment, "M=8")
@@ -180,7 +188,8 @@ def test_a_run_measures_within_a_tenth_of_the_free_memory():
         env=made_up_gpu(MADE_UP_FREE="100000000")).stderr.decode())[1])
     for free, count in ((10 * needed - 10, 0), (10 * needed + (1 << 20), 1)):
         environment = made_up_gpu(MADE_UP_FREE=str(free))
-        assert len(choices_after("first-use", environment)) == count, free
+        after = choices_measured if count else choices_after
+        assert len(after("first-use", environment)) == count, free
 
 
 def test_files_that_cannot_be_written_are_refused_before_measuring():
