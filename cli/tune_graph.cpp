@@ -81,7 +81,6 @@ class GraphTuner {
     return searches;
   }
 
-  // Of a list each is measured, of a range those between which winners change.
   std::vector<std::vector<std::int64_t>> all_sizes() const {
     if (!job_.range) return {{1}};  // of no symbol
     const SizeRange& range = *job_.range;
@@ -105,6 +104,7 @@ class GraphTuner {
                                     job_.range->sizes.back()));
   }
 
+  // Of a list each is measured, of a range those between which winners change.
   std::optional<Place> next() const {
     for (std::size_t i = 0; i < searches_.size(); ++i) {
       const tune::SizeSearch& sizes = searches_[i].sizes;

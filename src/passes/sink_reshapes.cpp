@@ -21,11 +21,20 @@ using ir::Op;
 using ir::Shape;
 using ir::ValueId;
 
-// Whether reshaping `from` to `to` only splits or merges dims before the last one.
-bool keeps_last_dim(const Shape& from, const Shape& to) {
-  return from != to && !from.empty() && !to.empty() && from.back() == to.back() &&
-         !from.back().is(0);
+// How many of the last dims of `to` a reshape splits the last dim of `from` into, or leaves it as;
+// none where it does neither.
+std::size_t num_column_dims(const Shape& from, const Shape& to) {
+  if (from == to || from.empty() || from.back().is(0)) return 0;
+  Dim columns{1};
+  for (std::size_t count = 1; count <= to.size(); ++count) {
+    columns = columns * to[to.size() - count];
+    if (columns == from.back()) return count;
+  }
+  return 0;
 }
+
+// Whether reshaping `from` to `to` only splits or merges dims before the last one.
+bool keeps_last_dim(const Shape& from, const Shape& to) { return num_column_dims(from, to) == 1; }
 
 bool is_row_reduction(Op op) { return op == Op::row_sum || op == Op::row_max; }
 
@@ -47,38 +56,20 @@ bool cuts_columns_only(const Node& slice, const Shape& shape) {
   return std::equal(all.begin(), all.end() - 1, slice.ranges.begin());
 }
 
-// How many of the last dims of `to` a reshape splits the last dim of `from` into, or leaves it as;
-// none where it does neither.
-std::size_t num_column_dims(const Shape& from, const Shape& to) {
-  if (from == to || from.empty() || from.back().is(0)) return 0;
-  Dim columns{1};
-  for (std::size_t count = 1; count <= to.size(); ++count) {
-    columns = columns * to[to.size() - count];
-    if (columns == from.back()) return count;
-  }
-  return 0;
-}
-
 // The shape that an operand of this shape takes when the result goes from shape `to` back to
 // `from`: the same elements meet. Empty when no reshape can do that.
 std::optional<Shape> unsplit(const Shape& operand, const Shape& from, const Shape& to) {
   if (operand == to) return from;
   if (operand.empty()) return operand;
-  const std::size_t added = to.size() - operand.size();
-  const std::size_t columns_at = to.size() - num_column_dims(from, to);
-  const auto all = [&](std::size_t begin, std::size_t end, const auto& holds) {
-    for (std::size_t i = begin; i < end; ++i) {
-      if (!holds(i < added ? Dim{1} : operand[i - added], to[i])) return false;
-    }
-    return true;
-  };
-  const auto is_whole = [](const Dim& dim, const Dim& of) { return dim == of; };
-  const auto is_one = [](const Dim& dim, const Dim&) { return dim.is(1); };
-  const bool has_columns = all(columns_at, to.size(), is_whole);
-  if (!has_columns && !all(columns_at, to.size(), is_one)) return std::nullopt;
+  Shape aligned(to.size() - operand.size(), Dim{1});
+  aligned.insert(aligned.end(), operand.begin(), operand.end());
+  const auto columns = aligned.end() - static_cast<std::ptrdiff_t>(num_column_dims(from, to));
+  const auto is_one = [](const Dim& dim) { return dim.is(1); };
+  const bool has_columns = std::equal(columns, aligned.end(), to.end() - (aligned.end() - columns));
+  if (!has_columns && !std::all_of(columns, aligned.end(), is_one)) return std::nullopt;
   const Dim last = has_columns ? from.back() : Dim{1};
-  if (all(0, columns_at, is_one)) return Shape{last};
-  if (all(0, columns_at, is_whole)) return with_last(from, last);
+  if (std::all_of(aligned.begin(), columns, is_one)) return Shape{last};
+  if (std::equal(aligned.begin(), columns, to.begin())) return with_last(from, last);
   return std::nullopt;
 }
 
@@ -292,10 +283,11 @@ class ReshapeSinker {
 }  // namespace
 
 // f(reshape(a), b, ..) = reshape(f(a, reshape(b), ..)), where a comes from a matmul and the reshape
-// splits or merges dims before the last one; b is a full tensor, one value a row, a row vector or a
-// single value. Columns of a reshape are a reshape of columns, a reshape of one is one, or none. So
-// [B*S, N] results viewed as [B, S, N] fuse with [B, S, N] residuals. One index of a dim that
-// columns are split into is a slice of columns.
+// splits or merges dims before the last one, or splits that one, too; b is a full tensor, one value
+// a row, a row vector or a single value. Columns of a reshape that keeps the last dim are a reshape
+// of columns, a reshape of one is one, or none. So [B*S, N] results viewed as [B, S, N] fuse with
+// [B, S, N] residuals, viewed as [B, S, H, D] with an [H, D] bias. One index of a dim that columns
+// are split into is a slice of columns.
 ir::Graph sink_reshapes(const ir::Graph& graph) { return ReshapeSinker(graph).run(); }
 
 ir::Graph sink_reshapes_of_operands(const ir::Graph& graph) {

@@ -114,8 +114,9 @@ class _Importer:
         target = str(node.target)
         is_product = target in PRODUCTS
         grouped = [n for n in node.all_input_nodes if n in self.base and n in self.scope.grouped]
-        if target in GROUPED and not sums_of_groups(node) and bind(node)["offs"] is not None:
-            self.scope.grouped[node] = bind(node)["offs"]
+        has_rows = target in GROUPED and not sums_of_groups(node)
+        if has_rows and (ends := bind(node)["offs"]) is not None:
+            self.scope.grouped[node] = ends
         elif grouped and not is_product:
             self.scope.grouped[node] = self.scope.grouped[grouped[0]]
         if node.op != "call_function" or not (derived or is_product or foreign(node)):
