@@ -20,25 +20,30 @@ struct BlockMaxima {
 
   // `acc`, `second`: the lane's sums of the block, as the epilogue of its first chunk has them.
   // `rows`: of the lane's first column. `columns` of the result are there from that one on.
+  // `read_tiles(first, at)` reads into `x` the full operands at the lane's `at`-th value, of 8, of
+  // the 16 columns from `first` on; all are asked for in order.
+  template <class ReadTiles>
   __device__ __forceinline__ void measure(Operands<Epilogue>& x, const float* low_cols,
                                           const float* high_cols, float* acc, float* second,
-                                          const float* rows, int columns, int lane) {
-    static_assert(kCount == 0 || (Epilogue::Tiles::kCount == 0 && !kHasCuts<Config> &&
-                                  kResultColumns<Config> % kBlockColumns == 0));
+                                          const float* rows, int columns, int lane,
+                                          ReadTiles read_tiles) {
+    static_assert(kCount == 0 ||
+                  (!kHasCuts<Config> && kResultColumns<Config> % kBlockColumns == 0));
 #pragma unroll
     for (int b = 0; b < kCount; ++b) largest[0][b] = largest[1][b] = identity<Reduce::max>();
 #pragma unroll
     for (int first = 0; first < kBlockColumns; first += kColumnsAtOnce) {
       float* sums = acc + first / 2;
+      const auto read = [&](int at) { read_tiles(first, at); };
       if constexpr (Config::kGates == Gates::by_turns) {
         float pairs[2][8];
         sums = acc + first;
         part_pairs(sums, pairs, lane);
-        add(x, low_cols, high_cols, pairs[0], pairs[1], rows + first, columns - first);
+        add(x, low_cols, high_cols, pairs[0], pairs[1], rows + first, columns - first, read);
 #pragma unroll
         for (int at = 0; at < 16; ++at) sums[at] = pairs[at >> 3][at & 7];
       } else {
-        add(x, low_cols, high_cols, sums, second + first / 2, rows + first, columns - first);
+        add(x, low_cols, high_cols, sums, second + first / 2, rows + first, columns - first, read);
       }
     }
 #pragma unroll
@@ -54,9 +59,10 @@ struct BlockMaxima {
 
  private:
   // Of 16 columns.
+  template <class ReadTiles>
   __device__ __forceinline__ void add(Operands<Epilogue>& x, const float* low_cols,
                                       const float* high_cols, float* acc, float* second,
-                                      const float* rows, int columns) {
+                                      const float* rows, int columns, ReadTiles read_tiles) {
 #pragma unroll
     for (int at = 0; at < 8; ++at) {
       const int half = at >> 1 & 1, column = (at >> 2) * 8 + (at & 1);
@@ -68,6 +74,7 @@ struct BlockMaxima {
       for (int i = 0; i < Epilogue::Cols::kCount; ++i) {
         x.col[i] = half == 0 ? low_cols[i] : high_cols[i];
       }
+      read_tiles(at);
       Values values;
       if constexpr (Config::kGates != Gates::none) {
         Epilogue::measure(acc[at], second[at], x, values);

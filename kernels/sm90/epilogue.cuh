@@ -84,13 +84,10 @@ class WarpEpilogue {
   __device__ __forceinline__ void run(int i, int next, int at, const float* acc,
                                       const float* second, const float* rows,
                                       const unsigned char* loads, Chunk chunk) {
-    if constexpr (Layout::kLoadDepth > 0) {
-      Layout::loaded(group_, load_place(at)).wait(phase(at, loads_phase_, Staging::kLoadDepth));
-      loads = Layout::loads(group_, load_place(at));
-    }
+    begin_loads(at, chunk);
+    if constexpr (Layout::kLoadDepth > 0) loads = Layout::loads(group_, load_place(at));
     loads += warp_ * (kWarpRows * 128);
     ChunkReduction<Config> reduction(p_, chunk, lane_);
-    row_loads_.begin(p_, chunk, lane_);
     const int lane = kForgetsPlaces ? anew(lane_) : lane_;
     // The math of kMathColumns first, then their stores to shared memory: a store in between
     // orders the loads behind it and leaves every group of columns to its own latency.
@@ -102,7 +99,7 @@ class WarpEpilogue {
 #pragma unroll
       for (int g = first; g < end; ++g) {
         uint32_t in[at_least_one(kInWords)];
-        load_tiles(loads, g, in, lane);
+        load_tiles<Blocks::kTiles>(loads, g, in, lane);
         if constexpr (Config::kGates == Gates::by_turns) {
           float pairs[2][8];
           if constexpr (Blocks::kCount == 0) part_pairs(acc + g * 16, pairs, lane_);
@@ -149,12 +146,25 @@ class WarpEpilogue {
 
   // Of the block of columns that begins with a tile's i-th chunk: the maxima that results depend
   // on. Leaves in `acc` and `second` what `run` makes results of; arguments are those of `run`.
+  // All loads of the block are in staging at once, and stay there until `run` is done.
   __device__ __forceinline__ void measure(int i, float* acc, float* second, const float* rows,
                                           const Chunk& chunk) {
-    const int first = (lane_ & 3) * 2;
-    rows += i % kChunksAcross<Config> * kChunkColumns + first;
-    const int columns = params_of<Config>(p_, chunk).n - chunk.col - first;
-    maxima_.measure(x_, low_cols_, high_cols_, acc, second, rows, columns, lane_);
+    static_assert(Layout::kLoadDepth == 0 || Staging::kLoadDepth >= kBlockColumns / kChunkColumns);
+    const int lane_column = (lane_ & 3) * 2;
+    rows += i % kChunksAcross<Config> * kChunkColumns + lane_column;
+    const int columns = params_of<Config>(p_, chunk).n - chunk.col - lane_column;
+    Chunk at_hand = chunk;
+    uint32_t in[at_least_one(kInWords)];
+    maxima_.measure(x_, low_cols_, high_cols_, acc, second, rows, columns, lane_,
+                    [&](int first, int at) {
+                      const int next = i + first / kChunkColumns, column = first % kChunkColumns;
+                      at_hand.col = chunk.col + first - column;
+                      const unsigned char* loads = Layout::loads(group_, load_place(next));
+                      loads += warp_ * (kWarpRows * 128);
+                      if (column == 0 && at == 0) begin_loads(next, at_hand);
+                      if (at == 0) load_tiles(loads, column / kGroupColumns, in, lane_);
+                      read_tiles(in, column / 8 + (at >> 2), at >> 1 & 1, at & 1, at_hand);
+                    });
   }
 
   // Of a chunk that has no rows: waits and tells the others as `run` does.
@@ -213,12 +223,24 @@ class WarpEpilogue {
     if constexpr (kStoreSlots > 0) stores_phase_ ^= count / Staging::kStoreDepth & 1;
   }
 
+  // Before the first full operand of a tile's i-th chunk is read.
+  __device__ __forceinline__ void begin_loads(int i, const Chunk& chunk) {
+    if constexpr (Layout::kLoadDepth > 0) {
+      Layout::loaded(group_, load_place(i)).wait(phase(i, loads_phase_, Staging::kLoadDepth));
+    }
+    row_loads_.begin(p_, chunk, lane_);
+  }
+
+  // Bit i of `kWanted`: whether the i-th is read.
+  template <unsigned kWanted = ~0u>
   __device__ __forceinline__ void load_tiles(const unsigned char* slot, int g, uint32_t* in,
                                              int lane) {
     Epilogue::Tiles::for_each([&](auto type, int i) {
       if (is_loaded_alone(i)) return;
       using List = Types<decltype(type)>;
-      if (Config::kRowLoads >> i & 1) {
+      if (!(kWanted >> i & 1)) {
+        if (!(Config::kRowLoads >> i & 1)) slot += slots<List>() * kSlotBytes;
+      } else if (Config::kRowLoads >> i & 1) {
         row_loads_.template load<decltype(type)>(i, g, in);
       } else {
         load_group<decltype(type)>(slot, g, in, lane);
@@ -242,6 +264,21 @@ class WarpEpilogue {
     }
   }
 
+  // Of the lane's e-th column of columns q * 8 .. q * 8 + 7 of the chunk; `in`: of their group.
+  template <unsigned kWanted = ~0u>
+  __device__ __forceinline__ void read_tiles(const uint32_t* in, int q, int half, int e,
+                                             const Chunk& chunk) {
+    Epilogue::Tiles::for_each([&](auto type, int i) {
+      using T = decltype(type);
+      if (!is_loaded_alone(i)) {
+        if (kWanted >> i & 1) x_.tile[i] = read_word<T>(in, q & 1, half, e);
+        in += group_words<Types<T>>();
+      } else if (kWanted >> i & 1) {
+        x_.tile[i] = load_plain<T>(i, half * 8, q * 8 + (lane_ & 3) * 2 + e, chunk);
+      }
+    });
+  }
+
   // Columns q * 8 .. q * 8 + 7 of the chunk: two columns of two rows a lane.
   __device__ __forceinline__ void compute(const float* acc, const float* second, int q,
                                           const uint32_t* in, uint32_t* out, const Chunk& chunk,
@@ -263,16 +300,7 @@ class WarpEpilogue {
         }
 #pragma unroll
         for (int b = 0; b < Blocks::kCount; ++b) x_.block[b] = maxima_.largest[half][b];
-        const uint32_t* loaded = in;
-        Epilogue::Tiles::for_each([&](auto type, int i) {
-          using T = decltype(type);
-          if (is_loaded_alone(i)) {
-            x_.tile[i] = load_plain<T>(i, half * 8, column + e, chunk);
-          } else {
-            x_.tile[i] = read_word<T>(loaded, q & 1, half, e);
-            loaded += group_words<Types<T>>();
-          }
-        });
+        read_tiles<Blocks::kTiles>(in, q, half, e, chunk);
         if constexpr (Config::kGates != Gates::none) {
           Epilogue::apply(acc[half * 2 + e], second[half * 2 + e], x_, results[e]);
         } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 namespace epifuse::codegen {
 namespace {
@@ -64,7 +65,10 @@ std::vector<Slot> carried_slots(const Epilogue& epilogue) {
     read(store.source);
     read(store.second);
   }
-  return found;
+  if (std::ssize(found) <= epilogue.num_accumulators) return found;
+  std::vector<Slot> accumulators(index(epilogue.num_accumulators));
+  std::iota(accumulators.begin(), accumulators.end(), 0);
+  return accumulators;
 }
 
 std::vector<bool> slots_of_pass(const Epilogue& epilogue, BlockPass pass) {

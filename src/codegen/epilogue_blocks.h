@@ -12,7 +12,8 @@ namespace epifuse::codegen {
 std::vector<const plan::Compute*> block_maxima(const plan::Epilogue& epilogue);
 
 // Of what depends on the accumulators and on no maximum: the values that stores, and computes that
-// depend on a maximum, read. A kernel keeps them in place of the accumulators, as far as they fit.
+// depend on a maximum, read. A kernel keeps them in place of the accumulators. Where they are more
+// than these, it keeps the accumulators, and computes them once more.
 std::vector<plan::Slot> carried_slots(const plan::Epilogue& epilogue);
 
 // By slot: what the arguments of maxima are computed from, and the carried slots; or what stores

@@ -220,14 +220,26 @@ std::string body(const Epilogue& epilogue, const EpilogueLayout& layout, Numeric
   return out;
 }
 
+// Bit i: whether the i-th full operand is needed behind the maxima.
+unsigned tiles_of_results(const Epilogue& epilogue, const EpilogueLayout& layout) {
+  const std::vector<bool> needed = slots_of_pass(epilogue, BlockPass::behind_maxima);
+  unsigned bits = 0;
+  for (int i : layout.of(List::tiles)) {
+    const bool is_needed = needed[static_cast<std::size_t>(epilogue.first_load() + i)];
+    if (is_needed) bits |= 1u << layout.loads()[static_cast<std::size_t>(i)].index;
+  }
+  return bits;
+}
+
 // The members that an epilogue with blocks has beside the others.
 std::string blocks_text(const Epilogue& epilogue, const EpilogueLayout& layout, Numerics numerics) {
   if (!epilogue.has_blocks()) return "";
   const std::vector<const Compute*> maxima = block_maxima(epilogue);
   std::string out = fmt::format(
       "  static constexpr int kNumBlocks = {};         // maxima of 128 columns\n"
-      "  static constexpr unsigned kBlockStores = {};  // bits: of the first column of each\n\n",
-      maxima.size(), layout.of_blocks());
+      "  static constexpr unsigned kBlockStores = {};  // bits: of the first column of each\n"
+      "  static constexpr unsigned kResultTiles = {};  // bits: full operands behind them\n\n",
+      maxima.size(), layout.of_blocks(), tiles_of_results(epilogue, layout));
   if (maxima.empty()) return out;
   const std::vector<std::string> names = slot_names(epilogue, layout);
   const auto name = [&](Slot slot) { return names[static_cast<std::size_t>(slot)]; };

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "codegen/bound.h"
+#include "codegen/epilogue_blocks.h"
 #include "plan/limits.h"
 
 namespace epifuse::codegen {
@@ -80,6 +81,7 @@ EpilogueLayout::EpilogueLayout(const Epilogue& epilogue, bool transposed) {
                 "an epilogue that its parameter block has no room for");
   add_loads(epilogue, transposed);
   add_stores(epilogue, transposed);
+  takes_maxima_ = !block_maxima(epilogue).empty();
   const targets::OperandLimits& limits = epilogue.has_accumulator() ? kOfGemm : kOfTail;
   const auto room = static_cast<std::size_t>(limits.parameters - size(List::parameters));
   for (const plan::Compute& compute : epilogue.computes) {

@@ -57,6 +57,7 @@ class EpilogueLayout {
 
   // Bit i: whether the i-th result is of the first column of each block.
   unsigned of_blocks() const;
+  bool takes_maxima() const { return takes_maxima_; }  // of blocks of columns
 
   // The order of results in the text's `out`, as indices into Epilogue::stores. Of a product:
   // results, row reductions, column reductions.
@@ -83,6 +84,7 @@ class EpilogueLayout {
   std::vector<int> result_order_;
   std::vector<double> constants_;
   std::array<int, kNumLists> sizes_{};
+  bool takes_maxima_ = false;
 };
 
 // The entry of a parameter block at an offset of a Place.

@@ -175,17 +175,27 @@ def test_maxima_of_rows_may_drop_their_dim():
     assert_scaled(compiled(whole, *given), whole(*given), INNER)
 
 
-def test_a_kernel_that_takes_no_blocks_has_the_rest():
-    """Hopper's kernels read no full tensor beside maxima of blocks; the CPU's do."""
-    layer = nn.Linear(HIDDEN, 384).bfloat16()
-    x, residual = torch.randn(ROWS, HIDDEN).bfloat16(), torch.randn(ROWS, 384).bfloat16()
+@pytest.mark.parametrize("also", ["nothing", "result", "product"])
+def test_blocks_of_what_a_full_tensor_multiplies(also):
+    """On Hopper and here; planning for it needs no GPU."""
+    torch.manual_seed(0)
+    state = {"w": torch.randn(384, HIDDEN).bfloat16(), "r": torch.randn(ROWS, 384).bfloat16()}
+    x = torch.randn(ROWS, HIDDEN).bfloat16()
 
-    def whole(x, residual):
-        return by_block(layer(x) + residual)
+    def whole(state, x):
+        product = x @ state["w"].t()
+        y = F.silu(product) * state["r"]
+        return {"nothing": (), "result": (y,), "product": (product,)}[also] + by_block(y)
 
-    report = epifuse.torch.explain(whole, x, residual, only_faster=False)
+    module = capture(whole, state, x, inductor=True)
+    options = {"numerics": "fast", "tf32": False, "target": "cuda"}
+    report = rewrite.fuse(module.graph, options, only_faster=False)
+    assert len(report.kernels) == 1 and not report.left_out
     assert "block_max" in report.kernels[0].epilogue
-    assert report.on_hopper.kernels == 1 and not report.on_hopper.products_left
+    got, expected = compiled(whole, state, x), whole(state, x)
+    assert_scaled(got[-2:], expected[-2:], 128)
+    for mine, eager in zip(got[:-2], expected[:-2], strict=True):
+        torch.testing.assert_close(mine, eager, rtol=2**-6, atol=2**-6)
 
 
 def test_blocks_of_zeros_and_of_nan():

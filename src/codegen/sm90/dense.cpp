@@ -61,22 +61,6 @@ std::optional<WhyNot> why_not_store(const plan::Store& store) {
   return std::nullopt;
 }
 
-// The maximum of a block is known before its first result: full operands would be read twice.
-std::optional<WhyNot> why_not_blocks(const Epilogue& epilogue) {
-  if (!epilogue.has_blocks()) return std::nullopt;
-  if (std::ssize(carried_slots(epilogue)) > epilogue.num_accumulators) {
-    return WhyNot{"blocks_of_several_values",
-                  "it takes maxima of blocks of columns, and makes results of more values than it "
-                  "has sums."};
-  }
-  const auto load = std::ranges::find(epilogue.loads, Access::tile, &plan::Load::access);
-  if (load == epilogue.loads.end()) return std::nullopt;
-  return WhyNot{
-      "blocks_of_full_operands",
-      fmt::format("it takes maxima of blocks of columns, and reads {} in full beside them.",
-                  load->name)};
-}
-
 std::string multiplied_dtypes() {
   return listed([](const OperandFormat& format) { return !format.rounds && !is_fp8(format.dtype); },
                 [](std::string_view dtype) { return fmt::format("{} by {}", dtype, dtype); }, ", ");
@@ -164,7 +148,6 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (gemm.gating == plan::Gating::separate) {
     if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
   }
-  if (auto no = why_not_blocks(as_compiled(step, {}).epilogue)) return no;
   for (const plan::Load& load : step.epilogue.loads) {
     if (auto no = why_not_load(load)) return no;
   }

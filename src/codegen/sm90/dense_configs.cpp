@@ -267,11 +267,12 @@ Config config_of(const TileShape& shape, const FusedGemm& step, const Pressure& 
   config.gathers = step.gemm.a.lookup >= 0;
   config.scaling = scaling_of(step.gemm, config);
   const bool in_ring = loads_in_ring(layout, config, {});
-  config.in_place = !in_ring && can_stage_in_place(layout);
+  config.in_place = !in_ring && !layout.takes_maxima() && can_stage_in_place(layout);
   if (config.in_place) {
     fit_depth(layout, config, &Config::load_depth, chunks_of_consumer(config), target);
   } else {
-    if (registers.load_slots > 0 && !in_ring) {
+    config.load_depth = fewest_loads(layout);
+    if (registers.load_slots > 0 && !in_ring && config.load_depth == 1) {
       fit_depth(layout, config, &Config::load_depth, 2, target);
     }
     if (registers.store_slots > 0) fit_depth(layout, config, &Config::store_depth, 2, target);
@@ -335,7 +336,7 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
     return target.smem_per_block_bytes - fixed_bytes(layout, tried, variant);
   };
   // Results that are not staged where loads were take room of their own.
-  while (variant.copied_stores != 0 && out.load_depth > 1 &&
+  while (variant.copied_stores != 0 && out.load_depth > fewest_loads(layout) &&
          room_beside(out) < config.stages * stage_bytes(out)) {
     --out.load_depth;
     while (chunks_of_consumer(out) % out.load_depth != 0) --out.load_depth;

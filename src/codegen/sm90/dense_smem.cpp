@@ -74,9 +74,13 @@ bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Var
   const int slots = load_slots(layout, variant.non_tma_loads);
   if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_misaligned())
     return false;
-  if (config.gathers) return false;
+  if (config.gathers || layout.takes_maxima()) return false;
   constexpr int kRowsOfSlot = kSlotBytes / kSlotRowBytes;
   return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
+}
+
+int fewest_loads(const EpilogueLayout& layout) {
+  return layout.takes_maxima() ? ir::kBlockColumns / kChunkColumns : 1;
 }
 
 int chunks_of_tile(int tile_m, int columns) {

@@ -124,14 +124,14 @@ TEST_F(CudaPrepare, WhatNoFamilyTakesIsSplitWithTheReason) {
 // No vendor multiplies groups: the same family has the product, and says why it has no more.
 TEST_F(CudaPrepare, APartThatAFamilyTakesHasTheReasonOfTheWholeStep) {
   const Prepared prepared = prepare_steps(
-      plan_of("graph g(x: bf16[T, 128], w: bf16[G, 256, 128], r: bf16[T, 256], ends: i32[G]) {\n"
-              "  h = grouped_matmul x, w^T, ends\n  t = add h, r\n  m = abs t\n"
-              "  top = block_max m\n  v = div t, top\n  q = cast v -> e4m3\n  return q\n}\n"),
+      plan_of("graph g(x: bf16[1, 128], w: bf16[G, 256, 128], ends: i32[G], t: bf16[R, 256], "
+              "index: i32[1]) {\n  h = grouped_matmul x, w^T, ends\n"
+              "  r = take_rows t, index\n  y = add h, r\n  return y\n}\n"),
       sm90(), jit_);
   ASSERT_EQ(prepared.steps.size(), 2u);
   EXPECT_EQ(prepared.steps[0].kind, StepKind::family);
   ASSERT_FALSE(codes(prepared.steps[0]).empty());
-  EXPECT_EQ(codes(prepared.steps[0])[0], "blocks_of_full_operands");
+  EXPECT_EQ(codes(prepared.steps[0])[0], "looked_up_rows");
 }
 
 TEST_F(CudaPrepare, ABareProductIsTheVendors) {

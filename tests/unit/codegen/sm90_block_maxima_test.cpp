@@ -20,18 +20,19 @@ struct TestConfig {
   using Scheduler = OneProduct;
 };
 
-// The magnitude of a sum, or of the difference of both, and of what a row and a column add.
+// The magnitude of a sum, or of the difference of both, and of what a row, a column and a full
+// operand add.
 template <Gates kHow>
 struct TestEpilogue {
   using Rows = Types<F32>;
   using Cols = Types<F32>;
-  using Tiles = Types<>;
+  using Tiles = Types<F32>;
   using Scalars = Types<>;
   static constexpr int kNumParameters = 0;
   static constexpr int kNumBlocks = 2;
-  static constexpr unsigned kBlockStores = 0;
+  static constexpr unsigned kBlockStores = 0, kResultTiles = 0;
   static void measure(float& acc, const Operands<TestEpilogue>& x, float (&out)[2]) {
-    acc += x.row[0] + x.col[0];
+    acc += x.row[0] + x.col[0] + x.tile[0];
     out[0] = std::fabs(acc);
     out[1] = acc;
   }
@@ -47,11 +48,12 @@ float sum(int product, int row, int column) {
 }
 float of_column(int row) { return static_cast<float>(row) / 4; }
 float of_row(int column) { return static_cast<float>(column % 5); }
+float of_tile(int row, int column) { return static_cast<float>((row * 7 + column * 3) % 31); }
 
 template <Gates kHow>
 float expected(int row, int column) {
   const float second = kHow == Gates::none ? 0.0f : sum(1, row, column);
-  return sum(0, row, column) - second + of_row(column) + of_column(row);
+  return sum(0, row, column) - second + of_row(column) + of_column(row) + of_tile(row, column);
 }
 
 // Of a result whose last block has so many columns; what is behind them is larger than all.
@@ -77,7 +79,11 @@ void check(int columns) {
     const float low = of_column(lane / 4), high = of_column(lane / 4 + 8);
     Operands<TestEpilogue<kHow>> x;
     BlockMaxima<TestConfig<kHow>, TestEpilogue<kHow>> maxima;
-    maxima.measure(x, &low, &high, acc, second, rows + first, columns - first, lane);
+    maxima.measure(x, &low, &high, acc, second, rows + first, columns - first, lane,
+                   [&](int from, int at) {
+                     const int row = lane / 4 + at / 2 % 2 * 8;
+                     x.tile[0] = of_tile(row, from + at / 4 * 8 + first + at % 2);
+                   });
     for (int half = 0; half < 2; ++half) {
       const int row = lane / 4 + half * 8;
       float largest[2] = {identity<Reduce::max>(), identity<Reduce::max>()};

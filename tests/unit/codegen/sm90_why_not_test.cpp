@@ -33,8 +33,8 @@ TEST(Sm90WhyNot, CountsWhatIsRepeatedForGroupsAsItIsLoaded) {
   EXPECT_EQ(with_biases("e"), "too_many_rows");
 }
 
-// Such a row is no full operand: maxima of blocks are taken beside it.
-TEST(Sm90WhyNot, TakesBlocksOfTheResultBesideWhatIsRepeatedForGroups) {
+// Maxima of blocks are taken beside such a row, beside full operands and beside further results.
+TEST(Sm90WhyNot, TakesBlocksOfTheResultBesideAllOperands) {
   const auto quantised = [](const std::string& operand) {
     return refusal(
         "graph g(x: e4m3[T, K], w: e4m3[G, 256, K], ends: i32[G], s: f32[G, 256], "
@@ -42,10 +42,10 @@ TEST(Sm90WhyNot, TakesBlocksOfTheResultBesideWhatIsRepeatedForGroups) {
         "  each = repeat_rows s, ends [T, 256]\n  y = mul h, " +
         operand +
         "\n  m = abs y\n  top = block_max m\n  v = div y, top\n  q = cast v -> e4m3\n"
-        "  return q\n}\n");
+        "  return q, h, y\n}\n");
   };
   EXPECT_EQ(quantised("each"), "");
-  EXPECT_EQ(quantised("r"), "blocks_of_full_operands");
+  EXPECT_EQ(quantised("r"), "");
 }
 
 // Of one row the load is a row vector, which goes by no index.
