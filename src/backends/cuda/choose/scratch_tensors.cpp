@@ -2,10 +2,10 @@
 #include "backends/cuda/choose/scratch_tensors.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <random>
 
+#include "backends/cuda/choose/alike.h"
 #include "base/float_types.h"
 #include "base/strided.h"
 #include "ir/integers.h"
@@ -69,30 +69,6 @@ void fill(const Device& device, jit::CuDevicePtr to, std::size_t bytes,
                  "cuMemcpyDtoDAsync");
     done += next;
   }
-}
-
-// Whether two parts of an output are results of the same sums, in any order and with any roundings
-// on the way. Wrong results are far off.
-bool are_near(const std::vector<unsigned char>& a, const std::vector<unsigned char>& b,
-              DType dtype) {
-  constexpr double kRelative = 1.0 / 16, kOfMean = 1.0 / 16;
-  const auto count = static_cast<std::int64_t>(a.size() / size_bytes(dtype));
-  double squares = 0;
-  std::int64_t numbers = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double x = load_element(a.data(), dtype, i);
-    if (!std::isfinite(x)) continue;
-    squares += x * x;
-    ++numbers;
-  }
-  const double slack =
-      kOfMean * std::sqrt(squares / static_cast<double>(std::max<std::int64_t>(numbers, 1)));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double x = load_element(a.data(), dtype, i), y = load_element(b.data(), dtype, i);
-    const bool same = x == y || (std::isnan(x) && std::isnan(y));
-    if (!same && !(std::abs(x - y) <= kRelative * std::abs(x) + slack)) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -160,9 +136,11 @@ ScratchTensors::Samples ScratchTensors::samples(jit::CuStream stream) const {
 
 bool ScratchTensors::are_alike(const Samples& a, const Samples& b) const {
   const std::size_t parts = outputs_.empty() ? 1 : a.size() / outputs_.size();
+  const bool quantises = std::ranges::any_of(outputs_, is_fp8, &Output::dtype);
+  const FarOff far_off = quantises ? FarOff::few : FarOff::none;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const DType dtype = outputs_[i / parts].dtype;
-    if (dtype != DType::boolean && !are_near(a[i], b[i], dtype)) return false;
+    if (dtype != DType::boolean && !cuda::are_alike(a[i], b[i], dtype, far_off)) return false;
   }
   return true;
 }
