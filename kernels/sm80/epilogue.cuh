@@ -3,6 +3,7 @@
 // vectors, but for those of kNonTmaLoads and kNonTmaStores.
 #pragma once
 
+#include "kernels/sm80/block_maxima.cuh"
 #include "kernels/sm80/reduce.cuh"
 #include "kernels/sm80/vectors.cuh"
 
@@ -25,6 +26,7 @@ class WarpEpilogue {
   static constexpr int kStagedFloats = Config::kWarpN + 8;
   static constexpr int kBlockBytes = kBlockRows * kStagedFloats * 4;
   using Reduction = WarpReduction<Config, kLanes, kVector>;
+  using Maxima = BlockMaxima<Config, Epilogue, kLanes>;
   static constexpr int kResults = Epilogue::Stores::kCount + Reduction::kCount;
 
  public:
@@ -33,15 +35,17 @@ class WarpEpilogue {
   using Sums = Sum[kBlocks][Config::kWarpN / 8][4];
 
   // All blocks of 16 rows that there is room for go through shared memory at once: the code for
-  // them is there once.
-  static constexpr int kStagedBlocks = most_that_fit(kBlocks, kThreads<Config> / 32 * kBlockBytes,
-                                                     Config::kSharedBytes - kStagedAt<Config>);
+  // them is there once. In front of them are the maxima of all warps.
+  static constexpr int kMaximaBytes = Maxima::kBytes;
+  static constexpr int kStagedBlocks =
+      most_that_fit(kBlocks, kThreads<Config> / 32 * kBlockBytes,
+                    Config::kSharedBytes - kStagedAt<Config> - kMaximaBytes);
   static constexpr int kStagedBytes = kStagedBlocks * kBlockBytes;  // of a warp
   static_assert(kBlocks % kStagedBlocks == 0);
 
-  // `warp_m`, `warp_n`: the warp's place among those of the tile.
+  // `warp_m`, `warp_n`: the warp's place among those of the tile. `shared`: of the epilogues.
   __device__ __forceinline__ WarpEpilogue(const abi::GemmParams& p, const Tile& tile, int warp_m,
-                                          int warp_n, unsigned char* staged, int lane)
+                                          int warp_n, unsigned char* shared, int warp, int lane)
       : p_(p),
         tile_(tile),
         lane_(lane),
@@ -49,7 +53,8 @@ class WarpEpilogue {
         first_(tile.n + warp_n * kColumns),
         column_(first_ + lane % kLanes * kVector),
         columns_(p.n - column_),
-        staged_(reinterpret_cast<float*>(staged)) {}
+        staged_(reinterpret_cast<float*>(shared + kMaximaBytes + warp * kStagedBytes)),
+        maxima_(shared, warp_n, lane) {}
 
   // Brings the full-size loads to L2, while the products are summed.
   __device__ __forceinline__ void prefetch_tiles() const {
@@ -74,6 +79,21 @@ class WarpEpilogue {
   __device__ __forceinline__ void run(const Sums& sums) {
     load_vectors();
     Reduction reduction(lane_);
+    if constexpr (Maxima::kCount > 0) {
+      __syncthreads();  // all have those of the tile before
+      go_through<Pass::maxima>(sums, reduction);
+      __syncthreads();
+    }
+    go_through<Pass::results>(sums, reduction);
+    if (row_ >= tile_.row_end) return;
+    reduction.finish(p_, tile_, row_ / Config::kWarpM, column_, columns_);
+  }
+
+ private:
+  enum class Pass { maxima, results };
+
+  template <Pass kPass>
+  __device__ __forceinline__ void go_through(const Sums& sums, Reduction& reduction) {
 #pragma unroll
     for (int first = 0; first < kBlocks; first += kStagedBlocks) {
       uint32_t words[kAhead][kWords];
@@ -86,16 +106,13 @@ class WarpEpilogue {
         uint32_t next[kAhead][kWords];
         if (turn + kAhead < kTurns) fetch(first, turn + kAhead, next);
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) compute(first, turn + i, words[i], reduction);
+        for (int i = 0; i < kAhead; ++i) compute<kPass>(first, turn + i, words[i], reduction);
         copy(next, words);
       }
       __syncwarp();
     }
-    if (row_ >= tile_.row_end) return;
-    reduction.finish(p_, tile_, row_ / Config::kWarpM, column_, columns_);
   }
 
- private:
   static constexpr int kTurns = kStagedBlocks * kBlockRows / kRowsAtOnce;
   static constexpr int kWords = at_least_one(vector_words<Tiles>());
   // Turns whose full-size loads are in flight at once, beside those that are computed; more would
@@ -228,6 +245,7 @@ class WarpEpilogue {
     }
   }
 
+  template <Pass kPass>
   __device__ __forceinline__ void compute(int block, int turn, const uint32_t* words,
                                           Reduction& reduction) {
     const int row = row_of(block, turn);
@@ -236,6 +254,10 @@ class WarpEpilogue {
     float sums[kProducts<Config>][kVector];
     take(turn, sums);
     float results[kVector][kResults];
+    typename Maxima::Values largest;
+#pragma unroll
+    for (int b = 0; b < Maxima::kCount; ++b) largest[b] = identity<Reduce::max>();
+    if constexpr (kPass == Pass::results) maxima_.take(row - tile_.m, x_.block);
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
 #pragma unroll
@@ -245,12 +267,27 @@ class WarpEpilogue {
         x_.tile[i] = element_of<decltype(type)>(from, e);
         from += kVectorWords<decltype(type)>;
       });
+      // Which leaves in the sums' place what results are made of.
+      if constexpr (Maxima::kCount > 0) {
+        typename Maxima::Values values;
+        if constexpr (Config::kGated) {
+          Epilogue::measure(sums[0][e], sums[1][e], x_, values);
+        } else {
+          Epilogue::measure(sums[0][e], x_, values);
+        }
+#pragma unroll
+        for (int b = 0; b < Maxima::kCount; ++b) {
+          if (e < columns) largest[b] = combine<Reduce::max>(largest[b], values[b]);
+        }
+        if constexpr (kPass == Pass::maxima) continue;
+      }
       if constexpr (Config::kGated) {
         Epilogue::apply(sums[0][e], sums[1][e], x_, results[e]);
       } else {
         Epilogue::apply(sums[0][e], x_, results[e]);
       }
     }
+    if constexpr (kPass == Pass::maxima) return maxima_.put(row - tile_.m, largest);
     if (columns > 0) store(row, columns, results);
     if constexpr (Reduction::kCount > 0) {
       reduction.add(p_, tile_, first_ / kColumns, row, columns, results);
@@ -275,6 +312,11 @@ class WarpEpilogue {
         to = named_row(p_.rows_of_stores[i], row);
         if (to < 0 || to >= p_.rows_of_stores[i].num_rows) return;
       }
+      if (Blocks<Epilogue>::kStores >> i & 1) {  // by who has the block's first column
+        if (column_ % kBlockColumns != 0) return;
+        *element<Element>(matrix, to, column_ / kBlockColumns) = Element::store(results[0][i]);
+        return;
+      }
       float values[kVector];
 #pragma unroll
       for (int e = 0; e < kVector; ++e) values[e] = results[e][i];
@@ -289,6 +331,7 @@ class WarpEpilogue {
   float* staged_;
   float rows_[at_least_one(Epilogue::Rows::kCount)][kVector];
   Operands<Epilogue> x_;
+  Maxima maxima_;
 };
 
 }  // namespace epifuse::sm80

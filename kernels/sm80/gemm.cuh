@@ -252,7 +252,7 @@ template <class Config, class Epilogue>
 struct Warp {
   using Out = WarpEpilogue<Config, Epilogue>;
   static constexpr int kWarpsM = Config::kTileM / Config::kWarpM;
-  static_assert(kStagedAt<Config> + kThreads<Config> / 32 * Out::kStagedBytes <=
+  static_assert(kStagedAt<Config> + Out::kMaximaBytes + kThreads<Config> / 32 * Out::kStagedBytes <=
                 Config::kSharedBytes);
   int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   int m = warp % kWarpsM, n = warp / kWarpsM;
@@ -262,12 +262,7 @@ struct Warp {
     return {at.params().gemm, at.tile(), m, n, lane, first_step};
   }
   __device__ __forceinline__ Out out(const TileScheduler<Config>& at) const {
-    return {at.params().gemm,
-            at.tile(),
-            m,
-            n,
-            shared_memory() + kStagedAt<Config> + warp * Out::kStagedBytes,
-            lane};
+    return {at.params().gemm, at.tile(), m, n, shared_memory() + kStagedAt<Config>, warp, lane};
   }
 };
 

@@ -69,6 +69,7 @@ std::vector<FullSize> full_stores(const FusedGemm& step, const EpilogueLayout& l
 }
 
 bool wants_exchange(const FusedGemm& step, const EpilogueLayout& layout, const GemmViews& views) {
+  if (step.epilogue.has_blocks()) return false;
   std::ptrdiff_t row_major = 0, column_major = 0;
   for (const auto& all : {full_loads(step, layout, views), full_stores(step, layout, views)}) {
     for (const FullSize& full : all) {

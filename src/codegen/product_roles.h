@@ -26,7 +26,8 @@ std::vector<FullSize> full_loads(const plan::FusedGemm& step, const EpilogueLayo
                                  const GemmViews& views);
 std::vector<FullSize> full_stores(const plan::FusedGemm& step, const EpilogueLayout& layout,
                                   const GemmViews& views);
-// Whether most of what the epilogue reads and writes in full is column-major.
+// Whether most of what the epilogue reads and writes in full is column-major; blocks of columns
+// stay columns.
 bool wants_exchange(const plan::FusedGemm& step, const EpilogueLayout& layout,
                     const GemmViews& views);
 

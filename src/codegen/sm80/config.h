@@ -23,6 +23,7 @@ struct Config {
   bool grouped = false;         // rows belong to groups, or parts of K do
   bool gathers = false;         // rows of a are looked up
   bool scaled = false;          // blocks of K have scales
+  int maxima = 0;               // of each block of columns, which the epilogue takes
   bool operator==(const Config&) const = default;
 };
 // "128x256 by 64x64, 32 deep, 4 stages": depth in elements of 16 bits. Names a config in results.

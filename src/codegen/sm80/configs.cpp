@@ -1,6 +1,8 @@
 // Which tiles of the cp.async + mma.sync GEMM are worth compiling.
 #include <algorithm>
+#include <span>
 
+#include "codegen/epilogue_blocks.h"
 #include "codegen/sm80/gemm.h"
 
 namespace epifuse::codegen::sm80 {
@@ -14,6 +16,10 @@ struct Shape {
 constexpr Shape kShapes[] = {{128, 128, 64, 64}, {256, 128, 64, 64}, {128, 256, 64, 64},
                              {64, 256, 64, 64},  {256, 64, 64, 64},  {128, 128, 64, 32},
                              {64, 128, 32, 64},  {128, 64, 64, 32},  {64, 64, 32, 32}};
+
+// For gates whose results have blocks of columns, of which each CTA has whole ones. The last leaves
+// registers for promoted sums; scales of blocks would need smaller warps, 16 of which spill.
+constexpr Shape kShapesOfGateBlocks[] = {{128, 256, 64, 64}, {64, 256, 64, 64}, {64, 256, 32, 64}};
 
 // Of those that take one tile after another.
 constexpr Shape kPersistentShapes[] = {{128, 128, 64, 64},
@@ -37,6 +43,19 @@ bool leaves_registers(const Shape& shape, const plan::GemmDesc& gemm) {
   return !gemm.promoted || sums_of_thread(shape.warp_m, shape.warp_n) <= most_sums;
 }
 
+// Each CTA has whole blocks of a result's columns.
+bool suits(const Shape& shape, const plan::FusedGemm& step) {
+  const int columns = shape.tile_n / step.epilogue.num_accumulators;
+  const bool has_whole_blocks = !step.epilogue.has_blocks() || columns % ir::kBlockColumns == 0;
+  return has_whole_blocks && leaves_registers(shape, step.gemm);
+}
+
+std::span<const Shape> shapes(const plan::FusedGemm& step) {
+  const bool is_gated = step.gemm.gating != plan::Gating::none;
+  if (is_gated && step.epilogue.has_blocks()) return kShapesOfGateBlocks;
+  return kShapes;
+}
+
 // That a thread takes: an estimate from above.
 int registers(const Config& config, const plan::GemmDesc& gemm) {
   const int sums = sums_of_thread(config.warp_m, config.warp_n);
@@ -55,9 +74,11 @@ int ctas_of_sm(const Config& config, const plan::GemmDesc& gemm,
 
 constexpr int kFewestStages = 3, kMostStages = 5;
 
-Config config_of(const Shape& shape, int step_bytes, int stages, const plan::GemmDesc& gemm,
+Config config_of(const Shape& shape, int step_bytes, int stages, const plan::FusedGemm& step,
                  const targets::TargetInfo& target) {
+  const plan::GemmDesc& gemm = step.gemm;
   Config config{shape.tile_m, shape.tile_n, shape.warp_m, shape.warp_n, step_bytes, stages};
+  config.maxima = static_cast<int>(std::ssize(block_maxima(step.epilogue)));
   config.ctas = ctas_of_sm(config, gemm, target);
   config.products = gemm.gating == plan::Gating::none ? 1 : 2;
   config.grouped = gemm.has_groups();
@@ -67,11 +88,11 @@ Config config_of(const Shape& shape, int step_bytes, int stages, const plan::Gem
 }
 
 // Of the most stages that leave room for two CTAs an SM.
-Config two_of_sm(const Shape& shape, const plan::GemmDesc& gemm,
+Config two_of_sm(const Shape& shape, const plan::FusedGemm& step,
                  const targets::TargetInfo& target) {
   int stages = kMostStages;
-  while (stages > kFewestStages && config_of(shape, 64, stages, gemm, target).ctas < 2) --stages;
-  return config_of(shape, 64, stages, gemm, target);
+  while (stages > kFewestStages && config_of(shape, 64, stages, step, target).ctas < 2) --stages;
+  return config_of(shape, 64, stages, step, target);
 }
 
 // With room for the epilogue behind the stages, as much as leaves as many CTAs an SM as one block
@@ -100,28 +121,28 @@ std::optional<Config> persistent(const Config& config, const plan::GemmDesc& gem
 std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetInfo& target) {
   constexpr int kStepBytes[] = {64, 128}, kSplits[] = {2, 4, 8};
   std::vector<Config> out;
-  for (const Shape& shape : kShapes) {
-    if (!leaves_registers(shape, step.gemm)) continue;
+  for (const Shape& shape : shapes(step)) {
+    if (!suits(shape, step)) continue;
     for (const int step_bytes : kStepBytes) {
       for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
-        const Config config = config_of(shape, step_bytes, stages, step.gemm, target);
+        const Config config = config_of(shape, step_bytes, stages, step, target);
         if (smem_bytes(config) <= target.smem_per_block_bytes) out.push_back(config);
       }
     }
   }
   for (const Shape& shape : kPersistentShapes) {
-    if (!leaves_registers(shape, step.gemm)) continue;
+    if (!suits(shape, step)) continue;
     for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
-      const Config once = config_of(shape, 64, stages, step.gemm, target);
+      const Config once = config_of(shape, 64, stages, step, target);
       const auto config = persistent(once, step.gemm, target);
       if (config) out.push_back(*config);
     }
   }
   if (step.gemm.has_groups()) return out;  // few groups have too few rows for all SMs
   for (const Shape& shape : kSplitShapes) {
-    if (!leaves_registers(shape, step.gemm)) continue;
+    if (!suits(shape, step)) continue;
     for (const int parts : kSplits) {
-      Config config = two_of_sm(shape, step.gemm, target);
+      Config config = two_of_sm(shape, step, target);
       config.split_k = parts;
       out.push_back(config);
     }

@@ -99,15 +99,15 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (target.kind != DeviceKind::cuda || target.major < kAmpere) {
     return WhyNot{"target", fmt::format("{} has no cp.async.", target.name)};
   }
-  if (step.epilogue.has_blocks()) {
-    return WhyNot{"blocks", "it takes maxima of blocks of columns, which several warps have."};
-  }
   if (auto no = why_not_gather(plan, gemm)) return no;
   if (auto no = why_not_rows_by_index(plan, step)) return no;
   if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a", target)) return no;
   if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b", target)) return no;
   if (gemm.gating == plan::Gating::separate) {
     if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b", target)) return no;
+  }
+  if (step.epilogue.has_blocks() && configs(step, target).empty()) {
+    return WhyNot{"blocks", "no tile that leaves registers has whole blocks of columns."};
   }
   return std::nullopt;
 }

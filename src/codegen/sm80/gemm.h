@@ -37,10 +37,11 @@ inline int num_threads(const Config& config) {
 }
 inline bool is_persistent(const Config& config) { return config.staged_blocks > 0; }
 // Bytes of shared memory of one CTA: the stages, and the epilogue's staging, which takes their
-// place where a CTA has one tile.
+// place where a CTA has one tile. Maxima have room of their own.
 inline int smem_bytes(const Config& config) {
   constexpr int kRows = 16, kPadding = 8, kBytes = 4;  // of kernels/sm80/epilogue.cuh
   return (config.tile_m + config.tile_n) * config.step_bytes * config.stages +
+         config.maxima * config.tile_m * (config.tile_n / config.warp_n) * kBytes +
          num_threads(config) / 32 * config.staged_blocks * kRows * (config.warp_n + kPadding) *
              kBytes;
 }

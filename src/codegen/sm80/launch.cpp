@@ -71,6 +71,7 @@ int alignment_of_b(const plan::GemmDesc& gemm, const plan::Operand& b, const Gem
 unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
   for (const FullSize& full : matrices) {
+    if (full.place.is_block) continue;  // one element a block
     const int vector = kVector * static_cast<int>(size_bytes(full.dtype));
     const bool is_contiguous = full.view.col_stride == 1 || full.view.cols == 1;
     if (is_contiguous && alignment(full.view, full.dtype, vector, full.place.is_indexed) == vector)

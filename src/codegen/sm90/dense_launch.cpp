@@ -373,8 +373,7 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   const bool is_gated = step.gemm.gating != plan::Gating::none;
   const bool is_grouped = step.gemm.is_grouped(), has_groups = step.gemm.has_groups();
   const EpilogueLayout layout(step.epilogue);  // its lists of full-size matrices are both variants'
-  const bool is_plain = !is_gated && !is_grouped && !step.epilogue.has_blocks();
-  out.swapped = is_plain && wants_exchange(step, layout, views);
+  out.swapped = !is_gated && !is_grouped && wants_exchange(step, layout, views);
   if (out.swapped) views = exchanged(views);
   const plan::GemmDesc& gemm = step.gemm;
   out.misaligned_a = !has_groups && is_misaligned(out.swapped ? gemm.b : gemm.a, views.a);
