@@ -43,8 +43,8 @@ bool leaves_registers(const Shape& shape, const plan::GemmDesc& gemm) {
   return !gemm.promoted || sums_of_thread(shape.warp_m, shape.warp_n) <= most_sums;
 }
 
-// Each CTA has whole blocks of a result's columns.
-bool suits(const Shape& shape, const plan::FusedGemm& step) {
+// Also so that each CTA has whole blocks of a result's columns.
+bool fits(const Shape& shape, const plan::FusedGemm& step) {
   const int columns = shape.tile_n / step.epilogue.num_accumulators;
   const bool has_whole_blocks = !step.epilogue.has_blocks() || columns % ir::kBlockColumns == 0;
   return has_whole_blocks && leaves_registers(shape, step.gemm);
@@ -122,7 +122,7 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
   constexpr int kStepBytes[] = {64, 128}, kSplits[] = {2, 4, 8};
   std::vector<Config> out;
   for (const Shape& shape : shapes(step)) {
-    if (!suits(shape, step)) continue;
+    if (!fits(shape, step)) continue;
     for (const int step_bytes : kStepBytes) {
       for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
         const Config config = config_of(shape, step_bytes, stages, step, target);
@@ -131,7 +131,7 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
     }
   }
   for (const Shape& shape : kPersistentShapes) {
-    if (!suits(shape, step)) continue;
+    if (!fits(shape, step)) continue;
     for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
       const Config once = config_of(shape, 64, stages, step, target);
       const auto config = persistent(once, step.gemm, target);
@@ -140,7 +140,7 @@ std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetIn
   }
   if (step.gemm.has_groups()) return out;  // few groups have too few rows for all SMs
   for (const Shape& shape : kSplitShapes) {
-    if (!suits(shape, step)) continue;
+    if (!fits(shape, step)) continue;
     for (const int parts : kSplits) {
       Config config = two_of_sm(shape, step, target);
       config.split_k = parts;
