@@ -115,9 +115,11 @@ Value row_max(const Value& x);  ///< largest of each row; NaN if any is
 Value col_sum(const Value& x);  ///< sum of each column
 Value col_max(const Value& x);  ///< largest of each column
 /// Of blocks of 128 columns, from the first one on: each element becomes the largest of its block,
-/// in its row; or the first columns of the blocks alone, [.., N] -> [.., ceil(N / 128)].
-Value block_max(const Value& x);
-Value block_first(const Value& x);
+/// in its row; or the first columns of the blocks alone, [.., N] -> [.., ceil(N / 128)]. With 128
+/// `rows`, the only other number of them, blocks are squares that M and N of [.., M, N] are
+/// multiples of: block_first gives [.., M / 128, N / 128].
+Value block_max(const Value& x, int rows = 1);
+Value block_first(const Value& x, int rows = 1);
 /// Two values of one dtype and shape [.., N] as one of shape [.., 2 N]: b behind a, or their
 /// elements by turns, a's first.
 Value concat(const Value& a, const Value& b);

@@ -21,18 +21,21 @@ struct Types {
 constexpr int at_least_one(int n) { return n > 0 ? n : 1; }
 
 // Of an epilogue that takes maxima over blocks of columns: how many, and bit i: whether its i-th
-// store is of the first column of each block, whether results are made of its i-th full operand,
-// which maxima may be made of, too.
+// store is of the first element of each block, whether results are made of its i-th full operand,
+// which maxima may be made of, too. A block has so many rows: 1, or as many as columns.
 constexpr int kBlockColumns = 128;
 template <class Epilogue, class = void>
 struct Blocks {
   static constexpr int kCount = 0;
   static constexpr unsigned kStores = 0, kTiles = ~0u;
+  static constexpr int kRows = 1;
 };
 template <class Epilogue>
 struct Blocks<Epilogue, decltype(static_cast<void>(Epilogue::kNumBlocks))> {
   static constexpr int kCount = Epilogue::kNumBlocks;
   static constexpr unsigned kStores = Epilogue::kBlockStores, kTiles = Epilogue::kResultTiles;
+  static constexpr int kRows = Epilogue::kRowsOfBlock;
+  static_assert(kRows == 1 || kRows == kBlockColumns);
 };
 
 template <class Epilogue>

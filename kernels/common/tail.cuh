@@ -29,15 +29,6 @@ using epifuse::Reduce;
 constexpr int kThreads = abi::kTailThreads;
 constexpr int kWarp = 32;
 
-template <class List, int kIndex>
-struct TypeAt;
-template <class First, class... Rest>
-struct TypeAt<Types<First, Rest...>, 0> {
-  using Type = First;
-};
-template <class First, class... Rest, int kIndex>
-struct TypeAt<Types<First, Rest...>, kIndex> : TypeAt<Types<Rest...>, kIndex - 1> {};
-
 // A tail at one index of the leading dims: its operands, and what to do with them.
 template <class Tail>
 struct Body {
@@ -87,14 +78,26 @@ struct Body {
     chunk.scalars.fetch(loads + kFirstScalar, at);
   }
 
+  using Largest = float[at_least_one(Blocks<Epilogue>::kCount)];
+
   // Computes the values of a fetched vector and writes those that are stored as they are.
   __device__ __forceinline__ void finish(Chunk& chunk, Values& values) const {
+    settle(chunk);
+    Largest largest;
+    if constexpr (Blocks<Epilogue>::kCount > 0) find_largest(chunk, largest);
+    finish(chunk, largest, values);
+  }
+
+  __device__ __forceinline__ void settle(Chunk& chunk) const {
     chunk.tiles.settle(loads + kFirstTile);
     chunk.rows.settle(loads);
     chunk.cols.settle(loads + kFirstCol);
     chunk.scalars.settle(loads + kFirstScalar);
-    Largest largest;
-    if constexpr (Blocks<Epilogue>::kCount > 0) find_largest(chunk, largest);
+  }
+
+  // Of a settled vector, whose blocks have these maxima.
+  __device__ __forceinline__ void finish(const Chunk& chunk, const Largest& largest,
+                                         Values& values) const {
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       Operands<Epilogue> x = operands(chunk, i);
@@ -115,9 +118,10 @@ struct Body {
     return x;
   }
 
-  using Largest = float[at_least_one(Blocks<Epilogue>::kCount)];
-  // Of the block that a warp's lanes have a vector each of (kernels/common/tail_blocks.cuh).
+  // kernels/common/tail_blocks.cuh: of the block that a warp's lanes have a vector each of, and of
+  // one vector and what there was.
   __device__ __forceinline__ void find_largest(const Chunk& chunk, Largest& largest) const;
+  __device__ __forceinline__ void add_largest(const Chunk& chunk, Largest& largest) const;
 
   template <int kStore>
   __device__ __forceinline__ void put_one(long long row, long long col, float value) const {
@@ -149,8 +153,10 @@ struct Body {
   __device__ __forceinline__ void put(const Place& at, const Values& values) const {
     if constexpr (kStore < kNumStores) {
       if constexpr (Blocks<Epilogue>::kStores >> kStore & 1) {
-        if (at.count == 0 || at.col % kBlockColumns != 0) return put<kStore + 1>(at, values);
-        put_one<kStore>(at.row, at.col / kBlockColumns, values[0][kStore]);
+        constexpr int kRows = Blocks<Epilogue>::kRows;
+        const bool is_first = at.col % kBlockColumns == 0 && at.row % kRows == 0;
+        if (at.count == 0 || !is_first) return put<kStore + 1>(at, values);
+        put_one<kStore>(at.row / kRows, at.col / kBlockColumns, values[0][kStore]);
       } else if constexpr (Tail::kReduce[kStore] == Reduce::none) {
         Packed<typename TypeAt<Stores, kStore>::Type, kVector> packed;
         packed.set(values, kStore);

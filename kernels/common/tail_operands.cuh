@@ -265,4 +265,13 @@ struct Fetched<kVector, Types<Element, Rest...>> {
   }
 };
 
+template <class List, int kIndex>
+struct TypeAt;
+template <class First, class... Rest>
+struct TypeAt<Types<First, Rest...>, 0> {
+  using Type = First;
+};
+template <class First, class... Rest, int kIndex>
+struct TypeAt<Types<First, Rest...>, kIndex> : TypeAt<Types<Rest...>, kIndex - 1> {};
+
 }  // namespace epifuse::tail

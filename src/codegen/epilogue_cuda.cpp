@@ -237,9 +237,10 @@ std::string blocks_text(const Epilogue& epilogue, const EpilogueLayout& layout, 
   const std::vector<const Compute*> maxima = block_maxima(epilogue);
   std::string out = fmt::format(
       "  static constexpr int kNumBlocks = {};         // maxima of 128 columns\n"
-      "  static constexpr unsigned kBlockStores = {};  // bits: of the first column of each\n"
-      "  static constexpr unsigned kResultTiles = {};  // bits: full operands behind them\n\n",
-      maxima.size(), layout.of_blocks(), tiles_of_results(epilogue, layout));
+      "  static constexpr unsigned kBlockStores = {};  // bits: of the first element of each\n"
+      "  static constexpr unsigned kResultTiles = {};  // bits: full operands behind them\n"
+      "  static constexpr int kRowsOfBlock = {};\n\n",
+      maxima.size(), layout.of_blocks(), tiles_of_results(epilogue, layout), epilogue.block_rows);
   if (maxima.empty()) return out;
   const std::vector<std::string> names = slot_names(epilogue, layout);
   const auto name = [&](Slot slot) { return names[static_cast<std::size_t>(slot)]; };

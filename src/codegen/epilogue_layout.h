@@ -30,7 +30,7 @@ struct Place {
   ir::ValueId value = -1;  // of the plan
   int bytes = 0;           // of an element
   bool is_bool = false;    // which nothing stages
-  bool is_block = false;   // the first column of each block, the same
+  bool is_block = false;   // the first element of each block, the same
   Staging staging = Staging::none;
   bool is_indexed = false;  // its rows are looked up, or put where an index says
   std::size_t offset = 0;   // of its entry: a float, Vector, Matrix, Partials or Strided

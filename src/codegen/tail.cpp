@@ -46,6 +46,7 @@ std::string_view function_cuda(TailKind kind) {
     case TailKind::row_reduction: return "row_reduction";
     case TailKind::column_reduction: return "column_reduction";
     case TailKind::blocks: return "blocks";
+    case TailKind::squares: return "squares";
   }
   return "";
 }
@@ -100,6 +101,7 @@ TailShape tail_shape(const Epilogue& epilogue) {
   TailShape shape;
   if (rows) shape.kind = TailKind::row_reduction;
   if (columns) shape.kind = TailKind::column_reduction;
+  if (epilogue.has_squares()) return {TailKind::squares, kMinVector, 1};
   if (epilogue.has_blocks()) return {TailKind::blocks, kMinVector, 1};
   int narrowest = kVectorBytes / kMinVector;
   for (int bytes : moved_bytes(epilogue, layout, false)) narrowest = std::min(narrowest, bytes);
@@ -119,7 +121,7 @@ KernelSource tail_source(const plan::Plan& plan, const plan::Tail& tail,
   KernelParts parts;
   parts.comment = fmt::format("Tail over {}:\n{}", ir::print(tail.shape), plan::print(epilogue));
   parts.includes = fmt::format("#include \"kernels/common/{}.cuh\"\n",
-                               shape.kind == TailKind::blocks ? "tail_blocks" : "tail");
+                               epilogue.has_blocks() ? "tail_blocks" : "tail");
   parts.generated =
       fmt::format("{}\n{}", epilogue_cuda(epilogue, plan.numerics), tail_struct(epilogue, shape));
   parts.bounds = launch_bounds(shape.kind, epilogue);

@@ -16,7 +16,13 @@ Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& 
 // What follows is what the source of a tail kernel and its launch must agree on.
 
 // Which function of kernels/common/tail.cuh or tail_blocks.cuh a tail instantiates.
-enum class TailKind : std::uint8_t { elementwise, row_reduction, column_reduction, blocks };
+enum class TailKind : std::uint8_t {
+  elementwise,
+  row_reduction,
+  column_reduction,
+  blocks,
+  squares
+};
 
 struct TailShape {
   TailKind kind = TailKind::elementwise;

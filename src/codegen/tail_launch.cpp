@@ -109,9 +109,9 @@ BoundTensor rows_to_put(BoundTensor tensor, const std::vector<std::int64_t>& siz
   return tensor;
 }
 
-// As a tail has them: with all columns of the blocks.
-BoundTensor columns_of_blocks(BoundTensor tensor, const std::vector<std::int64_t>& sizes) {
-  tensor.layout.shape.back() = sizes.back();
+// As a tail has them: with all rows and columns of the blocks.
+BoundTensor all_of_blocks(BoundTensor tensor, const std::vector<std::int64_t>& sizes) {
+  std::copy(sizes.end() - 2, sizes.end(), tensor.layout.shape.end() - 2);
   return tensor;
 }
 
@@ -131,7 +131,7 @@ Loops loops_of(const plan::Plan& plan, const plan::Tail& tail, const EpilogueLay
   for (const plan::Store& store : tail.epilogue.stores) {
     const bool puts_rows = store.index >= 0;
     BoundTensor tensor = stored(bound, store);
-    if (store.kind == StoreKind::block_first) tensor = columns_of_blocks(tensor, loops.sizes);
+    if (store.kind == StoreKind::block_first) tensor = all_of_blocks(tensor, loops.sizes);
     Operand& operand = add(puts_rows ? rows_to_put(tensor, loops.sizes) : tensor, store.dtype);
     if (puts_rows) put_rows(plan, store, bound, operand);
     const std::size_t rank = loops.rank();
@@ -209,6 +209,7 @@ void share_matrix(abi::TailParams& p, const TailShape& shape, std::int64_t num_o
     case TailKind::blocks:  // each is a warp's work
       blocks = ceil_div(rows * ceil_div(cols, ir::kBlockColumns), abi::kTailThreads / kWarp);
       break;
+    case TailKind::squares: blocks = rows / ir::kSquareRows * (cols / ir::kBlockColumns); break;
   }
   p.inner_blocks = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, most));
 }
@@ -250,9 +251,9 @@ Launch tail_launch(const plan::Plan& plan, const plan::Tail& tail, const Bound& 
 
   const std::size_t num_stores = tail.epilogue.stores.size();
   const std::size_t num_loads = loops.operands.size() - num_stores;
-  const std::size_t fixed = shape.kind == TailKind::elementwise        ? 0
-                            : shape.kind == TailKind::column_reduction ? 2
-                                                                       : 1;
+  const bool keeps_rows =
+      shape.kind == TailKind::column_reduction || shape.kind == TailKind::squares;
+  const std::size_t fixed = shape.kind == TailKind::elementwise ? 0 : keeps_rows ? 2 : 1;
   if (shape.kind == TailKind::elementwise) sort_dims(loops, num_loads);
   merge_dims(loops, fixed);
 

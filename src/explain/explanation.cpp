@@ -65,13 +65,15 @@ std::string operands_text(const ir::Graph& graph, const plan::GemmDesc& gemm) {
   return b;
 }
 
-std::string_view reduction_phrase(plan::StoreKind kind) {
+std::string_view reduction_phrase(const plan::Epilogue& epilogue, plan::StoreKind kind) {
   switch (kind) {
     case plan::StoreKind::row_sum: return "sums each row";
     case plan::StoreKind::row_max: return "takes the maximum of each row";
     case plan::StoreKind::col_sum: return "sums each column";
     case plan::StoreKind::col_max: return "takes the maximum of each column";
-    case plan::StoreKind::block_first: return "stores one value for each block of 128 columns";
+    case plan::StoreKind::block_first:
+      return epilogue.has_squares() ? "stores one value for each block of 128 rows and columns"
+                                    : "stores one value for each block of 128 columns";
     default: return "stores it";
   }
 }
@@ -80,7 +82,7 @@ std::string_view reduction_phrase(plan::StoreKind kind) {
 std::vector<std::string> reduction_phrases(const plan::Epilogue& epilogue) {
   std::vector<std::string> phrases;
   for (const plan::Store& store : epilogue.stores) {
-    const std::string phrase(reduction_phrase(store.kind));
+    const std::string phrase(reduction_phrase(epilogue, store.kind));
     if (store.kind != plan::StoreKind::tile &&
         std::find(phrases.begin(), phrases.end(), phrase) == phrases.end()) {
       phrases.push_back(phrase);

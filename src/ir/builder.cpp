@@ -104,6 +104,9 @@ void check_symbols(const Value& x, const std::vector<Dim>& dims, Op op) {
 }
 
 Value unary(Op op, const Value& x) { return Access::make(Node{.op = op}, {x}); }
+Value block(Op op, const Value& x, int rows) {
+  return Access::make(Node{.op = op, .block_rows = rows}, {x});
+}
 Value binary(Op op, const Value& a, const Value& b) { return Access::make(Node{.op = op}, {a, b}); }
 Value binary(Op op, const Value& a, double b) { return binary(op, a, Access::constant(a, b)); }
 Value binary(Op op, double a, const Value& b) { return binary(op, Access::constant(b, a), b); }
@@ -292,8 +295,8 @@ Value row_sum(const Value& x) { return unary(Op::row_sum, x); }
 Value row_max(const Value& x) { return unary(Op::row_max, x); }
 Value col_sum(const Value& x) { return unary(Op::col_sum, x); }
 Value col_max(const Value& x) { return unary(Op::col_max, x); }
-Value block_max(const Value& x) { return unary(Op::block_max, x); }
-Value block_first(const Value& x) { return unary(Op::block_first, x); }
+Value block_max(const Value& x, int rows) { return block(Op::block_max, x, rows); }
+Value block_first(const Value& x, int rows) { return block(Op::block_first, x, rows); }
 Value concat(const Value& a, const Value& b) { return binary(Op::concat, a, b); }
 Value interleave(const Value& a, const Value& b) { return binary(Op::interleave, a, b); }
 Value min(const Value& a, const Value& b) { return binary(Op::min, a, b); }

@@ -65,6 +65,7 @@ struct Node {
   double value = 0;                               // constant
   bool transpose_a = false, transpose_b = false;  // products; grouped_matmul has the second
   bool promoted = false;           // a product of fp8: every 128 products of K are added in float32
+  int block_rows = 1;              // block ops: kSquareRows of squares
   std::vector<int> permutation;    // transpose
   std::vector<SliceRange> ranges;  // slice, one per dim
   bool operator==(const Node&) const = default;

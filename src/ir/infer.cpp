@@ -163,10 +163,24 @@ std::optional<Dim> num_blocks(const Dim& n) {
 
 TensorType infer_block(const Graph& graph, const Node& node) {
   const TensorType& operand = graph[node.args[0]].type;
-  if (operand.shape.size() < 2 || !is_computable(operand.dtype)) {
+  const std::size_t rank = operand.shape.size();
+  if (rank < 2 || !is_computable(operand.dtype)) {
     fail(graph, node, "a bf16, f16 or f32 value of at least 2 dims");
   }
+  if (node.block_rows != 1 && node.block_rows != kSquareRows) {
+    throw GraphError(fmt::format("{} expects blocks of 1 or {} rows, got {}", name(node.op),
+                                 kSquareRows, node.block_rows));
+  }
   TensorType type{operand.dtype, operand.shape, {}};
+  if (node.block_rows == kSquareRows) {
+    const std::optional<Dim> down = type.shape[rank - 2].divide(kSquareRows);
+    const std::optional<Dim> across = type.shape.back().divide(kBlockColumns);
+    if (!down || !across) fail(graph, node, "rows and columns that are multiples of 128");
+    if (node.op == Op::block_max) return type;
+    type.shape[rank - 2] = *down;
+    type.shape.back() = *across;
+    return type;
+  }
   if (node.op == Op::block_max) return type;
   const std::optional<Dim> count = num_blocks(type.shape.back());
   if (!count) fail(graph, node, "a number of columns that is known or a multiple of 128");

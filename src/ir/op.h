@@ -29,8 +29,8 @@ enum class Op : std::uint8_t {
   row_max,
   col_sum,  // [.., M, N] -> [.., 1, N]
   col_max,
-  block_max,    // [.., M, N] -> [.., M, N]: of the block of 128 columns that the element is in
-  block_first,  // [.., M, N] -> [.., M, ceil(N / 128)]: the first column of each block
+  block_max,    // [.., M, N] -> [.., M, N]: of the block of columns that the element is in
+  block_first,  // [.., M, N] -> [.., M, ceil(N / 128)]: the first element of each block
   concat,       // [.., N] and [.., N] -> [.., 2 N], one behind the other
   interleave,   // the same, elements by turns
   put_rows,     // [T, ..] by an index [T] -> [R, ..], row index[t] is row t
@@ -93,6 +93,9 @@ std::optional<Op> op_from_name(std::string_view name);
 
 // Columns of a block, counted from a row's first one; the last block may be shorter.
 constexpr int kBlockColumns = 128;
+// A block has one row, or is a square, which is whole: of [.., M, N] there are [.., M / 128, N /
+// 128].
+constexpr int kSquareRows = kBlockColumns;
 
 // One result element depends on the same element of each operand, after broadcasting.
 bool is_elementwise(Op op);     // arith, compare, select or cast

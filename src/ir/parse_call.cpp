@@ -27,6 +27,7 @@ class CallParser {
   void parse_constant(Node& node);
   void parse_matmul(Node& node);
   void parse_pair(Node& node);
+  void parse_block(Node& node);
   void parse_transpose(Node& node);
   void parse_permutation(Node& node, std::size_t rank);
   void parse_slice(Node& node);
@@ -79,9 +80,9 @@ Node CallParser::parse() {
     case Op::row_sum:
     case Op::row_max:
     case Op::col_sum:
-    case Op::col_max:
+    case Op::col_max: node.args = {state_.parse_value()}; break;
     case Op::block_max:
-    case Op::block_first: node.args = {state_.parse_value()}; break;
+    case Op::block_first: parse_block(node); break;
     case Op::concat:
     case Op::interleave:
     case Op::take_rows: parse_pair(node); break;
@@ -135,6 +136,18 @@ void CallParser::parse_pair(Node& node) {
   node.args = {state_.parse_value()};
   lexer_.expect(",", fmt::format("',' and the second operand of '{}'", name(node.op)));
   node.args.push_back(state_.parse_value());
+}
+
+// block = ( "block_max" | "block_first" ) value [ "[" "128" "," "128" "]" ]; alone: of one row
+void CallParser::parse_block(Node& node) {
+  node.args = {state_.parse_value()};
+  const Token at = lexer_.peek();
+  if (!at.is("[")) return;
+  if (parse_dims(lexer_, state_.symbols) != Shape{kSquareRows, kBlockColumns}) {
+    lexer_.fail(at.text, fmt::format("expected [{}, {}], or nothing for blocks of one row",
+                                     kSquareRows, kBlockColumns));
+  }
+  node.block_rows = kSquareRows;
 }
 
 // transpose = "transpose" value [ "[" integer { "," integer } "]" ]; alone: swaps the last two dims

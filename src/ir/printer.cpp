@@ -51,6 +51,10 @@ std::string print_call(const Graph& graph, const Node& node) {
     case Op::slice:
       return fmt::format("{} {}", call, print_ranges(node.ranges, graph[node.args[0]].type.shape));
     case Op::cast: return fmt::format("{} -> {}", call, name(node.type.dtype));
+    case Op::block_max:
+    case Op::block_first:
+      if (node.block_rows == 1) return call;
+      return fmt::format("{} [{}, {}]", call, node.block_rows, kBlockColumns);
     default: return call;
   }
 }

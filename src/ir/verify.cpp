@@ -25,6 +25,7 @@ void check_unused_fields(const Node& node) {
   check(is_matmul(node.op) || (!node.transpose_a && !node.transpose_b), node,
         "only matmul transposes its operands");
   check(is_matmul(node.op) || !node.promoted, node, "only products have promoted sums");
+  check(is_block(node.op) || node.block_rows == 1, node, "only block ops have rows of blocks");
   check(node.op == Op::transpose || node.permutation.empty(), node,
         "only transpose has a permutation");
   check(node.op == Op::slice || node.ranges.empty(), node, "only slice has ranges");

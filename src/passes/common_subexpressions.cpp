@@ -39,6 +39,7 @@ struct ExpressionHash {
     mix(std::bit_cast<std::uint64_t>(node.value));
     mix(static_cast<std::size_t>(node.type.dtype));
     mix((node.transpose_a ? 1U : 0U) + (node.transpose_b ? 2U : 0U));
+    mix(static_cast<std::size_t>(node.block_rows));
     // Only views have sizes of their own; other shapes follow from the operands.
     if (ir::is_view(node.op)) mix_sizes(node, mix);
     return hash;

@@ -93,6 +93,7 @@ void Builder::add_loads() {
 
 void Builder::compute(ValueId value) {
   const Node& node = graph_[value];
+  if (ir::is_block(node.op)) epilogue_.block_rows = node.block_rows;
   if (ir::is_join(node.op)) {
     return add_halves(value, node.op == Op::concat, {operand(node.args[0]), operand(node.args[1])});
   }

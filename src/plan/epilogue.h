@@ -46,7 +46,7 @@ struct Compute {
   bool operator==(const Compute&) const = default;
 };
 
-// What is stored of a value: all of it, its reduction, or the first column of each block.
+// What is stored of a value: all of it, its reduction, or the first element of each block.
 enum class StoreKind : std::uint8_t { tile, row_sum, row_max, col_sum, col_max, block_first };
 std::string_view name(StoreKind kind);
 bool reduces_rows(StoreKind kind);     // x[m, n] over n
@@ -75,6 +75,7 @@ struct Store {
 
 struct Epilogue {
   int num_accumulators = 0;  // 1 of a product, 2 of a gated one
+  int block_rows = 1;        // of all its blocks: ir::kSquareRows of squares
   std::vector<Load> loads;
   std::vector<Compute> computes;
   std::vector<Store> stores;
@@ -85,7 +86,8 @@ struct Epilogue {
   Slot first_compute() const { return first_load() + static_cast<Slot>(loads.size()); }
   Slot num_slots() const { return first_compute() + static_cast<Slot>(computes.size()); }
   bool reduces() const;     // whether a store is a reduction
-  bool has_blocks() const;  // whether it takes maxima of blocks or stores their first columns
+  bool has_blocks() const;  // whether it takes maxima of blocks or stores their first elements
+  bool has_squares() const { return block_rows != 1; }
   bool operator==(const Epilogue&) const = default;
 };
 

@@ -178,9 +178,11 @@ bool Grower::reduces_groups(Op op) const {
 std::optional<Refusal> Grower::why_not(ValueId value) const {
   if (const auto refusal = why_not_operands(value)) return refusal;
   if (facts_.space(value) != space_) return Refusal{Reason::shape_differs};
-  if (is_grouped_ && !reduces_groups(draft_.graph()[value].op)) {
+  const ir::Node& node = draft_.graph()[value];
+  if (is_grouped_ && (!reduces_groups(node.op) || node.block_rows != 1)) {
     return Refusal{Reason::reduction_of_groups};
   }
+  if (const auto other = other_rows(value)) return Refusal{Reason::other_block_rows, *other};
   if (const auto other = other_direction(value)) return Refusal{Reason::other_direction, *other};
   if (const auto other = beside_blocks(value)) return Refusal{Reason::beside_blocks, *other};
   if (joined_.size() >= static_cast<std::size_t>(kMaxComputes)) return Refusal{Reason::too_long};
@@ -231,6 +233,17 @@ std::optional<ValueId> Grower::beside_blocks(ValueId value) const {
   const auto other = std::find_if(joined_.begin(), joined_.end(), [&](ValueId joined) {
     const Op joined_op = draft_.graph()[joined].op;
     return ir::is_reduction(op) ? ir::is_block(joined_op) : ir::is_reduction(joined_op);
+  });
+  return other == joined_.end() ? std::nullopt : std::optional(*other);
+}
+
+// A block op in the step whose blocks have other rows.
+std::optional<ValueId> Grower::other_rows(ValueId value) const {
+  const ir::Node& node = draft_.graph()[value];
+  if (!ir::is_block(node.op)) return std::nullopt;
+  const auto other = std::find_if(joined_.begin(), joined_.end(), [&](ValueId joined) {
+    const ir::Node& of = draft_.graph()[joined];
+    return ir::is_block(of.op) && of.block_rows != node.block_rows;
   });
   return other == joined_.end() ? std::nullopt : std::optional(*other);
 }

@@ -70,6 +70,7 @@ class Grower {
   bool is_candidate(ir::ValueId value) const;
   std::optional<ir::ValueId> other_direction(ir::ValueId value) const;
   std::optional<ir::ValueId> beside_blocks(ir::ValueId value) const;
+  std::optional<ir::ValueId> other_rows(ir::ValueId value) const;
   void note_block(ir::ValueId value);
   bool in_step(ir::ValueId value) const { return joined_set_.count(value) != 0; }
   // Whether an operand is at hand: computed in the step, or columns of what is.

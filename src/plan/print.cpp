@@ -20,6 +20,12 @@ std::string print(const Load& load) {
                      name(load.access), name(load.dtype), is_strided ? " strided" : "");
 }
 
+// Behind what is of blocks.
+std::string rows_text(const Epilogue& epilogue) {
+  if (!epilogue.has_squares()) return "";
+  return fmt::format(" [{}, {}]", epilogue.block_rows, ir::kBlockColumns);
+}
+
 std::string print(const Epilogue& epilogue, const Compute& compute) {
   if (compute.op == ir::Op::constant) return "constant " + number_text(compute.value);
   std::vector<std::string> args;
@@ -27,6 +33,7 @@ std::string print(const Epilogue& epilogue, const Compute& compute) {
     args.push_back(slot_name(epilogue, compute.args[static_cast<std::size_t>(i)]));
   }
   const std::string text = fmt::format("{} {}", ir::name(compute.op), fmt::join(args, ", "));
+  if (compute.op == ir::Op::block_max) return text + rows_text(epilogue);
   return compute.op == ir::Op::cast ? fmt::format("{} -> {}", text, name(compute.dtype)) : text;
 }
 
@@ -37,6 +44,7 @@ std::string print(const Epilogue& epilogue, const Store& store) {
       store.kind == StoreKind::tile ? "" : fmt::format("{} ", name(store.kind));
   std::string part = store.part == Part::whole ? "" : fmt::format(" {}", name(store.part));
   if (store.index >= 0) part += " by index";
+  if (store.kind == StoreKind::block_first) source += rows_text(epilogue);
   return fmt::format("store {}{}: {} = {}{}", store.name, part, name(store.dtype), kind, source);
 }
 

@@ -47,6 +47,7 @@ Epilogue on_memory(const ir::Graph& graph, const FusedGemm& fused, const ir::Sha
   for (const Load& load : fused.epilogue.loads) {
     epilogue.loads.push_back(make_load(graph, load.value, space));
   }
+  epilogue.block_rows = fused.epilogue.block_rows;
   epilogue.computes = fused.epilogue.computes;
   for (const Store& store : fused.epilogue.stores) {
     const bool is_product = std::find(matmuls.begin(), matmuls.end(), store.value) != matmuls.end();

@@ -100,6 +100,11 @@ void Checker::check_epilogue(const Epilogue& epilogue, const ir::Shape& space, b
   }
   for (const Load& load : epilogue.loads) check_load(load, space, flattened);
   for (const Store& store : epilogue.stores) check_store(store, space);
+  for (const Store& store : epilogue.stores) {
+    const bool is_block = store.kind == StoreKind::block_first;
+    check(!is_block || graph_[store.value].block_rows == epilogue.block_rows,
+          "blocks of other rows than its step's");
+  }
 }
 
 void Checker::check_gating(const GemmDesc& gemm) const {
@@ -219,6 +224,7 @@ void verify(const Epilogue& epilogue) {
     for (int i = 0; i < arity; ++i) check_slot(compute.args[static_cast<std::size_t>(i)], slot);
     ++slot;
   }
+  EPIFUSE_CHECK(!epilogue.has_squares() || epilogue.has_blocks(), "squares of no block");
   EPIFUSE_CHECK(!epilogue.stores.empty(), "an epilogue stores nothing");
   for (const Store& store : epilogue.stores) check_slot(store.source, epilogue.num_slots());
 }

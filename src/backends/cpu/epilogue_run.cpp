@@ -48,7 +48,7 @@ EpilogueRun::EpilogueRun(const ir::Graph& graph, const plan::Epilogue& epilogue,
   std::vector<Operand*> operands;
   for (Operand& operand : loads_) operands.push_back(&operand);
   for (std::size_t i = 0; i < stores_.size(); ++i) {
-    if (reduction_index_[i] < 0) operands.push_back(&stores_[i]);
+    if (reduction_index_[i] < 0 && !is_of_squares(i)) operands.push_back(&stores_[i]);
   }
   coalesce_rows(grid_, operands);
   if (merge != Merge::none) {
@@ -81,6 +81,8 @@ void EpilogueRun::add_store(const plan::Store& store, const codegen::BoundTensor
   }
   if (store.kind == plan::StoreKind::block_first) {
     shape.back() = ceil_div(shape.back(), ir::kBlockColumns);
+    shape[shape.size() - 2] /= epilogue_.block_rows;
+    if (epilogue_.has_squares()) block_grid_ = make_grid(shape);
     stores_.push_back(make_operand(tensor, store.dtype, shape));
     reduction_index_.push_back(-1);
     return;
@@ -103,26 +105,34 @@ void EpilogueRun::run(const Tile& tile, Worker& worker, BufferPool& pool) const 
   }
   for (std::size_t i = 0; i < stores_.size(); ++i) {
     if (reduction_index_[i] >= 0) continue;
-    row_offsets(grid_, stores_[i], tile.first_row,
-                std::span(worker.store_offsets).subspan(i * num_rows, num_rows));
+    const std::int64_t rows = is_of_squares(i) ? epilogue_.block_rows : 1;
+    row_offsets(rows > 1 ? block_grid_ : grid_, stores_[i], tile.first_row / rows,
+                std::span(worker.store_offsets)
+                    .subspan(i * num_rows, num_rows / static_cast<std::size_t>(rows)));
   }
   start_reductions(tile);
-  EPIFUSE_CHECK(tile.accumulators[0] == nullptr || tile.num_columns <= kStripFloats,
+  EPIFUSE_CHECK(tile.accumulators[0] == nullptr || tile.num_columns <= most_columns(),
                 "an accumulator tile is wider than a strip");
-  for (std::int64_t column = 0; column < tile.num_columns; column += kStripFloats) {
-    const std::int64_t num_columns = std::min(kStripFloats, tile.num_columns - column);
-    Chunk chunk{tile, tile.first_column + column, num_columns, kStripFloats / num_columns};
+  EPIFUSE_CHECK(tile.first_row % row_unit() == 0 && tile.num_rows % row_unit() == 0,
+                "a tile has parts of blocks");
+  for (std::int64_t column = 0; column < tile.num_columns; column += most_columns()) {
+    const std::int64_t num_columns = std::min(most_columns(), tile.num_columns - column);
+    Chunk chunk{tile, tile.first_column + column, num_columns, strip_floats() / num_columns};
     run_chunk(tile, worker, chunk);
   }
 }
 
+bool EpilogueRun::is_of_squares(std::size_t store) const {
+  return epilogue_.has_squares() && epilogue_.stores[store].kind == plan::StoreKind::block_first;
+}
+
 void EpilogueRun::start_worker(Worker& worker, BufferPool& pool) const {
   if (worker.is_ready) return;
-  const auto num_floats = static_cast<std::size_t>(program_.num_buffers * kStripFloats);
+  const auto num_floats = static_cast<std::size_t>(program_.num_buffers * strip_floats());
   worker.memory = pool.borrow(num_floats * sizeof(float));
   std::memset(worker.memory.data(), 0, num_floats * sizeof(float));
   const Tile none;
-  Chunk chunk{none, 0, kStripFloats, 1, 0, 1};
+  Chunk chunk{none, 0, strip_floats(), 1, 0, 1};
   for (const Instruction& instruction : program_.once) {
     if (instruction.kind == Instruction::Kind::load) {
       load_once(instruction, worker);
@@ -157,7 +167,7 @@ void EpilogueRun::run_chunk(const Tile& tile, const Worker& worker, Chunk& chunk
 }
 
 float* EpilogueRun::buffer(const Worker& worker, int index) const {
-  return worker.memory.floats() + index * kStripFloats;
+  return worker.memory.floats() + index * strip_floats();
 }
 
 const float* EpilogueRun::source(const Worker& worker, const Chunk& chunk, int index) const {
@@ -184,8 +194,12 @@ void EpilogueRun::execute(const Instruction& instruction, const Worker& worker,
   }
 }
 
-// Each block of a row becomes its maximum: chunks begin where blocks do.
+// Each block of a row becomes its maximum: chunks begin where blocks do, and are squares.
 void EpilogueRun::fill_blocks(float* out, const float* in, const Chunk& chunk) const {
+  if (epilogue_.has_squares()) {
+    const auto largest = static_cast<float>(strips_.max(in, chunk.num_floats()));
+    return strips_.fill(out, largest, chunk.num_floats());
+  }
   for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
     for (std::int64_t column = 0; column < chunk.num_columns; column += ir::kBlockColumns) {
       const std::int64_t at = row * chunk.num_columns + column;
@@ -203,7 +217,7 @@ void EpilogueRun::load_once(const Instruction& instruction, const Worker& worker
   if (epilogue_.loads[i].access != plan::Access::parameter) {
     strips_.load[static_cast<std::size_t>(loads_[i].dtype)](&value, loads_[i].data, 0, 1);
   }
-  strips_.fill(buffer(worker, instruction.out), value, kStripFloats);
+  strips_.fill(buffer(worker, instruction.out), value, strip_floats());
 }
 
 // The columns of a chunk, of the row at `offset`.
@@ -251,11 +265,11 @@ void EpilogueRun::load_strip(const Instruction& instruction, const Worker& worke
   }
 }
 
-// The first column of each block.
+// The first column of each block, in the first of its rows.
 void EpilogueRun::store_first(const Operand& operand, const std::int64_t* offsets, const float* in,
                               const Chunk& chunk) const {
   const auto store = strips_.store[static_cast<std::size_t>(operand.dtype)];
-  for (std::int64_t row = 0; row < chunk.num_rows; ++row, in += chunk.num_columns) {
+  for (std::int64_t row = 0; row < chunk.num_rows / row_unit(); ++row, in += chunk.num_columns) {
     for (std::int64_t column = 0; column < chunk.num_columns; column += ir::kBlockColumns) {
       const std::int64_t block = (chunk.first_column + column) / ir::kBlockColumns;
       store(operand.at(offsets[row] + block * operand.column_stride), 1, in + column, 1);
@@ -271,12 +285,13 @@ void EpilogueRun::store_strip(const Instruction& instruction, const Worker& work
     return reduce_strip(reductions_[static_cast<std::size_t>(reduction_index_[i])], in, chunk);
   }
   const Operand& operand = stores_[i];
-  const std::int64_t* offsets =
-      worker.store_offsets.data() + static_cast<std::int64_t>(i) * chunk.tile.num_rows + chunk.row;
+  const bool is_first = epilogue_.stores[i].kind == plan::StoreKind::block_first;
+  const std::int64_t* offsets = worker.store_offsets.data() +
+                                static_cast<std::int64_t>(i) * chunk.tile.num_rows +
+                                chunk.row / (is_first ? row_unit() : 1);
+  if (is_first) return store_first(operand, offsets, in, chunk);
   const auto store = strips_.store[static_cast<std::size_t>(operand.dtype)];
   const std::int64_t stride = operand.column_stride;
-  const bool is_first = epilogue_.stores[i].kind == plan::StoreKind::block_first;
-  if (is_first) return store_first(operand, offsets, in, chunk);
   const std::int64_t num_bytes = operand.at(chunk.num_columns) - operand.data;
   for (std::int64_t row = 0; row < chunk.num_rows; ++row) {
     const std::int64_t ahead = row + chunk.rows_per_strip;

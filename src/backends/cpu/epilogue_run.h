@@ -15,13 +15,15 @@
 namespace epifuse::cpu {
 
 constexpr std::int64_t kStripFloats = 1024;  // 4 KiB a buffer: the live ones fit the first cache
+// A strip of an epilogue with squares is one: its maximum is known before what depends on it.
+constexpr std::int64_t kSquareFloats = std::int64_t{ir::kSquareRows} * ir::kBlockColumns;
 
 // A block of the grid. Rows of a tile belong to one batch.
 struct Tile {
   std::int64_t first_row = 0, num_rows = 0;
   std::int64_t first_column = 0, num_columns = 0;
   std::int64_t row_block = 0;  // which block of rows of the whole grid: for column reductions
-  // Of each product, dense num_rows x num_columns; needs num_columns <= kStripFloats.
+  // Of each product, dense num_rows x num_columns; needs num_columns <= most_columns().
   std::array<const float*, 2> accumulators{};
 };
 
@@ -51,8 +53,14 @@ class EpilogueRun {
 
   const Grid& grid() const { return grid_; }
   bool has_reductions() const { return !reductions_.empty(); }
-  // Tiles begin at multiples of so many columns.
+  bool wants_whole_tiles() const { return has_reductions() || epilogue_.has_squares(); }
+  // Tiles begin at multiples of so many columns and rows.
   std::int64_t column_unit() const { return column_unit_; }
+  std::int64_t row_unit() const { return epilogue_.block_rows; }
+  // Of a strip: tiles of accumulators are no wider.
+  std::int64_t most_columns() const {
+    return epilogue_.has_squares() ? ir::kBlockColumns : kStripFloats;
+  }
   // How tiles cut the grid: reductions keep one partial result for each block of rows and for each
   // chunk of columns.
   void set_tiling(std::int64_t row_blocks_per_batch, std::int64_t columns_per_chunk,
@@ -81,6 +89,9 @@ class EpilogueRun {
                 const std::vector<std::int64_t>& shape);
   void add_store(const plan::Store& store, const codegen::BoundTensor& tensor,
                  std::vector<std::int64_t> shape);
+  std::int64_t strip_floats() const {
+    return epilogue_.has_squares() ? kSquareFloats : kStripFloats;
+  }
   void load_row(const Operand& operand, std::int64_t offset, const Chunk& chunk, float* out) const;
   float* buffer(const Worker& worker, int index) const;
   const float* source(const Worker& worker, const Chunk& chunk, int index) const;
@@ -93,6 +104,7 @@ class EpilogueRun {
   void load_columns(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
   void load_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
   void store_strip(const Instruction& instruction, const Worker& worker, const Chunk& chunk) const;
+  bool is_of_squares(std::size_t store) const;  // one value of each
   void store_first(const Operand& operand, const std::int64_t* offsets, const float* in,
                    const Chunk& chunk) const;
   void reduce_strip(const Reduction& reduction, const float* in, const Chunk& chunk) const;
@@ -103,6 +115,7 @@ class EpilogueRun {
   const StripKernels& strips_;
   std::int64_t column_unit_;
   Grid grid_;
+  Grid block_grid_;                      // of what is stored of squares, one row for each
   std::vector<Operand> loads_, stores_;  // a reduction's store has no operand here
   std::vector<float> parameters_;        // by load
   std::vector<int> reduction_index_;     // by store; -1: none

@@ -13,6 +13,8 @@ namespace {
 constexpr std::int64_t kBlockElements = 32 * kStripFloats;  // about one block, for one thread
 constexpr std::int64_t kMinReducedRows = 256;               // in a block of a column reduction
 
+std::int64_t round_up(std::int64_t x, std::int64_t unit) { return ceil_div(x, unit) * unit; }
+
 // How the grid is cut; it depends on the problem alone, so that results do too.
 struct Blocks {
   std::int64_t columns, rows, num_column_blocks, num_row_blocks;  // rows: of a batch
@@ -25,6 +27,7 @@ Blocks cut(const Grid& grid, const plan::Epilogue& epilogue) {
   blocks.rows = std::clamp<std::int64_t>(kBlockElements / blocks.columns, 1, grid.m);
   if (reduces_columns(epilogue))
     blocks.rows = std::min(std::max(blocks.rows, kMinReducedRows), grid.m);
+  blocks.rows = round_up(blocks.rows, epilogue.block_rows);
   blocks.num_column_blocks = ceil_div(grid.n, blocks.columns);
   blocks.num_row_blocks = ceil_div(grid.m, blocks.rows);
   return blocks;

@@ -42,19 +42,20 @@ double expected_cost(const Tiling& tiling, const GemmProblem& problem, int num_t
   return overhead * idle * padding;
 }
 
-// Panels begin at multiples of `unit` columns, a power of 2 up to 128.
-Tiling cut(const GemmProblem& problem, std::int64_t max_columns, std::int64_t unit, int num_threads,
-           bool swaps) {
+// Panels and tiles begin at multiples of the epilogue's units, powers of 2 up to 128.
+Tiling cut(const GemmProblem& problem, std::int64_t best_width, const EpilogueRun& epilogue,
+           int num_threads, bool swaps) {
   constexpr std::int64_t kMaxTileFloats = 96 * 1024;  // tile and panel share the second cache
   constexpr std::int64_t kMinRows = 64, kMaxRows = 384, kMostCuts = 8;
-  constexpr std::int64_t one = 1;
+  const std::int64_t unit = epilogue.column_unit(), rows = std::max(kLanes, epilogue.row_unit());
+  const std::int64_t max_columns = std::min(best_width, epilogue.most_columns());
   Tiling best;
   if (problem.m == 0 || problem.n == 0) return best;
   double best_cost = std::numeric_limits<double>::infinity();
   for (const std::int64_t columns : {384, 256, 192, 128, 96, 64}) {
     Tiling tiling;
     if (columns % unit != 0) continue;
-    tiling.columns = std::min({columns, std::max(max_columns / unit, one) * unit, problem.n});
+    tiling.columns = std::min({columns, std::max(max_columns, unit) / unit * unit, problem.n});
     tiling.num_panels = ceil_div(problem.n, tiling.columns);
     const auto num_products = static_cast<std::int64_t>(problem.b.size());
     const std::int64_t most_rows =
@@ -62,7 +63,7 @@ Tiling cut(const GemmProblem& problem, std::int64_t max_columns, std::int64_t un
     const std::int64_t fewest = ceil_div(problem.m, most_rows);
     const std::int64_t most = std::min(ceil_div(problem.m, kMinRows), fewest + kMostCuts);
     for (std::int64_t blocks = fewest; blocks <= std::max(fewest, most); ++blocks) {
-      tiling.rows = std::min(problem.m, round_up(ceil_div(problem.m, blocks), kLanes));
+      tiling.rows = std::min(problem.m, round_up(ceil_div(problem.m, blocks), rows));
       tiling.num_row_blocks = ceil_div(problem.m, tiling.rows);
       const double cost = expected_cost(tiling, problem, num_threads, swaps);
       if (cost >= best_cost) continue;
@@ -115,8 +116,7 @@ class TiledGemm {
         panels_(panels_of(problem, compute, in_blocks && !swaps_ && !in_slices_ && problem.k > 0)),
         dots_(!in_slices_ && problem.m <= most_rows_of_dots(compute) && are_k_major(panels_)),
         rows_(problem, dots_ ? DType::f32 : compute, pool),
-        tiling_(cut(problem, best_width(panels_), epilogue.column_unit(),
-                    threads_of_tiling(epilogue), swaps_)),
+        tiling_(cut(problem, best_width(panels_), epilogue, threads_of_tiling(epilogue), swaps_)),
         matmuls_(panels_.size()) {
     if (!epilogue_.has_reductions()) return;  // groups share the epilogue, in several threads
     epilogue_.set_tiling(tiling_.num_row_blocks, tiling_.columns, pool);
@@ -340,10 +340,10 @@ class TiledGemm {
   }
 
   // Some rows of the tile at a time change places with its columns, and stay in the first cache.
-  // A reduction wants its tile whole.
+  // A reduction wants its tile whole, and so do squares.
   void run_swapped(const Tile& tile, std::int64_t num_computed_rows, Worker& worker) {
     constexpr std::int64_t kRows = 32;
-    const std::int64_t step = epilogue_.has_reductions() ? tile.num_rows : kRows;
+    const std::int64_t step = epilogue_.wants_whole_tiles() ? tile.num_rows : kRows;
     for (std::int64_t row = 0; row < tile.num_rows; row += step) {
       Tile slice = tile;
       slice.first_row += row;

@@ -95,6 +95,21 @@ void require_join(Evaluation& evaluation, const ir::Node& node, Table& result) {
   }
 }
 
+// Of squares the first row, or all of them.
+void require_block(Evaluation& evaluation, const ir::Node& node, Table& result) {
+  if (node.block_rows == 1) return require_join(evaluation, node, result);
+  Table& operand = evaluation[node.args[0]];
+  if (operand.in_memory()) return;
+  for (const std::int64_t row : result.required()) {
+    if (node.op == ir::Op::block_first) {
+      operand.require(row * node.block_rows);
+      continue;
+    }
+    const std::int64_t first = row / node.block_rows * node.block_rows;
+    for (std::int64_t r = 0; r < node.block_rows; ++r) operand.require(first + r);
+  }
+}
+
 void require_reduction(Evaluation& evaluation, const ir::Node& node, Table& result) {
   Table& operand = evaluation[node.args[0]];
   const bool over_row = node.op == ir::Op::row_sum || node.op == ir::Op::row_max;
@@ -167,7 +182,7 @@ void require_operands(Evaluation& evaluation, ir::ValueId id) {
       break;
     case ir::OpKind::view: require_view(evaluation, id, result); break;
     case ir::OpKind::reduction: require_reduction(evaluation, node, result); break;
-    case ir::OpKind::block:
+    case ir::OpKind::block: require_block(evaluation, node, result); break;
     case ir::OpKind::join: require_join(evaluation, node, result); break;
     case ir::OpKind::scatter: require_scatter(evaluation, node, result); break;
     default: require_elementwise(evaluation, node, result); break;

@@ -118,28 +118,57 @@ void reduce_columns(Evaluation& evaluation, ir::ValueId id, const Table& operand
   }
 }
 
+// The largest of a block that begins at `column` of the first row.
+Interval greatest_of_block(const std::vector<Row>& rows, std::int64_t column, std::int64_t count) {
+  const auto is_missing = [&](const Row& row) { return is_undefined(row[column]); };
+  if (std::ranges::any_of(rows, is_missing)) return undefined();  // rows of no group
+  const Terms terms = [&](std::int64_t k, std::int64_t) {
+    return rows[static_cast<std::size_t>(k / count)][column + k % count];
+  };
+  return greatest(terms, 0, std::ssize(rows) * count);
+}
+
+// Rows that share their blocks lie one behind the other among those that are required.
+void fill_maxima(Evaluation& evaluation, ir::ValueId id, const Table& operand) {
+  const std::int64_t height = evaluation.graph[id].block_rows;
+  Table& result = evaluation[id];
+  const std::vector<std::int64_t>& required = result.required();
+  std::vector<std::int64_t> tops;
+  for (const std::int64_t row : required) {
+    if (tops.empty() || tops.back() + height <= row) tops.push_back(row / height * height);
+  }
+  parallel_for(std::ssize(tops), [&](std::int64_t i, int) {
+    const std::int64_t top = tops[static_cast<std::size_t>(i)];
+    const auto first = std::ranges::lower_bound(required, top);
+    const auto end = std::ranges::lower_bound(required, top + height);
+    std::vector<Row> rows;
+    for (std::int64_t row = top; row < top + height; ++row) rows.push_back(operand.row(row));
+    for (std::int64_t column = 0; column < operand.num_cols(); column += ir::kBlockColumns) {
+      const std::int64_t count =
+          std::min<std::int64_t>(ir::kBlockColumns, operand.num_cols() - column);
+      const Interval most = greatest_of_block(rows, column, count);
+      const Interval cell = is_undefined(most) ? most : finish(evaluation, id, most);
+      for (auto row = first; row != end; ++row) {
+        std::fill_n(result.cells(*row) + column, count, cell);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void evaluate_block(Evaluation& evaluation, ir::ValueId id) {
-  const bool is_max = evaluation.graph[id].op == ir::Op::block_max;
-  const Table& operand = evaluation[evaluation.graph[id].args[0]];
+  const ir::Node& node = evaluation.graph[id];
+  const Table& operand = evaluation[node.args[0]];
   Table& result = evaluation[id];
   const std::vector<std::int64_t>& rows = result.required();
+  if (node.op == ir::Op::block_max) return fill_maxima(evaluation, id, operand);
   parallel_for(std::ssize(rows), [&](std::int64_t i, int) {
     const std::int64_t row = rows[static_cast<std::size_t>(i)];
-    const Row from = operand.row(row);
+    const Row from = operand.row(row * node.block_rows);
     Interval* cells = result.cells(row);
     for (std::int64_t first = 0; first < operand.num_cols(); first += ir::kBlockColumns) {
-      if (!is_max) {
-        *cells++ = finish(evaluation, id, from[first]);
-        continue;
-      }
-      const std::int64_t count =
-          std::min<std::int64_t>(ir::kBlockColumns, operand.num_cols() - first);
-      const Terms terms = [&](std::int64_t k, std::int64_t) { return from[first + k]; };
-      const bool is_computed = !is_undefined(from[first]);  // rows of no group are not
-      std::fill_n(cells + first, count,
-                  is_computed ? finish(evaluation, id, greatest(terms, 0, count)) : undefined());
+      *cells++ = finish(evaluation, id, from[first]);
     }
   });
 }

@@ -61,6 +61,13 @@ std::optional<WhyNot> why_not_store(const plan::Store& store) {
   return std::nullopt;
 }
 
+// Full operands would be read again once the maximum of a square is known, in all of its chunks.
+std::optional<WhyNot> why_not_squares(const plan::Plan& plan, const FusedGemm& step) {
+  const Epilogue& epilogue = step.epilogue;
+  if (!epilogue.has_squares()) return std::nullopt;
+  return WhyNot{"square_blocks", "it takes maxima of blocks of 128 rows and columns."};
+}
+
 std::string multiplied_dtypes() {
   return listed([](const OperandFormat& format) { return !format.rounds && !is_fp8(format.dtype); },
                 [](std::string_view dtype) { return fmt::format("{} by {}", dtype, dtype); }, ", ");

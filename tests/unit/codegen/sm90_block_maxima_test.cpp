@@ -31,6 +31,7 @@ struct TestEpilogue {
   static constexpr int kNumParameters = 0;
   static constexpr int kNumBlocks = 2;
   static constexpr unsigned kBlockStores = 0, kResultTiles = 0;
+  static constexpr int kRowsOfBlock = 1;
   static void measure(float& acc, const Operands<TestEpilogue>& x, float (&out)[2]) {
     acc += x.row[0] + x.col[0] + x.tile[0];
     out[0] = std::fabs(acc);

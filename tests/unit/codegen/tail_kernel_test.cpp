@@ -301,6 +301,7 @@ struct BlocksEpilogue {
   static constexpr int kNumParameters = 0;
   static constexpr int kNumBlocks = 1;
   static constexpr unsigned kBlockStores = 2;
+  static constexpr int kRowsOfBlock = 1;
   static void measure(const Operands<BlocksEpilogue>& x, float (&out)[1]) { out[0] = x.tile[0]; }
   static void apply(const Operands<BlocksEpilogue>& x, float (&out)[2]) {
     out[0] = x.tile[0] - x.block[0];

@@ -95,21 +95,26 @@ Tensor reduce(const Tensor& x, const Index& shape, Op op) {
 
 constexpr std::int64_t kBlock = 128;  // columns
 
-Tensor block_max(const Tensor& x) {
+Tensor block_max(const Tensor& x, std::int64_t rows) {
+  const std::size_t dim = x.shape.size() - 2;
   return generate(x.shape, [&](Index index) {
     const std::int64_t first = index.back() / kBlock * kBlock,
                        end = std::min(first + kBlock, x.shape.back());
+    const std::int64_t top = index[dim] / rows * rows;
     double result = -std::numeric_limits<double>::infinity();
-    for (index.back() = first; index.back() < end; ++index.back()) {
-      const double element = x.data[ravel(index, x.shape)];
-      if (element > result || std::isnan(element)) result = element;
+    for (index[dim] = top; index[dim] < top + rows; ++index[dim]) {
+      for (index.back() = first; index.back() < end; ++index.back()) {
+        const double element = x.data[ravel(index, x.shape)];
+        if (element > result || std::isnan(element)) result = element;
+      }
     }
     return result;
   });
 }
 
-Tensor block_first(const Tensor& x, const Index& shape) {
+Tensor block_first(const Tensor& x, std::int64_t rows, const Index& shape) {
   return generate(shape, [&](Index index) {
+    index[index.size() - 2] *= rows;
     index.back() *= kBlock;
     return x.data[ravel(index, x.shape)];
   });
@@ -157,8 +162,8 @@ class Evaluator {
         return matmul(node.transpose_a ? swap_last_dims(arg(node, 0)) : arg(node, 0),
                       node.transpose_b ? swap_last_dims(arg(node, 1)) : arg(node, 1), shape);
       case Op::reshape: return {shape, arg(node, 0).data};
-      case Op::block_max: return block_max(arg(node, 0));
-      case Op::block_first: return block_first(arg(node, 0), shape);
+      case Op::block_max: return block_max(arg(node, 0), node.block_rows);
+      case Op::block_first: return block_first(arg(node, 0), node.block_rows, shape);
       case Op::cast: return arg(node, 0);
       case Op::transpose:
       case Op::slice: return pick(node, shape);
