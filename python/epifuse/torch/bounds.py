@@ -43,16 +43,18 @@ def _bounds(operand: Operand) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Scale:
-    """At least `factor` times the largest magnitude of a row of `of`, and at least `least`."""
+    """At least `factor` times the largest magnitude of a row of `of`, and at least `least`; of all
+    the rows that are its last dim but two, where it is `of_squares`."""
 
     of: Operand
     factor: float = 1.0
     least: float = 0.0
+    of_squares: bool = False
 
     def times(self, number: float) -> _Scale | None:
         if not 0 < number < math.inf:
             return None
-        return _Scale(self.of, self.factor * number, self.least * number)
+        return replace(self, factor=self.factor * number, least=self.least * number)
 
 
 def _is_scaled(value: Value) -> bool:
@@ -71,7 +73,10 @@ def _divides(x: Operand, divisor: Operand, number: float) -> bool:
     scale = _scale(divisor)
     if scale is None or isinstance(x, Literal) or isinstance(divisor, Literal):
         return False
-    is_of_rows = sizes.same_shape(divisor.shape, (*x.shape[:-1], 1))
+    shape = [*x.shape[:-1], 1]
+    if scale.of_squares:
+        shape[-3] = 1
+    is_of_rows = sizes.same_shape(divisor.shape, shape)
     is_small = abs(number) <= _ROUNDS_TO_LARGEST * scale.factor * (1 - _ROUNDING)
     return is_of_rows and is_small and scale.least >= _LEAST_SCALE and scale.of is _unrounded(x)
 
@@ -106,6 +111,8 @@ def _scale(operand: Operand) -> _Scale | None:
         return _Scale(_unrounded(magnitude.operands[0])) if is_magnitude else None
     if operand.op in ("reshape", "abs"):
         return _scale(first)
+    if operand.op == "col_max":
+        return _of_squares(first)
     if (power := _power_of_two(operand)) is not None:
         return _scale(power)
     number = others[0] if others else None
@@ -117,6 +124,14 @@ def _scale(operand: Operand) -> _Scale | None:
     if operand.op == "div" and number.value != 0:
         return found.times(1 / number.value)
     return found.times(number.value) if operand.op == "mul" else None
+
+
+def _of_squares(maxima: Operand) -> _Scale | None:
+    """Of the maxima of rows, of which those of the last dim but one are taken."""
+    found = _scale(maxima)
+    fits = found is not None and isinstance(maxima, Value) and sizes.same_shape(
+        maxima.shape, found.of.shape[:-1])
+    return replace(found, of_squares=True) if fits and not found.of_squares else None
 
 
 def _power_of_two(value: Value) -> Operand | None:

@@ -303,7 +303,7 @@ def addmm(emit: Emitter, args: Args) -> Operand:
 
 def reduction(row: str, column: str) -> Row:
     """A reduction of the last dim or the last but one, or of all dims but the last, as bias
-    gradients are."""
+    gradients are; a maximum of blocks of 128 rows and columns too."""
 
     def build(emit: Emitter, args: Args) -> Operand:
         dims = args["dim"] if isinstance(args["dim"], (list, tuple)) else [args["dim"]]
@@ -313,10 +313,15 @@ def reduction(row: str, column: str) -> Row:
         keeps = bool(args.get("keepdim"))
         takes_all_rows = rank >= 2 and dims == list(range(rank - 1))
         is_of_one_dim = rank >= 2 and len(dims) == 1
-        if not (takes_all_rows or is_of_one_dim) or emit.dtype not in ARITHMETIC:
+        of_squares = row == "row_max" and rank >= 4 and dims == [rank - 3, rank - 1] and (
+            value.shape[-3], value.shape[-1]) == (_BLOCK, _BLOCK)
+        takes = takes_all_rows or is_of_one_dim or of_squares
+        if not takes or emit.dtype not in ARITHMETIC:
             raise Refusal("option", f"{emit.what} reduces other dims than the last, the last but "
                                     "one or all before the last.")  # fmt: skip
         operand = emit.cast(value, emit.dtype)
+        if of_squares:
+            return _maxima_of_squares(emit, operand)
         if takes_all_rows and (rank > 2 or not keeps):
             return _column_reduction(emit, column, operand)
         (dim,) = dims
@@ -365,4 +370,13 @@ def _column_reduction(emit: Emitter, op: str, value: Value) -> Value:
     if len(value.shape) > 2:
         value = emit.view("reshape", value, (rows, columns))
     reduced = emit.add(op, [value], emit.dtype, (1, columns), f"{op} {{0}}")
+    return emit.view("reshape", reduced, emit.shape)
+
+
+def _maxima_of_squares(emit: Emitter, value: Value) -> Value:
+    """Of 128 rows, of each of which the maxima of blocks come first, in the shape of the node."""
+    *batch, rows, blocks, _ = value.shape
+    of_rows = emit.add("row_max", [value], emit.dtype, (*batch, rows, blocks, 1), "row_max {0}")
+    flat = emit.view("reshape", of_rows, (*batch, rows, blocks))
+    reduced = emit.add("col_max", [flat], emit.dtype, (*batch, 1, blocks), "col_max {0}")
     return emit.view("reshape", reduced, emit.shape)
