@@ -15,6 +15,15 @@ __device__ __forceinline__ float sum_of(float x) { return x; }
 __device__ __forceinline__ float sum_of(uint32_t x) {
   return static_cast<float>(static_cast<int>(x));
 }
+template <int kRows, int kColumns>
+__device__ __forceinline__ void to_floats(const uint32_t (&integers)[kRows][kColumns],
+                                          float (&sums)[kRows][kColumns]) {
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) sums[i][j] = sum_of(integers[i][j]);
+  }
+}
 
 // An accumulator's bits on their way through memory, and what arrives added to one.
 __device__ __forceinline__ float bits_of_sum(float x) { return x; }

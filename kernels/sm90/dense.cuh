@@ -38,6 +38,7 @@ class Consumer {
   using Warp = WarpEpilogue<Layout, Epilogue>;
   using Loads = RingLoads<Layout>;
   using Scaler = BlockScaler<Config, Layout>;
+  using Squares = SquareMaxima<Config, Epilogue>;
   static constexpr int kBlocks = kRowsOfConsumer<Config> / kBlockRows;
   static constexpr int kChunks = kChunksAcross<Config>;  // of a block
   static constexpr int kRowFetches = (kResultColumns<Config> + 127) / 128;
@@ -270,23 +271,27 @@ class Consumer {
     return previous;
   }
 
-  template <int kRows, int kColumns>
-  static __device__ __forceinline__ void to_floats(const uint32_t (&integers)[kRows][kColumns],
-                                                   float (&sums)[kRows][kColumns]) {
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < kColumns; ++j) sums[i][j] = sum_of(integers[i][j]);
-    }
-  }
-
   __device__ __forceinline__ void write_tile(float (&acc)[kBlocks][kAccumulators],
                                              const Schedule& done, bool more) {
     if constexpr (kManyProducts) epilogue_.load_scalars(params_of<Config>(p_, done), done.batch);
+    const auto begin_block = [&](int i) {
+      if (i % kChunks == 0) epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
+    };
+    const auto measure = [&](auto i) {
+      float* sums = acc[i / kChunks];
+      epilogue_.measure(i, sums + Exchange<Config>::start(i, 0),
+                        sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(),
+                        chunk(i, done));
+    };
+    if constexpr (Squares::kExist) {
+      squares_.find(reinterpret_cast<float*>(shared_memory() + Layout::kSquaresAt),
+                    epilogue_.maxima(), group_, warp_, lane_,
+                    [&](int i) { begin_block(i), measure(i); });
+    }
     epilogue_.read_rows(rows(), 0);
 #pragma unroll
     for (int i = 0; i < kBlocks * kChunks; ++i) {
-      if (i % kChunks == 0) epilogue_.set_cols(cols_[i / kChunks * 2], cols_[i / kChunks * 2 + 1]);
+      begin_block(i);
       const unsigned char* loads = nullptr;
       if constexpr (Config::Staging::kLoadsInRing) {
         if (Loads::is_first(i)) Layout::full(ring_.stage).wait(ring_.phase);
@@ -298,12 +303,10 @@ class Consumer {
         continue;
       }
       float* sums = acc[i / kChunks];
-      if constexpr (Blocks<Epilogue>::kCount > 0) {
-        if (i % (kBlockColumns / kChunkColumns) == 0) {
-          epilogue_.measure(i, sums + Exchange<Config>::start(i, 0),
-                            sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(),
-                            chunk(i, done));
-        }
+      if constexpr (Squares::kExist) {
+        squares_.put(i, epilogue_.maxima());
+      } else if constexpr (Blocks<Epilogue>::kCount > 0) {
+        if (i % (kBlockColumns / kChunkColumns) == 0) measure(i);
       }
       epilogue_.run(i, i + 1, i, sums + Exchange<Config>::start(i, 0),
                     sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(), loads,
@@ -359,6 +362,7 @@ class Consumer {
   Scaler scaler_;
   Exchange<Config> exchange_;
   Warp epilogue_;
+  Squares squares_;
   ChunkTransfers<Config, Epilogue> transfers_;
 };
 

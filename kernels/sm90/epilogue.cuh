@@ -167,6 +167,8 @@ class WarpEpilogue {
                     });
   }
 
+  __device__ __forceinline__ auto& maxima() { return maxima_; }
+
   // Of a chunk that has no rows: waits and tells the others as `run` does.
   __device__ __forceinline__ void pass(int at) {
     if constexpr (Layout::kLoadDepth > 0) {
@@ -209,7 +211,6 @@ class WarpEpilogue {
   __device__ __forceinline__ unsigned char* store_slots(int i) const {
     return Layout::stores(group_, store_place(i)) + warp_ * (kWarpRows * 128);
   }
-
   __device__ __forceinline__ unsigned char* copy_slots() const {
     return Layout::copies(group_) + warp_ * (kWarpRows * 128);
   }
@@ -364,14 +365,14 @@ class WarpEpilogue {
     *element<Element>(p_.non_tma_stores[i], to, column, chunk) = Element::store(x);
   }
 
-  // Of a block's first column, which one lane of each row has.
+  // Of a block's first column and row, which one lane of each row has.
   template <class Element>
   __device__ __forceinline__ void store_first(int i, int row, const Chunk& chunk, float x) const {
+    const int at = row_of(row, chunk);
     const bool is_first = (lane_ & 3) == 0 && chunk.col % kBlockColumns == 0;
-    if (!is_first || !exists(row, 0, chunk)) return;
-    Chunk blocks = chunk;
-    blocks.col = chunk.col / kBlockColumns;
-    *element<Element>(p_.non_tma_stores[i], row_of(row, chunk), 0, blocks) = Element::store(x);
+    if (!is_first || at % Blocks::kRows != 0 || !exists(row, 0, chunk)) return;
+    const int column = chunk.col / kBlockColumns - chunk.col;
+    *element<Element>(p_.non_tma_stores[i], at / Blocks::kRows, column, chunk) = Element::store(x);
   }
 
   __device__ __forceinline__ void store_tiles(unsigned char* sent, int g, const uint32_t* out,

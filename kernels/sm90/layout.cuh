@@ -5,6 +5,7 @@
 #include "kernels/sm90/announce.cuh"
 #include "kernels/sm90/epilogue.cuh"
 #include "kernels/sm90/scale_ring.cuh"
+#include "kernels/sm90/square_maxima.cuh"
 
 namespace epifuse::sm90 {
 
@@ -13,7 +14,8 @@ constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order
 
 // In this order: stages of A, stages of B, staging of misaligned operands, of stores, of loads and
-// of what warps copy (kStoresAt, kLoadsAt, kCopiesAt), row vectors, block scales, barriers.
+// of what warps copy (kStoresAt, kLoadsAt, kCopiesAt), row vectors, maxima of squares, block
+// scales, barriers.
 template <class Config_, class Epilogue>
 struct SharedLayout : Config_ {
   using Config = Config_;
@@ -51,7 +53,8 @@ struct SharedLayout : Config_ {
   static constexpr int kRowBytes =
       Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
   using Scales = ScaleRing<Config>;
-  static constexpr int kScalesAt = kRowsAt + kConsumers * kRowBytes;
+  static constexpr int kSquaresAt = kRowsAt + kConsumers * kRowBytes;
+  static constexpr int kScalesAt = kSquaresAt + SquareMaxima<Config, Epilogue>::kBytes;
   static constexpr int kFullAt = kScalesAt + Scales::kSlots * Scales::kSlotBytes;
   static constexpr int kEmptyAt = kFullAt + Config::kStages * 8;
   // Of each consumer: whether loads are there, results are staged, staging may be used again.

@@ -81,7 +81,9 @@ EpilogueLayout::EpilogueLayout(const Epilogue& epilogue, bool transposed) {
                 "an epilogue that its parameter block has no room for");
   add_loads(epilogue, transposed);
   add_stores(epilogue, transposed);
-  takes_maxima_ = !block_maxima(epilogue).empty();
+  const auto num_maxima = static_cast<int>(block_maxima(epilogue).size());
+  takes_maxima_ = num_maxima > 0;
+  square_maxima_ = epilogue.has_squares() ? num_maxima : 0;
   const targets::OperandLimits& limits = epilogue.has_accumulator() ? kOfGemm : kOfTail;
   const auto room = static_cast<std::size_t>(limits.parameters - size(List::parameters));
   for (const plan::Compute& compute : epilogue.computes) {

@@ -57,7 +57,8 @@ class EpilogueLayout {
 
   // Bit i: whether the i-th result is of the first column of each block.
   unsigned of_blocks() const;
-  bool takes_maxima() const { return takes_maxima_; }  // of blocks of columns
+  bool takes_maxima() const { return takes_maxima_; }   // of blocks of columns
+  int square_maxima() const { return square_maxima_; }  // of them, over as many rows
 
   // The order of results in the text's `out`, as indices into Epilogue::stores. Of a product:
   // results, row reductions, column reductions.
@@ -85,6 +86,7 @@ class EpilogueLayout {
   std::vector<double> constants_;
   std::array<int, kNumLists> sizes_{};
   bool takes_maxima_ = false;
+  int square_maxima_ = 0;
 };
 
 // The entry of a parameter block at an offset of a Place.

@@ -61,11 +61,14 @@ std::optional<WhyNot> why_not_store(const plan::Store& store) {
   return std::nullopt;
 }
 
-// Full operands would be read again once the maximum of a square is known, in all of its chunks.
-std::optional<WhyNot> why_not_squares(const plan::Plan& plan, const FusedGemm& step) {
-  const Epilogue& epilogue = step.epilogue;
-  if (!epilogue.has_squares()) return std::nullopt;
-  return WhyNot{"square_blocks", "it takes maxima of blocks of 128 rows and columns."};
+// Their maxima are known after all of a tile, when full operands would be read once more.
+std::optional<WhyNot> why_not_squares(const Epilogue& epilogue) {
+  const auto load = std::ranges::find(epilogue.loads, Access::tile, &plan::Load::access);
+  if (!epilogue.has_squares() || load == epilogue.loads.end()) return std::nullopt;
+  return WhyNot{"squares_of_full_operands",
+                fmt::format("it takes maxima of blocks of 128 rows and columns, and reads {} in "
+                            "full beside them.",
+                            load->name)};
 }
 
 std::string multiplied_dtypes() {
@@ -155,6 +158,7 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (gemm.gating == plan::Gating::separate) {
     if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
   }
+  if (auto no = why_not_squares(step.epilogue)) return no;
   for (const plan::Load& load : step.epilogue.loads) {
     if (auto no = why_not_load(load)) return no;
   }

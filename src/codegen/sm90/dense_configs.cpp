@@ -176,9 +176,10 @@ bool suits_sums(const TileShape& shape, const plan::GemmDesc& gemm) {
   return !shape.two_widths || (!gemm.is_scaled() && !adds_integers);
 }
 
-// Each CTA has whole blocks of columns.
+// Each CTA has whole blocks.
 bool suits_blocks(const TileShape& shape, const FusedGemm& step) {
   if (!step.epilogue.has_blocks()) return true;
+  if (shape.m % step.epilogue.block_rows != 0) return false;
   const int columns = shape.n / step.epilogue.num_accumulators;
   return !shape.two_widths && shape.split_k == 1 && columns % ir::kBlockColumns == 0;
 }

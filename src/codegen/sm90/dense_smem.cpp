@@ -32,6 +32,13 @@ int scale_bytes(const Config& config) {
   return slots * ((config.tile_m + config.tile_n) * 4 + 2 * kBarrierBytes);
 }
 
+// Of maxima of squares: SquareMaxima in kernels/sm90/square_maxima.cuh.
+int square_bytes(const EpilogueLayout& layout, const Config& config) {
+  constexpr int kWarps = 8, kTiles = 2;
+  const int across = result_columns(config) / ir::kBlockColumns;
+  return kTiles * kWarps * across * layout.square_maxima() * 4;
+}
+
 int slots(const std::vector<Place>& places, unsigned plain) {
   int slots = 0;
   for (const Place& place : places) {
@@ -66,6 +73,7 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
                     kConsumers * (kSlotBytes * load_places * loads +
                                   rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
                     staging_bytes(config, variant) + scale_bytes(config) +
+                    square_bytes(layout, config) +
                     (loads > 0 && !variant.is_misaligned() && !config.gathers ? kBarrierBytes : 0);
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }

@@ -103,8 +103,12 @@ struct TailCase {
         case TailKind::elementwise: return tail::elementwise<Tail>(params);
         case TailKind::row_reduction: return tail::row_reduction<Tail>(params);
         case TailKind::column_reduction: return tail::column_reduction<Tail>(params);
-        case TailKind::blocks:
-          if constexpr (Blocks<typename Tail::Epilogue>::kCount > 0) tail::blocks<Tail>(params);
+        default:
+          if constexpr (Blocks<typename Tail::Epilogue>::kRows > 1) {
+            tail::squares<Tail>(params);
+          } else if constexpr (Blocks<typename Tail::Epilogue>::kCount > 0) {
+            tail::blocks<Tail>(params);
+          }
       }
     });
   }
@@ -292,6 +296,7 @@ TEST(TailKernel, SumsOfReductionsDoNotDependOnTheRun) {
 }
 
 // How far x is below the largest of its block, and that.
+template <int kRows>
 struct BlocksEpilogue {
   using Rows = Types<>;
   using Cols = Types<>;
@@ -301,27 +306,29 @@ struct BlocksEpilogue {
   static constexpr int kNumParameters = 0;
   static constexpr int kNumBlocks = 1;
   static constexpr unsigned kBlockStores = 2;
-  static constexpr int kRowsOfBlock = 1;
+  static constexpr int kRowsOfBlock = kRows;
   static void measure(const Operands<BlocksEpilogue>& x, float (&out)[1]) { out[0] = x.tile[0]; }
   static void apply(const Operands<BlocksEpilogue>& x, float (&out)[2]) {
     out[0] = x.tile[0] - x.block[0];
     out[1] = x.block[0];
   }
 };
+template <int kRows>
 struct BlocksTail {
-  using Epilogue = BlocksEpilogue;
+  using Epilogue = BlocksEpilogue<kRows>;
   static constexpr int kVector = 4, kChunks = 1;
   static constexpr tail::Reduce kReduce[] = {tail::Reduce::none, tail::Reduce::none};
   static constexpr bool kLooksUp = false;
   static constexpr bool kPutsRows = false;
 };
 
+template <int kRows>
 void check_blocks(const Longs& shape, std::int64_t padding, bool column_major, bool with_nan) {
   SCOPED_TRACE(testing::Message() << "shape " << testing::PrintToString(shape) << " padding "
                                   << padding << " nan " << with_nan);
-  const std::int64_t m = shape[0], n = shape[1], count = (n + 127) / 128;
+  const std::int64_t m = shape[0], n = shape[1], down = m / kRows, across = (n + 127) / 128;
   Memory x(DType::bf16, shape, {n + padding, 1}), y(DType::f32, shape, {n, 1});
-  Memory tops(DType::f32, {m, count}, column_major ? Longs{1, m} : Longs{count, 1});
+  Memory tops(DType::f32, {down, across}, column_major ? Longs{1, down} : Longs{across, 1});
   std::mt19937_64 random(5);
   fill(x, random);
   if (with_nan) x.set({m - 1, n - 1}, std::nan(""));
@@ -330,25 +337,35 @@ void check_blocks(const Longs& shape, std::int64_t padding, bool column_major, b
   test.store(y, plan::StoreKind::tile);
   test.store(tops, plan::StoreKind::block_first);
   test.tail.epilogue.computes.push_back({ir::Op::block_max, {0, -1, -1}});
-  test.run<BlocksTail>(2);
-  for_each_index({m, count}, [&](const Longs& block) {
+  test.tail.epilogue.block_rows = kRows;
+  test.run<BlocksTail<kRows>>(2);
+  for_each_index({down, across}, [&](const Longs& block) {
     double top = -INFINITY;
-    const std::int64_t first = block[1] * 128, end = std::min(first + 128, n);
-    for (std::int64_t c = first; c < end; ++c) {
-      const double value = x.get({block[0], c});
+    const std::int64_t columns = std::min<std::int64_t>(128, n - block[1] * 128);
+    const auto place = [&](const Longs& at) {
+      return Longs{block[0] * kRows + at[0], block[1] * 128 + at[1]};
+    };
+    for_each_index({kRows, columns}, [&](const Longs& at) {
+      const double value = x.get(place(at));
       top = std::isnan(top) || top > value ? top : value;
-    }
+    });
     ASSERT_TRUE(same(tops.get(block), top));
-    for (std::int64_t c = first; c < end; ++c) {
-      const double value = static_cast<float>(x.get({block[0], c})) - static_cast<float>(top);
-      ASSERT_TRUE(same(y.get({block[0], c}), value));
-    }
+    for_each_index({kRows, columns}, [&](const Longs& at) {
+      const double value = static_cast<float>(x.get(place(at))) - static_cast<float>(top);
+      ASSERT_TRUE(same(y.get(place(at)), value));
+    });
   });
 }
 
 TEST(TailKernel, MaximaOfBlocks) {
   for (const Longs& shape : {Longs{1, 1}, Longs{5, 128}, Longs{3, 200}, Longs{40, 517}}) {
-    for (const bool other : {false, true}) check_blocks(shape, other ? 3 : 0, other, other);
+    for (const bool other : {false, true}) check_blocks<1>(shape, other ? 3 : 0, other, other);
+  }
+}
+
+TEST(TailKernel, MaximaOfSquares) {
+  for (const Longs& shape : {Longs{128, 128}, Longs{384, 256}}) {
+    for (const bool other : {false, true}) check_blocks<128>(shape, other ? 3 : 0, other, other);
   }
 }
 

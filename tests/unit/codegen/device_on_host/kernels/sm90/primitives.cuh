@@ -45,6 +45,10 @@ inline unsigned char* shared_memory() { return device_on_host::shared_memory; }
 
 inline int anew(int x) { return x; }
 
+struct NamedBarrier {  // of all threads of a test
+  static void sync(unsigned, unsigned) { __syncthreads(); }
+};
+
 // What moves words of staging is of a whole warp: not used on the host.
 void load_matrices(std::uint32_t row, std::uint32_t* x);
 void store_matrices(std::uint32_t row, const std::uint32_t* x);
