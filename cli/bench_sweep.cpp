@@ -26,6 +26,7 @@
 #include "point_tensors.h"
 #include "split_run.h"
 #include "sweep_check.h"
+#include "sweep_finals.h"
 #include "sweep_judge.h"
 #include "timing.h"
 #include "tune/shortlist.h"
@@ -34,6 +35,7 @@ namespace epifuse::cli {
 namespace {
 
 constexpr int kRounds = 8, kBlocks = 1;
+constexpr int kFinalRounds = 4;  // times those of all candidates
 constexpr double kBlockSeconds = 0.3, kMostSeconds = 20;
 constexpr std::size_t kMostSustained = 7;  // candidates, the fastest of the interleaved run
 constexpr std::size_t kNumBaselines = 2;   // bare cuBLAS, and cuBLAS with a tail
@@ -77,6 +79,14 @@ void compile(std::vector<SweepPoint>& points, jit::Jit& jit) {
   }
 }
 
+using Runs = std::vector<std::function<void()>>;
+
+Runs at(const Runs& runs, const std::vector<std::size_t>& places) {
+  Runs out;
+  for (const std::size_t place : places) out.push_back(runs[place]);
+  return out;
+}
+
 class Sweep {
  public:
   explicit Sweep(const BenchOptions& options)
@@ -99,8 +109,7 @@ class Sweep {
                               const std::function<void()>& run, SweepCheck& check);
   std::optional<CopiesRun> copies(const SweepPoint& point,
                                   const std::vector<Binding>& bindings) const;
-  void time(const std::vector<std::function<void()>>& runs, const std::vector<RunTimes*>& times,
-            std::size_t choice) const;
+  void time(const Runs& runs, const std::vector<RunTimes*>& times, std::size_t choice) const;
 
   const BenchOptions& options_;
   const targets::TargetInfo& target_;
@@ -160,10 +169,13 @@ std::optional<CopiesRun> Sweep::copies(const SweepPoint& point,
 }
 
 // All runs interleaved; then the baselines (the first two), what the model chooses and the fastest
-// candidates in blocks.
-void Sweep::time(const std::vector<std::function<void()>>& runs,
-                 const std::vector<RunTimes*>& times, std::size_t choice) const {
-  const auto us = cuda::time_interleaved(runs, options_.rounds.value_or(kRounds), kMostSeconds);
+// candidates again, and in blocks.
+void Sweep::time(const Runs& runs, const std::vector<RunTimes*>& times, std::size_t choice) const {
+  const int rounds = options_.rounds.value_or(kRounds);
+  std::vector<double> us = cuda::time_interleaved(runs, rounds, kMostSeconds);
+  time_finals(us, kNumBaselines, {0, 1, choice}, [&](const std::vector<std::size_t>& places) {
+    return cuda::time_interleaved(at(runs, places), kFinalRounds * rounds, kMostSeconds);
+  });
   for (std::size_t i = 0; i < runs.size(); ++i) times[i]->us = us[i];
   const double block_seconds = options_.sustained_seconds.value_or(kBlockSeconds);
   if (block_seconds <= 0) return;
@@ -175,10 +187,8 @@ void Sweep::time(const std::vector<std::function<void()>>& runs,
   for (const std::size_t always : {std::size_t{0}, std::size_t{1}, choice}) {
     if (std::find(order.begin(), order.end(), always) == order.end()) order.push_back(always);
   }
-  std::vector<std::function<void()>> sustained_runs;
-  for (const std::size_t i : order) sustained_runs.push_back(runs[i]);
   const auto sustained_us =
-      cuda::time_sustained(sustained_runs, block_seconds, options_.blocks.value_or(kBlocks));
+      cuda::time_sustained(at(runs, order), block_seconds, options_.blocks.value_or(kBlocks));
   for (std::size_t i = 0; i < order.size(); ++i) times[order[i]]->sustained_us = sustained_us[i];
 }
 
@@ -195,7 +205,7 @@ PointTimes Sweep::measure(const SweepPoint& point) {
   const auto split = split_run(point.plan, bindings);
   SweepCheck check(point.plan, tensors);
   PointTimes out{point.point};
-  std::vector<std::function<void()>> runs{[&] { tensors.bare()(nullptr); }, [&] { split(); }};
+  Runs runs{[&] { tensors.bare()(nullptr); }, [&] { split(); }};
   std::vector<codegen::GemmConfig> configs;
   for (const Candidate& candidate : point.candidates) {
     runs.push_back(launch(point, candidate, bound));
