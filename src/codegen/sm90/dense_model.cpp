@@ -11,8 +11,8 @@
 //              at least latency / stages, and what any step takes. L2
 //              delivers to all SMs meanwhile, sooner where some have no tile: its clocks a row and
 //              a column, times the lines of L2 that 128 bytes of one touch, up to two where rows
-//              lie off their boundaries. Rows off 16-byte boundaries are moved by threads, beside
-//              the rest as (rest^2.2 + moved^2.2)^(1/2.2)
+//              lie off their boundaries. Rows off 16-byte boundaries are moved by threads, and
+//              columns that are not there filled, beside the rest as (rest^2.2 + moved^2.2)^(1/2.2)
 //   main       K / 64 steps
 //   epilogue   a start, and chunks of 64 x 64 times (a start + operations an element + full
 //              operands, which cost little where they come through the stages; what TMA cannot
@@ -25,10 +25,10 @@
 //   one-consumer start + tiles * (main / parts + epilogue + parts * sharing), and starting again
 //
 // Memory takes bytes / bandwidth beside all but the last epilogue, where bytes are what is read and
-// written, what other kernels left in L2 to be written, and what is read again: cooperative CTAs
-// get out of step from wave to wave, and where L2 does not hold what a wave reads, one finds there
-// ever less of what another has read. The two overlap, but not fully: time = (clocks^p +
-// memory^p)^(1/p). The constants are the device's (model_constants.h).
+// written, of lines of results that tiles cut a part more, what other kernels left in L2 to be
+// written, and what is read again: cooperative CTAs get out of step from wave to wave, and L2 may
+// not hold what a wave reads. The two overlap, but not fully: time = (clocks^p + memory^p)^(1/p).
+// The constants are the device's (model_constants.h).
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -75,13 +75,17 @@ int clusters_at_once(int size, const targets::DeviceLimits& limits) {
 
 namespace {
 
-// Of a tile on average, of the CTA that has most: one wide tile more than its share. All tiles are
-// wide where narrow ones would not add up to n.
-double columns_of_busiest(const Config& config, const GemmSizes& sizes, std::int64_t columns,
-                          double waves) {
+// Columns that narrow tiles lack together. 0: all are wide, as where narrow ones would not add up.
+std::int64_t narrower_by(const Config& config, const GemmSizes& sizes, std::int64_t columns) {
   const std::int64_t excess = columns * result_columns(config) - sizes.n;
   const bool adds_up = sizes.n % kNarrower == 0 && excess <= kNarrower * columns;
-  if (!config.two_widths || !adds_up) return result_columns(config);
+  return config.two_widths && adds_up ? excess : 0;
+}
+
+// Of a tile on average, of the CTA that has most: one wide tile more than its share.
+double columns_of_busiest(const Config& config, const GemmSizes& sizes, std::int64_t columns,
+                          double waves) {
+  if (narrower_by(config, sizes, columns) == 0) return result_columns(config);
   const double mean = static_cast<double>(sizes.n) / static_cast<double>(columns);
   return mean + (result_columns(config) - mean) / waves;
 }
@@ -97,14 +101,20 @@ struct Lines {
   double a, b;
 };
 
-Lines lines_of(const plan::GemmDesc& gemm, const GemmSizes& sizes) {
+Lines lines_of(const plan::GemmDesc& gemm, const Config& config, const GemmSizes& sizes,
+               std::int64_t columns) {
   const auto lines = [&](const plan::Operand& operand, std::int64_t row_bytes,
                          std::int64_t along_mn) {
     const std::int64_t length = operand.major == plan::Major::k ? sizes.k : along_mn;
     const std::int64_t dense = length * static_cast<std::int64_t>(size_bytes(operand.dtype));
     return lines_of_row(row_bytes != 0 ? row_bytes : dense);
   };
-  return {lines(gemm.a, sizes.row_bytes_a, sizes.m), lines(gemm.b, sizes.row_bytes_b, sizes.n)};
+  Lines out{lines(gemm.a, sizes.row_bytes_a, sizes.m), lines(gemm.b, sizes.row_bytes_b, sizes.n)};
+  // Along N tiles behind narrower ones begin within a line.
+  if (gemm.b.major != plan::Major::k && narrower_by(config, sizes, columns) > 0) {
+    out.b = lines_of_row(kNarrower * static_cast<std::int64_t>(size_bytes(gemm.b.dtype)));
+  }
+  return out;
 }
 
 // What CTAs wait for each other where rows of a step lie along M or N and are short: they ask for
@@ -144,9 +154,27 @@ Waves waves_of(const ModelConstants& c, const Tiling& tiling, int at_once) {
   return out;
 }
 
+// What a step takes beside the rest where a tile's last columns are not there: TMA fills them with
+// zeros, the slower the more CTAs ask for such. Which part of a CTA's tiles these are.
+struct Edge {
+  double clocks = 0, part = 0;
+};
+Edge edge_of(const ModelConstants& c, const Config& config, const GemmSizes& sizes,
+             const Tiling& tiling, const Waves& waves, double busy) {
+  constexpr double kAll = 64;  // CTAs, of the constant
+  const bool is_moved = config.rows_b != targets::Rows::aligned;
+  if (is_moved || config.two_widths || config.products > 1 || sizes.groups > 0) return {};
+  const auto columns = static_cast<double>(tiling.columns);
+  const double outside = columns * config.tile_n * config.cluster_n - static_cast<double>(sizes.n);
+  const double ctas =
+      std::min(static_cast<double>(ceil_div(sizes.m, config.tile_m)), busy / columns);
+  const double of_cta = std::min(outside, static_cast<double>(config.tile_n) / config.cluster_m);
+  return {c.outside_clocks * of_cta * ctas / kAll, std::max(1 / columns, 1 / waves.whole)};
+}
+
 double main_clocks(const ModelConstants& c, const Config& config, double columns,
-                   const Lines& lines, const Waves& waves, double moved, std::int64_t m,
-                   std::int64_t k) {
+                   const Lines& lines, const Waves& waves, double moved, const Edge& edge,
+                   std::int64_t m, std::int64_t k) {
   constexpr double kSplitIdle = 2;  // split K slows nothing where half of the SMs are idle
   constexpr double kMoverOverlap = 2.2;
   const std::int64_t steps =
@@ -169,9 +197,12 @@ double main_clocks(const ModelConstants& c, const Config& config, double columns
   const double own =
       std::max(busy + (move + beside) * (1 - waves.idle()) + gather, c.least_step_clocks);
   const double work = overlapped({own, l2}, c.l2_overlap);
-  const double step = overlapped(
-      {std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather}), moved},
-      kMoverOverlap);
+  const double delivered =
+      std::max({work, c.latency_clocks / config.stages, c.gather_floor * gather});
+  const double usual = overlapped({delivered, moved}, kMoverOverlap);
+  const double at_edge =
+      edge.clocks > 0 ? overlapped({delivered, moved, edge.clocks}, kMoverOverlap) : usual;
+  const double step = usual + edge.part * (at_edge - usual);
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   const double slows = config.split_k == 1 || is_one_consumer(config)
                            ? 0
@@ -251,20 +282,39 @@ double bytes_read_again(const ModelConstants& c, const Config& config, const Gem
   return c.drift * missed * waves.drift * of_all;
 }
 
+// What rows of a tile's results touch beside whole lines of memory, as a part of the results: where
+// they begin or end within a line, another tile has the rest of it.
+double lines_cut(const Config& config, const GemmSizes& sizes) {
+  constexpr std::int64_t kLine = 128, kBoundary = 16, kBytes = 2;
+  const std::int64_t of_tile = result_columns(config) * kBytes;
+  const std::int64_t begins = std::gcd(std::gcd(of_tile, sizes.n * kBytes), kLine);
+  if (begins < kBoundary) return 0;  // threads write them
+  return static_cast<double>(kLine - begins) / static_cast<double>(of_tile);
+}
+
+// Of B, what CTAs of other rows of tiles read again, as they are far apart.
+double bytes_of_rows_apart(const ModelConstants& c, const Config& config, const GemmSizes& sizes) {
+  constexpr double kBytes = 2, kMostRows = 7;
+  if (!is_one_consumer(config) || config.tile_m != kBlockRows) return 0;
+  const auto rows = static_cast<double>(ceil_div(sizes.m, kBlockRows));
+  return c.read_again * std::clamp(rows - 1, 0.0, kMostRows) * kBytes *
+         static_cast<double>(sizes.batch) * static_cast<double>(sizes.n) *
+         static_cast<double>(sizes.k);
+}
+
 double memory_us(const ModelConstants& c, const Pressure& load, const Config& config,
                  const GemmSizes& sizes, double read_again) {
   constexpr double kBytes = 2;  // of an element of K as it is counted, and of a slot's results
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k);
-  const double full = load.load_slots + load.store_slots;
+  const double full =
+      (load.load_slots + load.store_slots) * (1 + c.cut_lines * lines_cut(config, sizes));
   const double bytes =
       static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
-  const bool is_apart =
-      is_one_consumer(config) && config.tile_m == kBlockRows && sizes.m > kBlockRows;
   // What several rows of tiles read comes slower, as if a part of it were moved twice.
   const double written_back = sizes.m <= config.tile_m ? std::min(bytes, c.dirty_bytes)
                                                        : c.dirty_part * std::min(bytes, c.l2_bytes);
-  return (bytes + written_back + read_again) / c.bytes_per_us * (is_apart ? 1 + c.read_again : 1);
+  return (bytes + written_back + read_again) / c.bytes_per_us;
 }
 
 // Clocks that memory's time overlaps with, and those of the last epilogue behind both.
@@ -326,17 +376,19 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Waves waves = waves_of(c, tiling, at_once);
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves.whole);
   const Pressure load = pressure(step.epilogue);
-  const Lines lines = lines_of(step.gemm, given);
+  const Lines lines = lines_of(step.gemm, config, given, tiling.columns);
   const double wide = columns * config.products;
   const double busy = static_cast<double>(std::min<std::int64_t>(tiling.tiles, at_once));
   const double moved = mover_clocks(c, config, given, wide, busy);
-  const double main = main_clocks(c, config, wide, lines, waves, moved, sizes.m, sizes.k) *
+  const Edge edge = edge_of(c, config, sizes, tiling, waves, busy);
+  const double main = main_clocks(c, config, wide, lines, waves, moved, edge, sizes.m, sizes.k) *
                       gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves) *
                       promotion_slows(step.gemm, config);
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);
-  const double again = bytes_read_again(c, config, sizes, tiling, waves, at_once, wide);
+  const double again = bytes_read_again(c, config, sizes, tiling, waves, at_once, wide) +
+                       bytes_of_rows_apart(c, config, sizes);
   const double memory = memory_us(c, load, config, sizes, again);
   const double us = overlapped({clocks.beside_memory / c.clocks_per_us, memory}, c.overlap) +
                     clocks.last / c.clocks_per_us + c.launch_us +

@@ -100,8 +100,8 @@ Ctas ctas_of(const Config& config, const Loads& loads, const GemmSizes& sizes,
 struct Traffic {
   double bytes, from_l2, into_sm;
 };
-Traffic traffic_of(const Config& config, const GemmSizes& sizes, const Ctas& ctas,
-                   const Pressure& load) {
+Traffic traffic_of(const ModelConstants& c, const Config& config, const GemmSizes& sizes,
+                   const Ctas& ctas, const Pressure& load) {
   constexpr double kOfA = 0.7;  // of its bytes, which neighbours share
   constexpr double kRowsIntoSm = 0.799;
   constexpr std::int64_t kBlock = 8;
@@ -115,7 +115,8 @@ Traffic traffic_of(const Config& config, const GemmSizes& sizes, const Ctas& cta
   const double into_sm =
       ctas.of_sm * k / config.split_k * kElementBytes *
       (config.tile_n * config.products + kRowsIntoSm * static_cast<double>(blocks * kBlock));
-  return {of_b + batch * (m * k + m * n * full) * kElementBytes,
+  const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
+  return {bytes + std::min(bytes, c.few_rows_dirty_bytes),
           static_cast<double>(ceil_div(sizes.m, config.tile_m)) * of_b + kOfA * of_a, into_sm};
 }
 
@@ -132,7 +133,7 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const Loads loads = loads_of(step.gemm, config);
   const Ctas ctas = ctas_of(config, loads, sizes, device.limits);
   const Pressure load = pressure(step.epilogue);
-  const Traffic moved = traffic_of(config, sizes, ctas, load);
+  const Traffic moved = traffic_of(c, config, sizes, ctas, load);
   const double further = ctas.waves - 1;
   const double working = overlapped(
       {waits_us(c, config, loads, sizes) * (1 + kFurtherWave * further),

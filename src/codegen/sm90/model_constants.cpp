@@ -13,8 +13,7 @@ namespace {
 // Fits to the times of all candidates (`epifuse bench --sweep` of dense, small, bare, gated and
 // random; 2026-11-26), an H200's and an H100's together: what is of clocks is the kernels'. Of few
 // points, 2026-11-23 and 24: gather (14 configs at one), gates (2 to 32). Estimates:
-// ring_load_clocks, reduction_clocks, finish_us; eight_bit_slows by the instruction's rate; of few
-// rows an H200's bytes, so that these kernels stand to those of wgmma as on an H100.
+// ring_load_clocks, reduction_clocks, finish_us; eight_bit_slows by the instruction's rate.
 constexpr ModelConstants kH200{
     .clocks_per_us = 1800,
     .multiplies_per_clock = 2048 / 1.013,
@@ -30,6 +29,7 @@ constexpr ModelConstants kH200{
     .l2_overlap = 4.28,
     .l2_idle = 0.861,
     .latency_clocks = 1470,
+    .outside_clocks = 9.2,
     .gather_clocks = 0.5,
     .gather_floor = 9.2,
     .mover_clocks = 700,
@@ -66,21 +66,23 @@ constexpr ModelConstants kH200{
     .dirty_bytes = 3.28e6,
     .dirty_part = 0.36,
     .read_again = 0.153,
+    .cut_lines = 0.3,
     .l2_bytes = 50e6,
     .drift = 0.484,
     .drift_waves = 7.75,
     .reduction_clocks = 120,
     .finish_us = 2.5,
-    .few_rows_launch_us = 5.85,
+    .few_rows_launch_us = 5.42,
     .few_rows_wave_us = 0.318,
-    .few_rows_cluster_us = 2.41,
+    .few_rows_cluster_us = 1.52,
     .few_rows_cta_us = 0.28,
     .few_rows_load_us = 0.966,
-    .few_rows_step_us = 0.418,
+    .few_rows_step_us = 0.5,
     .few_rows_vector_us = 0.00032,
     .few_rows_n_vector_us = 0.0585,
-    .few_rows_bytes_per_us = 3.62e6,
+    .few_rows_bytes_per_us = 4.2e6,
     .few_rows_l2_bytes_per_us = 5.22e6,
+    .few_rows_dirty_bytes = 5.5e6,
 };
 
 // An H100's memory and L2 deliver less.
@@ -91,7 +93,7 @@ constexpr ModelConstants kH100 = [] {
   out.l2_column_clocks = 1.48;
   out.launch_us = 5.88;
   out.bytes_per_us = 2.6e6;
-  out.few_rows_launch_us = 5.44;
+  out.few_rows_launch_us = 5.17;
   out.few_rows_bytes_per_us = 2.85e6;
   return out;
 }();
@@ -106,11 +108,14 @@ constexpr Row kRows[] = {{"NVIDIA H200", &kH200}, {"NVIDIA H100 80GB HBM3", &kH1
 // what the driver says: between an H200's, of about 1980 MHz, 4.9 TB/s and an L2 of 60 MB, and an
 // H100's.
 ModelConstants generic(const targets::DriverRates& driver) {
-  constexpr double kOfClock = 0.9, kOfMemory = 0.72, kOfL2 = 0.8;
+  constexpr double kOfClock = 0.9, kOfMemory = 0.72, kOfMemoryByFewRows = 0.86, kOfL2 = 0.8;
   ModelConstants out = kH200;
   out.few_rows_l2_bytes_per_us = 10e6;
   if (driver.clocks_per_us > 0) out.clocks_per_us = kOfClock * driver.clocks_per_us;
-  if (driver.bytes_per_us > 0) out.bytes_per_us = kOfMemory * driver.bytes_per_us;
+  if (driver.bytes_per_us > 0) {
+    out.bytes_per_us = kOfMemory * driver.bytes_per_us;
+    out.few_rows_bytes_per_us = kOfMemoryByFewRows * driver.bytes_per_us;
+  }
   if (driver.l2_bytes > 0) out.l2_bytes = kOfL2 * driver.l2_bytes;
   return out;
 }
@@ -134,6 +139,7 @@ auto tile_fields_of(ModelConstants& c) {
       ModelField{"l2_overlap", &c.l2_overlap, true},
       ModelField{"l2_idle", &c.l2_idle, true},
       ModelField{"latency_clocks", &c.latency_clocks, true},
+      ModelField{"outside_clocks", &c.outside_clocks},
       ModelField{"gather_clocks", &c.gather_clocks},
       ModelField{"gather_floor", &c.gather_floor},
       ModelField{"mover_clocks", &c.mover_clocks, true},
@@ -170,6 +176,7 @@ auto tile_fields_of(ModelConstants& c) {
       ModelField{"dirty_bytes", &c.dirty_bytes},
       ModelField{"dirty_part", &c.dirty_part},
       ModelField{"read_again", &c.read_again},
+      ModelField{"cut_lines", &c.cut_lines},
       ModelField{"l2_bytes", &c.l2_bytes},
       ModelField{"drift", &c.drift, true},
       ModelField{"drift_waves", &c.drift_waves},
@@ -189,6 +196,7 @@ auto few_rows_fields_of(ModelConstants& c) {
       ModelField{"few_rows_n_vector_us", &c.few_rows_n_vector_us},
       ModelField{"few_rows_bytes_per_us", &c.few_rows_bytes_per_us, true},
       ModelField{"few_rows_l2_bytes_per_us", &c.few_rows_l2_bytes_per_us, true},
+      ModelField{"few_rows_dirty_bytes", &c.few_rows_dirty_bytes},
   };
 }
 std::vector<ModelField> fields_of(ModelConstants& c) {

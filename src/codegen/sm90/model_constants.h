@@ -22,6 +22,7 @@ struct ModelConstants {
   double l2_row_clocks, l2_column_clocks, l2_overlap;
   double l2_idle;         // the part of it that an idle SM leaves to the others
   double latency_clocks;  // from asking for a stage to having it
+  double outside_clocks;  // of a row of B that is not there, where all CTAs ask for such rows
   // Of a row that is looked up: beside the products, and where nothing else takes longer.
   double gather_clocks, gather_floor;
   // Of rows that threads move, off 16-byte boundaries: a step, of both operands beside that, a row.
@@ -50,7 +51,8 @@ struct ModelConstants {
   // Of L2, written to memory as others take their place: at most. Where there are several rows of
   // tiles, the part of what they read that counts twice, up to what L2 holds.
   double dirty_bytes, dirty_part;
-  double read_again;  // of memory's time, where two tiles of 64 rows are apart
+  double read_again;  // of B, for each further row of tiles of 64 rows where they are apart
+  double cut_lines;   // of a line of 128 bytes of full operands and results that tiles cut
   // Cooperative CTAs out of step: the part that they read again of what L2 does not hold of a wave,
   // in the end, and the waves until then.
   double l2_bytes, drift, drift_waves;
@@ -61,6 +63,7 @@ struct ModelConstants {
   double few_rows_launch_us, few_rows_wave_us, few_rows_cluster_us, few_rows_cta_us;
   double few_rows_load_us, few_rows_step_us, few_rows_vector_us, few_rows_n_vector_us;
   double few_rows_bytes_per_us, few_rows_l2_bytes_per_us;  // of memory, of L2
+  double few_rows_dirty_bytes;                             // as dirty_bytes
 };
 
 // The row of the device that the profile's measurements were taken on. Without one, constants of

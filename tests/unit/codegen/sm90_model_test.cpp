@@ -144,7 +144,30 @@ TEST(Sm90Model, ExpectsWhatFewRowsOffBoundariesTookOnAnH100) {
   EXPECT_NEAR(silu.us("few rows 16x16, 8 warps", {1, 9, 2880, 1389}), 12.4, 0.2 * 12.4);
   EXPECT_NEAR(residual.us(more_warps, {1, 3, 256, 2612}), 9.3, 0.2 * 9.3);
   EXPECT_EQ(silu.chosen({1, 2, 10683, 1669}), few);
-  EXPECT_EQ(residual.chosen({1, 3, 256, 2612}), more_warps);
+  // 6x120x4047 took 7.7 us by eight parts of K, 9.9 by 16 warps (2026-11-26, `bench --sweep`).
+  EXPECT_EQ(residual.chosen({1, 6, 120, 4047}), few + ", split-K 8");
+}
+
+// Of the untuned rows of `small` in bench/results: what is read displaces what others left in L2.
+TEST(Sm90Model, ExpectsWhatFewRowsTookWhereMemoryIsWhatTakesTime) {
+  struct Row {
+    const char* device;
+    GemmSizes sizes;
+    double us;
+  };
+  const Row kRows[] = {
+      {"NVIDIA H100 80GB HBM3", {1, 1, 4096, 4096}, 20.3},
+      {"NVIDIA H100 80GB HBM3", {1, 8, 3584, 3584}, 17.8},
+      {"NVIDIA H100 80GB HBM3", {1, 1, 4096, 14336}, 51.7},
+      {"NVIDIA H200", {1, 1, 4096, 4096}, 16.4},
+      {"NVIDIA H200", {1, 8, 2048, 4096}, 13.6},
+      {"NVIDIA H200", {1, 1, 4096, 14336}, 38.5},
+  };
+  for (const Row& row : kRows) {
+    EXPECT_NEAR(Product(kResidual, {}, row.device).us("few rows 8x16, 8 warps", row.sizes), row.us,
+                0.07 * row.us)
+        << row.device << ", " << row.sizes.m << "x" << row.sizes.n << "x" << row.sizes.k;
+  }
 }
 
 // 33 clusters of 4 CTAs are two waves where 30 run at once: 8x64 with K split by 4 took 23.1 us,
@@ -170,6 +193,47 @@ TEST(Sm90Model, TakesWholeChunksOfResidualsAndSmallTilesOfFewRowsAlongN) {
       << chosen;
   EXPECT_EQ(Product(kSoftplusAlongN, {}, kH100).chosen({1, 1, 8856, 192}),
             "few rows 8x32, 8 warps");
+}
+
+// Of an H100 (2026-11-26, `bench --sweep`, seed 614): rows of results are 48 bytes off lines of
+// 128, and 64x256 takes 55.3 us, 64x128 59.5, 128x128 61.4, 128x112 63.8.
+TEST(Sm90Model, TakesWideTilesWhereTheyCutLinesOfResults) {
+  const Product product(kRelu, {}, "NVIDIA H100 80GB HBM3");
+  const GemmSizes sizes{2, 12784, 1752, 64};
+  const auto us = [&](const char* config) { return product.us(config, sizes); };
+  EXPECT_LT(us("ping-pong 64x256"), us("ping-pong 64x128"));
+  EXPECT_LT(us("ping-pong 128x192"), us("ping-pong 128x128"));
+  EXPECT_LT(us("ping-pong 128x128"), us("ping-pong 128x112"));
+  EXPECT_EQ(product.chosen(sizes), "ping-pong 64x256, 4 stages");
+}
+
+// Of an H200 (2026-11-26, `bench --sweep`, seed 21): the second tile of 224 columns has 32 of the
+// 256 there are. 64x224 takes 55.4 us, 64x192 41.3, 64x256 23.7, 64x128 21.1.
+TEST(Sm90Model, CountsColumnsThatAreNotThere) {
+  const Product product(kResidual);
+  const GemmSizes sizes{1, 12583, 256, 1024};
+  EXPECT_GT(product.us("ping-pong 64x224", sizes), 1.3 * product.us("ping-pong 64x256", sizes));
+  EXPECT_GT(product.us("ping-pong 64x192", sizes), 1.15 * product.us("ping-pong 64x128", sizes));
+}
+
+// Of an H100 (2026-11-26, `bench --sweep`, seed 614): tiles behind narrower ones begin within lines
+// of B along N. 114.3 us, 88.8 by tiles of one width; along K narrow ones lose nothing.
+TEST(Sm90Model, TakesOneWidthOfTilesAlongN) {
+  const char* const kH100 = "NVIDIA H100 80GB HBM3";
+  const Product along_n(kSoftplusAlongN, {}, kH100), along_k(kRelu, {}, kH100);
+  const GemmSizes sizes{1, 480, 9920, 4992};
+  const auto of_one_width = [&](const Product& product) {
+    return product.us("ping-pong 128x192/184", sizes) / product.us("ping-pong 128x192, 4", sizes);
+  };
+  EXPECT_GT(of_one_width(along_n), 1.03 * of_one_width(along_k));
+  EXPECT_EQ(along_n.chosen(sizes), "ping-pong 128x192, 4 stages");
+}
+
+// Of an H100 (2026-11-26, `bench --sweep`, seed 623): eight rows of tiles read B again. 38.4 us by
+// one-consumer 64x96 in two parts, 30.9 by cooperative 128x128 in four.
+TEST(Sm90Model, LeavesSeveralRowsOfTilesToThoseThatShareB) {
+  const Product product(kRelu, {}, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(product.chosen({1, 469, 598, 13056}), "cooperative 128x128, 6 stages, split-K 4");
 }
 
 // Cooperative tiles in clusters took 3122 and 1400 us there, 1.21 and 1.18 of these.
