@@ -32,7 +32,7 @@ std::int64_t most_rows(const Loads& loads) {
 
 // What the other terms do not tell, along K: CTAs that leave room on their SM.
 double correction(const Config& config, const Loads& loads) {
-  constexpr double kUnfilled = 1.08;
+  constexpr double kUnfilled = 1.05;
   return takes_vectors(loads) && !fills(config, occupancy(config, loads)) ? kUnfilled : 1;
 }
 
