@@ -254,7 +254,7 @@ double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ri
   const double whole = config.products * chunks_of_tile(config);
   const auto of_cta = [&](double chunks) {
     if (is_one_consumer(config)) {  // a warp's chunks are dealt out to the CTAs, whole ones
-      return static_cast<double>(ceil_div(chunks_of_tile(config), config.split_k));
+      return std::min<double>(chunks, ceil_div(chunks_of_tile(config), config.split_k));
     }
     if (config.split_k == 1) return chunks;
     return std::max(chunks / config.split_k, config.tile_n > 64 ? 0.5 : 1.0);
@@ -294,12 +294,10 @@ double lines_cut(const Config& config, const GemmSizes& sizes) {
 
 // Of B, what CTAs of other rows of tiles read again, as they are far apart.
 double bytes_of_rows_apart(const ModelConstants& c, const Config& config, const GemmSizes& sizes) {
-  constexpr double kBytes = 2, kMostRows = 7;
+  constexpr std::int64_t kBytes = 2, kMost = 7;
   if (!is_one_consumer(config) || config.tile_m != kBlockRows) return 0;
-  const auto rows = static_cast<double>(ceil_div(sizes.m, kBlockRows));
-  return c.read_again * std::clamp(rows - 1, 0.0, kMostRows) * kBytes *
-         static_cast<double>(sizes.batch) * static_cast<double>(sizes.n) *
-         static_cast<double>(sizes.k);
+  const auto further = std::clamp<std::int64_t>(ceil_div(sizes.m, kBlockRows) - 1, 0, kMost);
+  return c.read_again * static_cast<double>(further * kBytes * sizes.batch * sizes.n * sizes.k);
 }
 
 double memory_us(const ModelConstants& c, const Pressure& load, const Config& config,
@@ -326,7 +324,9 @@ Clocks clocks_of(const ModelConstants& c, const Config& config, double waves, do
   const bool is_cluster = config.cluster_m * config.cluster_n > 1;
   const double start = c.fill_clocks + (is_cluster ? c.cluster_fill_clocks : 0);
   if (is_one_consumer(config)) {
-    const double shared = epilogue + c.single_share_clocks * config.split_k;
+    const double added =
+        std::min(config.tile_n / 64.0, 1.0) * ceil_div(chunks_of_tile(config), config.split_k);
+    const double shared = epilogue + c.single_share_clocks * added * (config.split_k - 1);
     return {start + waves * main + (waves - 1) * (shared + c.single_restart_clocks),
             c.single_clocks + shared};
   }

@@ -39,7 +39,7 @@ struct ModelConstants {
   double exchange_clocks, exchange_chunk_clocks;  // of partial sums: once, a chunk of another CTA
   double split_slows;                             // the steps, which read K in two places
   double single_clocks;                           // of partial sums where tiles are small,
-  double single_share_clocks;                     // each CTA that has some,
+  double single_share_clocks;                     // 64 columns of another CTA,
   double single_restart_clocks;                   // and a wave of clusters after another
   // Gated, with b along N: beside tiles of 128 x 128.
   double tall_gate_slows, cooperative_gate_slows;

@@ -236,6 +236,16 @@ TEST(Sm90Model, LeavesSeveralRowsOfTilesToThoseThatShareB) {
   EXPECT_EQ(product.chosen({1, 469, 598, 13056}), "cooperative 128x128, 6 stages, split-K 4");
 }
 
+// Of an H100 (2026-11-26, `bench --sweep`, seed 623): eight parts of 64x64 take 12.2 us, whose sums
+// one CTA adds up, of 64x32 10.8; 64x64 in four 11.6.
+TEST(Sm90Model, CountsTheColumnsOfPartsThatACtaAddsUp) {
+  const Product product(kRelu, {}, "NVIDIA H100 80GB HBM3");
+  const GemmSizes sizes{1, 106, 128, 7536};
+  const std::string wide = "one-consumer 64x64, 13 stages, split-K 8";
+  EXPECT_GT(product.us(wide, sizes), product.us("one-consumer 64x32, 16 stages, split-K 8", sizes));
+  EXPECT_TRUE(product.chosen(sizes).starts_with("one-consumer 64x32")) << product.chosen(sizes);
+}
+
 // Cooperative tiles in clusters took 3122 and 1400 us there, 1.21 and 1.18 of these.
 TEST(Sm90Model, LeavesLargeProductsThatL2DoesNotHoldToPingPong) {
   const std::string kFast = "ping-pong";
