@@ -7,7 +7,7 @@
 namespace epifuse::cli {
 namespace {
 
-constexpr double kNear = 1.08;  // times the best: medians of 6 rounds of 6 us scatter by 4 %
+constexpr double kNear = 1.08;  // times the best: medians of six rounds scatter by 4 % at 6 us
 
 }  // namespace
 
