@@ -163,7 +163,7 @@ Edge edge_of(const ModelConstants& c, const Config& config, const GemmSizes& siz
              const Tiling& tiling, const Waves& waves, double busy) {
   constexpr double kAll = 64;  // CTAs, of the constant
   const bool is_moved = config.rows_b != targets::Rows::aligned;
-  if (is_moved || config.two_widths || config.products > 1 || sizes.groups > 0) return {};
+  if (is_moved || config.two_widths || config.products > 1) return {};
   const auto columns = static_cast<double>(tiling.columns);
   const double outside = columns * config.tile_n * config.cluster_n - static_cast<double>(sizes.n);
   const double ctas =
