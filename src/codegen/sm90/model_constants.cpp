@@ -13,7 +13,8 @@ namespace {
 // Fits to the times of all candidates (`epifuse bench --sweep` of dense, small, bare, gated and
 // random; 2026-11-26), an H200's and an H100's together: what is of clocks is the kernels'. Of few
 // points, 2026-11-23 and 24: gather (14 configs at one), gates (2 to 32). Estimates:
-// ring_load_clocks, reduction_clocks, finish_us; eight_bit_slows by the instruction's rate.
+// ring_load_clocks, reduction_clocks, finish_us; eight_bit_slows by the instruction's rate. An
+// H200's few_rows_bytes_per_us is of untuned rows of `small` in bench/results.
 constexpr ModelConstants kH200{
     .clocks_per_us = 1800,
     .multiplies_per_clock = 2048 / 1.013,
