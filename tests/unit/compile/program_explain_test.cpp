@@ -57,6 +57,19 @@ TEST(ProgramExplain, SaysWhatATargetsKernelsDoNotUse) {
   EXPECT_EQ(explain({}, Target::parse("sm_120")).find("tcgen05"), std::string::npos);
 }
 
+// A vendor would be given them widened, which takes far longer, and of integers no exact sums.
+TEST(ProgramExplain, BareProductsOf8BitsAreOurs) {
+  for (const std::string dtype : {"e4m3", "i8"}) {
+    const Program program = compile(Graph::parse("graph g(x: " + dtype + "[M, K], w: " + dtype +
+                                                 "[N, K]) {\n  h = matmul x, w^T\n  return h\n}\n"),
+                                    Target::parse("sm_90a"));
+    for (const std::int64_t n : {4096, 1000}) {
+      const std::string text = program.explain({{"M", 2000}, {"N", n}, {"K", 4096}});
+      EXPECT_NE(text.find("the product h runs by sm90_dense"), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(ProgramExplain, CountsTheBlocksThatScalesNeed) {
   const Program program = compile(
       Graph::parse("graph g(x: e4m3[M, K], w: e4m3[N, K], sx: f32[M, KB], sw: f32[NB, KB]) {\n"
