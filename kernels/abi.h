@@ -180,6 +180,22 @@ struct TailParams {
   int lanes;               // of a reduction: threads side by side along the last dim
 };
 
+constexpr int kTransposeThreads = 256;  // of every block of kernels/common/transpose.cuh
+constexpr int kTransposeTile = 128;     // rows and columns that it takes at a time
+
+// Matrices of bytes: to[b, j, i] = from[b, i, j], i < rows, j < cols. Rows of `from` are contiguous
+// along j. Those of `to` are along i, begin at multiples of 16 bytes and have zeros up to the next
+// one. Strides are in bytes.
+struct TransposeParams {
+  const void* from;
+  void* to;
+  long long rows, cols, from_stride, to_stride;
+  long long from_batch[kMaxRank - 2], to_batch[kMaxRank - 2];
+  int batch[kMaxRank - 2];
+  int row_tiles, col_tiles;  // of each matrix
+  int unit;                  // bytes that rows of `from` are read by: 16, 4 or 1
+};
+
 constexpr int kMaxProblemTensors = 24;  // inputs and outputs of a graph of many problems
 constexpr int kMaxProblemSizes = 16;    // and its size symbols
 constexpr int kDescribeThreads = 32;    // of every block of kernels/common/pointer_arrays.cuh
