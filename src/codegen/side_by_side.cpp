@@ -5,6 +5,7 @@
 #include <string>
 
 #include "codegen/epilogue_cuda.h"
+#include "codegen/k_major_copies.h"
 #include "ir/views.h"
 
 namespace epifuse::codegen {
@@ -16,7 +17,7 @@ using plan::FusedGemm;
 bool may_run_beside_others(const FusedGemm& step) {
   const auto is_tile = [](const plan::Load& load) { return load.access == plan::Access::tile; };
   return step.gemm.gating == plan::Gating::none && !step.gemm.has_groups() &&
-         !step.gemm.is_scaled() && !step.epilogue.reduces() &&
+         !step.gemm.is_scaled() && !has_k_major_copies(step.gemm) && !step.epilogue.reduces() &&
          std::ranges::none_of(step.epilogue.loads, is_tile);
 }
 

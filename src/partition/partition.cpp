@@ -9,7 +9,7 @@
 
 #include "backends/target.h"
 #include "base/strided.h"
-#include "codegen/family.h"
+#include "codegen/k_major_copies.h"
 #include "epifuse/error.h"
 #include "ir/strides.h"
 #include "ir/text.h"
@@ -306,12 +306,11 @@ class Finder {
 
   // On GPUs a step that no family takes would run as product and tail, which the framework can do
   // too.
-  std::optional<plan::WhyNot> why_not_fused(const plan::Plan& plan,
-                                            const plan::FusedGemm& step) const {
+  std::optional<plan::WhyNot> why_not_fused(const plan::Plan& plan, plan::FusedGemm step) const {
     if (target_.kind == DeviceKind::cpu) return std::nullopt;
     std::optional<plan::WhyNot> first;
     for (const auto* family : codegen::families_for(step, target_, options_.family)) {
-      auto no = family->why_not(plan, step, target_);
+      auto no = codegen::why_not_with_copies(*family, plan, step, target_);
       if (!no) return std::nullopt;
       if (!first) first = std::move(no);
     }

@@ -27,8 +27,9 @@ struct Operand {
   bool transposed = false;
   DType dtype = DType::bf16;
   Major major = Major::unknown;
-  bool batched = false;     // varies along a batch dim
-  ir::ValueId lookup = -1;  // of a grouped product's A: the take_rows whose rows it reads
+  bool batched = false;       // varies along a batch dim
+  ir::ValueId lookup = -1;    // of a grouped product's A: the take_rows whose rows it reads
+  bool k_major_copy = false;  // a copy along K is read, of what runs along M or N; `major` is its
   bool operator==(const Operand&) const = default;
 };
 

@@ -58,9 +58,10 @@ std::string_view name(Major major) {
 
 std::string print(const ir::Graph& graph, const Operand& operand) {
   const ir::Node& node = graph[operand.value];
-  return fmt::format("{}{}: {}{}{}{} {}", node.name, operand.transposed ? "^T" : "",
+  return fmt::format("{}{}: {}{}{}{} {}{}", node.name, operand.transposed ? "^T" : "",
                      operand.batched ? "batched " : "", operand.lookup >= 0 ? "looked-up " : "",
-                     name(operand.dtype), ir::print(node.type.shape), name(operand.major));
+                     name(operand.dtype), ir::print(node.type.shape), name(operand.major),
+                     operand.k_major_copy ? " copy" : "");
 }
 
 std::string print(const ir::Graph& graph, const OperandScales& scales) {

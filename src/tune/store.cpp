@@ -22,8 +22,9 @@ constexpr std::chrono::seconds kMostAlone{30};  // another may measure
 constexpr std::chrono::milliseconds kBetweenTries{1};
 
 std::string operand_text(const plan::Operand& operand) {
-  return fmt::format("{} {} {} {}", name(operand.dtype), operand.transposed ? "^T" : "-",
-                     static_cast<int>(operand.major), operand.batched ? "batched" : "-");
+  return fmt::format("{} {} {}{} {}", name(operand.dtype), operand.transposed ? "^T" : "-",
+                     static_cast<int>(operand.major), operand.k_major_copy ? " copy" : "",
+                     operand.batched ? "batched" : "-");
 }
 
 std::string_view scales_text(const plan::GemmDesc& gemm) {

@@ -237,3 +237,15 @@ def test_a_sweep_times_what_runs_behind_copies():
         assert run.returncode == CHECK_FAILED, "zeros are not what these products are"
         ways = [line for line in run.stdout.decode().splitlines() if copied in line]
         assert len(ways) == copies and all(": wrong, " in way for way in ways), run
+
+
+def test_what_is_copied_along_k_is_measured_with_its_copy():
+    pathlib.Path("along_n.epi").write_text(ZEROS.format(rows="M").replace("bf16", "e4m3"))
+    environment = made_up_gpu()
+    run = epifuse("run", "along_n.epi", "M=4096", "--target", "cuda", "--family", "sm90_dense",
+                  env=environment)
+    assert run.returncode == OK and b"behind a copy along K" in run.stdout, run
+    assert b"fused 20.0 us" in run.stdout, "two launches"
+    result, _ = tuned(environment, "M=4096", graph="along_n.epi")
+    (row,) = result["choices"]
+    assert row["choice"].startswith("sm80, "), "one launch"

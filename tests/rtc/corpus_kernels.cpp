@@ -9,11 +9,12 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "codegen/family.h"
 #include "codegen/grouped.h"
+#include "codegen/k_major_copies.h"
 #include "codegen/pointer_arrays.h"
 #include "codegen/side_by_side.h"
 #include "codegen/tail.h"
+#include "codegen/transpose.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
@@ -101,10 +102,14 @@ class Collector {
     }
   }
 
-  void add_product(const Plan& plan, const plan::FusedGemm& step, const TargetInfo& target) {
+  void add_product(const Plan& plan, const plan::FusedGemm& given, const TargetInfo& target) {
     for (const auto* asked : codegen::families_for(target, family_)) {
       const codegen::KernelFamily& family = *asked;
-      if (family.why_not(plan, step, target)) continue;
+      plan::FusedGemm step = given;
+      if (codegen::why_not_with_copies(family, plan, step, target)) continue;
+      if (codegen::has_k_major_copies(step.gemm)) {
+        add("transpose", codegen::transpose_source(target));
+      }
       const std::vector<codegen::GemmConfig> configs = family.configs(step, target);
       for (std::size_t i = 0; i < configs.size(); ++i) {
         if (!takes(i, configs.size(), plan.numerics, target)) continue;
@@ -123,13 +128,13 @@ class Collector {
         add_problems(plan, step, family, configs, target);
       }
     }
-    if (step.epilogue.reduces()) {
-      const Plan finish = plan::finalize(step);
+    if (given.epilogue.reduces()) {
+      const Plan finish = plan::finalize(given);
       add_tail(finish, std::get<plan::Tail>(finish.steps.front()), target);
     }
     // Tensors that the family cannot address send the step to the vendor's GEMM and this tail: of
     // every fourth product.
-    const plan::Split parts = split(plan, step);
+    const plan::Split parts = split(plan, given);
     if (parts.tail && turn_ % 4 == 0) add_tail(plan, *parts.tail, target);
     for (const plan::FusedGemm& bare : parts.gemms) {
       if (bare.gemm.has_groups()) add("grouped", codegen::grouped_source(plan, bare, target));

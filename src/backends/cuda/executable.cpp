@@ -316,7 +316,7 @@ std::string CudaExecutable::explain_pointer_arrays() const {
   return fmt::format(
       "All problems in one launch of {}, beside one that describes them and one for "
       "those that it cannot address.",
-      prepared_.steps.front().family->name);
+      problems_.family());
 }
 
 std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const {

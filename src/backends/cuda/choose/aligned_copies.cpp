@@ -1,10 +1,12 @@
 // Operands whose rows start off the boundaries that kernels copy by, as rows that do not.
 #include "backends/cuda/choose/aligned_copies.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <utility>
 
+#include "backends/backend.h"
 #include "base/ceil_div.h"
 #include "base/check.h"
 
@@ -23,16 +25,18 @@ bool repeats(const ir::Layout& layout, std::size_t dim) {
   return layout.strides[dim] == 0 && layout.shape[dim] > 1;
 }
 
-AlignedCopy aligned_copy(ir::ValueId operand, DType dtype, const codegen::Bound& bound) {
+// With rows along that dim, one of the last two.
+AlignedCopy copy_along(std::size_t along, ir::ValueId operand, DType dtype,
+                       const codegen::Bound& bound) {
   const ir::Layout& from = bound[operand].layout;
   const std::size_t rank = from.shape.size();
   EPIFUSE_CHECK(rank >= 2, "a matrix has two dims");
   const auto unit = kBoundaryBytes / static_cast<std::int64_t>(size_bytes(dtype));
-  const std::size_t along = row_dim(from), across = along == rank - 1 ? rank - 2 : rank - 1;
+  const std::size_t across = along == rank - 1 ? rank - 2 : rank - 1;
   AlignedCopy out{operand, {nullptr, {0, from.shape, std::vector<std::int64_t>(rank)}}};
   std::vector<std::int64_t>& strides = out.to.layout.strides;
   strides[along] = 1;
-  strides[across] = ceil_div(from.shape[along], unit) * unit;
+  strides[across] = std::max<std::int64_t>(ceil_div(from.shape[along], unit), 1) * unit;
   std::int64_t count = strides[across] * from.shape[across];
   for (std::size_t dim = rank - 2; dim-- > 0;) {
     strides[dim] = repeats(from, dim) ? 0 : count;
@@ -63,9 +67,44 @@ std::vector<AlignedCopy> aligned_copies(const plan::FusedGemm& step, const codeg
     if (!seen.insert(operand).second) continue;
     if (bound[operand].layout.shape.size() < 2) return {};  // not placed yet
     if (boundary_bytes(bound[operand], dtype) >= kBoundaryBytes) continue;
-    out.push_back(aligned_copy(operand, dtype, bound));
+    out.push_back(copy_along(row_dim(bound[operand].layout), operand, dtype, bound));
   }
   return out;
+}
+
+std::vector<AlignedCopy> k_major_copies(const plan::FusedGemm& step, const codegen::Bound& bound) {
+  std::vector<AlignedCopy> out;
+  std::set<ir::ValueId> seen;
+  for (const plan::Operand* operand : {&step.gemm.a, &step.gemm.b, &step.gemm.second_b}) {
+    if (!operand->k_major_copy || !seen.insert(operand->value).second) continue;
+    const std::size_t rank = bound[operand->value].layout.shape.size();
+    if (rank < 2) return {};  // not placed yet
+    const bool k_is_last = operand->transposed == (operand != &step.gemm.a);
+    out.push_back(
+        copy_along(k_is_last ? rank - 1 : rank - 2, operand->value, operand->dtype, bound));
+  }
+  return out;
+}
+
+double copies_us(std::span<const AlignedCopy> copies, const targets::DeviceProfile& device) {
+  constexpr double kStartUs = 1.9, kOfRate = 0.75;
+  if (device.known == nullptr) return 0;
+  const targets::DeviceRates& rates = device.known->measured->rates;
+  double us = 0;
+  for (const AlignedCopy& copy : copies) {
+    us += kStartUs + targets::pass_us(2 * static_cast<double>(copy.bytes) / kOfRate, rates);
+  }
+  return us;
+}
+
+ReadTensors::ReadTensors(const plan::FusedGemm& step, const codegen::Bound& bound)
+    : given_(bound), copies_(k_major_copies(step, bound)) {
+  if (copies_.empty()) return;
+  copied_ = bound;
+  for (const AlignedCopy& copy : copies_) {
+    (*copied_)[copy.operand] = copy.to;
+    (*copied_)[copy.operand].data = backends::stand_in_address();
+  }
 }
 
 codegen::BoundTensor as_copied(codegen::BoundTensor tensor, const codegen::BoundTensor& like) {

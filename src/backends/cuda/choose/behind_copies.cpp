@@ -1,7 +1,6 @@
 // A step's kernel for aligned operands, behind copies of those that are misaligned.
 #include "backends/cuda/choose/behind_copies.h"
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -11,22 +10,6 @@
 #include "epifuse/error.h"
 
 namespace epifuse::cuda {
-namespace {
-
-// Of the copies, where a rate is known. Beside a tail behind its product, whose time the rates are
-// of, each has no data in L2 and nothing beside it; fitted to 49 products on an H200 and an H100.
-double copies_us(std::span<const AlignedCopy> copies, const targets::DeviceProfile& device) {
-  constexpr double kStartUs = 1.9, kOfRate = 0.75;
-  if (device.known == nullptr) return 0;
-  const targets::DeviceRates& rates = device.known->measured->rates;
-  double us = 0;
-  for (const AlignedCopy& copy : copies) {
-    us += kStartUs + targets::pass_us(2 * static_cast<double>(copy.bytes) / kOfRate, rates);
-  }
-  return us;
-}
-
-}  // namespace
 
 std::optional<BehindCopies> behind_copies(const Prepared& prepared, std::size_t step,
                                           LateKernels& late, codegen::Bound bound,

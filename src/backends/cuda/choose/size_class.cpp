@@ -1,6 +1,7 @@
 // Which sizes share a measured choice.
 #include "backends/cuda/choose/size_class.h"
 
+#include "backends/cuda/choose/aligned_copies.h"
 #include "tune/shortlist.h"
 
 namespace epifuse::cuda {
@@ -13,9 +14,10 @@ tune::SizeClass size_class(const Prepared& prepared, const codegen::Bound& bound
     if (prepared.steps[i].kind != StepKind::family) continue;
     const codegen::KernelFamily& family = *prepared.steps[i].family;
     const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[i]);
-    codegen::GemmSizes sizes = tune::gemm_sizes(gemm.gemm, bound);
-    if (!sizes.is_empty() && !family.why_not_bound(prepared.plan, gemm, bound)) {
-      const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
+    const ReadTensors read(gemm, bound);
+    codegen::GemmSizes sizes = tune::gemm_sizes(gemm.gemm, read.bound());
+    if (!sizes.is_empty() && !family.why_not_bound(prepared.plan, gemm, read.bound())) {
+      const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, read.bound());
       if (family.roles(variant).are_exchanged) sizes = codegen::exchanged(sizes);
       out.variant += codegen::key(variant);
     }

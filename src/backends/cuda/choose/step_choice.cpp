@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/cuda/choose/aligned_copies.h"
+#include "backends/cuda/choose/another_family.h"
 #include "backends/cuda/choose/behind_copies.h"
 #include "backends/cuda/choose/model_choice.h"
 #include "codegen/product_roles.h"
@@ -213,18 +214,6 @@ bool follow(const tune::Tuned& tuned, const Prepared& prepared, std::size_t step
   return true;
 }
 
-}  // namespace
-
-const StepKernels* others_kernels(const Prepared& prepared, std::size_t step, LateKernels& late,
-                                  const codegen::Bound& bound, const StepChoice& choice) {
-  const codegen::OperandRoles roles = prepared.steps[step].family->roles(choice.variant);
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]).gemm;
-  if (prepared.is_named || (!roles.are_misaligned() && gemm.a.lookup < 0)) return nullptr;
-  return late.another(prepared, step, bound, roles, choice.sizes);
-}
-
-namespace {
-
 // All ways take longer on rows off 16-byte boundaries, each in other cases: ours, that of another
 // family, the vendor's.
 void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& late,
@@ -245,28 +234,6 @@ void weigh_unaligned(const Prepared& prepared, std::size_t step, LateKernels& la
   choice.kernels = others;
   choose_by_model(prepared, step, late, device, choice);
   choice.expected_us = another_us;
-}
-
-// Of a product that no vendor multiplies: by another family, where the step's own cannot address
-// its tensors, or number their tiles.
-void choose_another(const Prepared& prepared, std::size_t step, LateKernels& late,
-                    const codegen::Bound& bound, const targets::DeviceProfile& device,
-                    StepChoice& choice) {
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  if (codegen::has_vendor(gemm.gemm) || prepared.is_named || choice.sizes.is_empty()) return;
-  for (const bool are_exchanged : {false, true}) {
-    codegen::OperandRoles roles;
-    roles.are_exchanged = are_exchanged;
-    const codegen::GemmSizes sizes =
-        are_exchanged ? codegen::exchanged(choice.sizes) : choice.sizes;
-    const StepKernels* const others = late.another(prepared, step, bound, roles, sizes);
-    if (others == nullptr) continue;
-    choice.kernels = others;
-    choice.sizes = sizes;
-    choice.why_split.reset();
-    choice.variant = others->variant;
-    return choose_by_model(prepared, step, late, device, choice);
-  }
 }
 
 // Of tensors that the family cannot address, as matrices of a batch off 16-byte boundaries: where
@@ -315,10 +282,10 @@ void choose_unaddressed(const Prepared& prepared, std::size_t step, LateKernels&
   }
 }
 
-}  // namespace
-
-StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
-                       const codegen::Bound& bound, const ChoiceRules& rules) {
+// `read`: the tensors as kernels of the step's own family read them.
+StepChoice choose_on(const Prepared& prepared, std::size_t step, LateKernels& late,
+                     const codegen::Bound& bound, const ReadTensors& read,
+                     const ChoiceRules& rules) {
   const StepKernels& usual = prepared.steps[step];
   const codegen::KernelFamily& family = *usual.family;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
@@ -326,8 +293,8 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
   if (prepared.is_named) device.known = nullptr;  // no measurement is weighed against it
   StepChoice choice;
   choice.kernels = &usual;
-  codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, bound);
-  choice.why_split = family.why_not_bound(prepared.plan, gemm, bound);
+  codegen::GemmSizes& sizes = choice.sizes = tune::gemm_sizes(gemm.gemm, read.bound());
+  choice.why_split = family.why_not_bound(prepared.plan, gemm, read.bound());
   if (choice.why_split) {
     choose_unaddressed(prepared, step, late, bound, device, rules, choice);
     return choice;
@@ -336,7 +303,8 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     choice.kernel = &usual.kernels.front();
     return choice;
   }
-  const codegen::GemmVariant variant = choice.variant = family.variant(prepared.plan, gemm, bound);
+  const codegen::GemmVariant variant = choice.variant =
+      family.variant(prepared.plan, gemm, read.bound());
   const codegen::OperandRoles roles = family.roles(variant);
   const codegen::GemmSizes vendor_sizes = sizes;
   if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes, device);
@@ -368,10 +336,26 @@ StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& 
     weigh_unaligned(prepared, step, late, bound, vendor_sizes, device, choice);
     weigh_copies(prepared, step, late, bound, vendor_sizes, device, choice);
   }
+  if (!read.copies().empty() && choice.kernels->family->name == family.name) {
+    choice.expected_us += copies_us(read.copies(), device);
+    weigh_without_copies(prepared, step, late, bound, device, choice);
+  }
   choice.why_split = why_unfused(choice);
   if (is_usual && late.compiles_for_sizes() && tune::wants_rows_first(gemm, sizes, device)) {
     choice.in_order = product_in_order(prepared, step, late);
   }
+  return choice;
+}
+
+}  // namespace
+
+StepChoice choose_step(const Prepared& prepared, std::size_t step, LateKernels& late,
+                       const codegen::Bound& bound, const ChoiceRules& rules) {
+  const ReadTensors read(std::get<plan::FusedGemm>(prepared.plan.steps[step]), bound);
+  StepChoice choice = choose_on(prepared, step, late, bound, read, rules);
+  const bool is_own =
+      !choice.why_split && choice.kernels->family->name == prepared.steps[step].family->name;
+  if (is_own) choice.k_major_copies = read.copies();
   return choice;
 }
 
@@ -383,7 +367,10 @@ std::string print(const StepChoice& choice) {
   }
   const std::string text = candidate_name(*choice.kernels, choice.kernel->config);
   const std::string variant = codegen::print(choice.kernels->variant);
-  return variant.empty() ? text : fmt::format("{}; {}", text, variant);
+  const std::string_view copies = choice.k_major_copies.empty()       ? ""
+                                  : choice.k_major_copies.size() == 1 ? ", behind a copy along K"
+                                                                      : ", behind copies along K";
+  return fmt::format("{}{}{}{}", text, variant.empty() ? "" : "; ", variant, copies);
 }
 
 std::string grounds(const StepChoice& choice) {

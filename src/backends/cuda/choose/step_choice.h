@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "backends/cuda/choose/aligned_copies.h"
 #include "backends/cuda/choose/tuned_choices.h"
 #include "backends/cuda/prepare/late_kernels.h"
 #include "backends/cuda/prepare/prepare.h"
@@ -34,15 +36,11 @@ struct StepChoice {
   // No kernel of the step's family can address the tensors as they are; sizes and variant are of
   // their copies.
   bool is_copied = false;
+  // Of 8-bit operands that run along M or N, where the kernel reads them along K alone.
+  std::vector<AlignedCopy> k_major_copies;
 
   tune::StepForm form() const { return {sizes, variant, is_copied}; }
 };
-
-// Kernels of another family, on tensors that are no best case of the step's own: rows off the
-// boundaries that it copies by, or rows that are looked up. Which is faster there is measured.
-// Null without any; may compile.
-const StepKernels* others_kernels(const Prepared& prepared, std::size_t step, LateKernels& late,
-                                  const codegen::Bound& bound, const StepChoice& choice);
 
 // Step `step` of `prepared` must be a family's. Compiles only when tensors come that ask for a
 // variant never seen, for a config that was found by measuring, or for one that is expected to take

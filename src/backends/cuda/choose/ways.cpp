@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "backends/cuda/choose/another_family.h"
 #include "backends/cuda/choose/behind_copies.h"
 #include "backends/cuda/choose/model_choice.h"
 #include "backends/cuda/run/run_builder.h"
@@ -44,8 +45,11 @@ std::vector<codegen::GemmConfig> best_candidates(
 const StepKernels& own_kernels(const Prepared& prepared, std::size_t step, LateKernels& late,
                                const StepChoice& choice) {
   const StepKernels& own = *choice.kernels;
-  const bool is_own = own.family == prepared.steps[step].family && own.variant == choice.variant;
-  return is_own ? own : late.variant(prepared, step, choice.variant, choice.sizes);
+  const StepKernels& usual = prepared.steps[step];
+  if (own.family == usual.family && own.variant == choice.variant) return own;
+  return usual.variant == choice.variant
+             ? usual
+             : late.variant(prepared, step, choice.variant, choice.sizes);
 }
 
 constexpr std::size_t kMostOfAnother = 4;  // family, whose model is about other cases
@@ -96,7 +100,8 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
   if (ways.usual.expected_us == 0) return std::nullopt;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   const StepKernels& own = prepared.steps[step];
-  const bool is_addressable = !own.family->why_not_bound(prepared.plan, gemm, bound);
+  const bool is_addressable =
+      !own.family->why_not_bound(prepared.plan, gemm, ReadTensors(gemm, bound).bound());
   if (!is_addressable && !ways.usual.is_copied) return std::nullopt;
   add(ways.names, name_of(ways.usual));
   const bool splits = !prepared.is_named && !gemm.gemm.is_scaled() &&

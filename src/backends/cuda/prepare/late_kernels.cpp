@@ -63,7 +63,7 @@ InOrder* LateKernels::in_order(const plan::Plan& plan, std::size_t step) {
   Prepared& prepared = in_order_->prepared;
   const auto found = is_one_in_order_.find(step);
   if (found != is_one_in_order_.end()) return found->second ? in_order_.get() : nullptr;
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
   auto kernels = prepare_one(prepared.plan, gemm, target_, *jit_, device_, family_);
   is_one_in_order_[step] = kernels.has_value();
   if (!kernels) return nullptr;
@@ -85,38 +85,48 @@ const StepKernels& LateKernels::variant_of(Variants& variants, const Prepared& p
   for (const auto& kernels : variants) {
     if (kernels->variant == variant) return *kernels;
   }
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const plan::FusedGemm gemm = as_multiplied(prepared, step, *usual.family);
   variants.push_back(std::make_unique<const StepKernels>(
       prepare_variant(prepared.plan, gemm, usual, variant, sizes, target_, *jit_, device_)));
   return *variants.back();
+}
+
+// Without kernels.
+std::optional<StepKernels> LateKernels::find_another(const Prepared& prepared, std::size_t step,
+                                                     const codegen::Bound& bound,
+                                                     const codegen::OperandRoles& roles) const {
+  for (const codegen::KernelFamily& family : codegen::all_families()) {
+    if (family.name == prepared.steps[step].family->name) continue;
+    const plan::FusedGemm gemm = as_multiplied(prepared, step, family);
+    if (family.why_not(prepared.plan, gemm, target_)) continue;
+    if (family.why_not_bound(prepared.plan, gemm, bound)) continue;
+    StepKernels usual;
+    usual.variant = family.variant(prepared.plan, gemm, bound);
+    if (family.roles(usual.variant).are_exchanged != roles.are_exchanged) continue;
+    usual.family = &family;
+    usual.candidates = family.configs(gemm, target_);
+    usual.sizes = prepared.steps[step].sizes;
+    return usual;
+  }
+  return std::nullopt;
 }
 
 const StepKernels* LateKernels::another(const Prepared& prepared, std::size_t step,
                                         const codegen::Bound& bound,
                                         const codegen::OperandRoles& roles,
                                         const codegen::GemmSizes& sizes) {
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  for (const codegen::KernelFamily& family : codegen::all_families()) {
-    if (family.name == prepared.steps[step].family->name) continue;
-    if (family.why_not(prepared.plan, gemm, target_)) continue;
-    if (family.why_not_bound(prepared.plan, gemm, bound)) continue;
-    const codegen::GemmVariant variant = family.variant(prepared.plan, gemm, bound);
-    if (family.roles(variant).are_exchanged != roles.are_exchanged) continue;
-    StepKernels usual;
-    usual.family = &family;
-    usual.candidates = family.configs(gemm, target_);
-    usual.sizes = prepared.steps[step].sizes;
-    const std::scoped_lock lock(mutex_);
-    const StepKernels& kernels = variant_of(others_[step], prepared, step, usual, variant, sizes);
-    return kernels.kernels.empty() ? nullptr : &kernels;
-  }
-  return nullptr;
+  const auto usual = find_another(prepared, step, bound, roles);
+  if (!usual) return nullptr;
+  const std::scoped_lock lock(mutex_);
+  const StepKernels& kernels =
+      variant_of(others_[step], prepared, step, *usual, usual->variant, sizes);
+  return kernels.kernels.empty() ? nullptr : &kernels;
 }
 
 codegen::KernelSource LateKernels::source(const Prepared& prepared, std::size_t step,
                                           const StepKernels& kernels,
                                           const codegen::GemmConfig& config) const {
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
+  const plan::FusedGemm gemm = as_multiplied(prepared, step, *kernels.family);
   return kernels.family->source(prepared.plan, gemm, config, kernels.variant, target_);
 }
 

@@ -68,8 +68,12 @@ class LateKernels {
   // Compiled for tensors of `sizes`; later tensors of other sizes choose among what is there.
   const StepKernels& variant(const Prepared& prepared, std::size_t step,
                              const codegen::GemmVariant& variant, const codegen::GemmSizes& sizes);
-  // Those of the first other family that takes the step on these tensors, with a and b in the roles
-  // that the step's own family gives them; null without one.
+  // The first other family that takes the step on these tensors, with a and b in the roles that the
+  // step's own family gives them, and its candidates in the variant that it asks for; nothing is
+  // compiled. Its kernels, null without any.
+  std::optional<StepKernels> find_another(const Prepared& prepared, std::size_t step,
+                                          const codegen::Bound& bound,
+                                          const codegen::OperandRoles& roles) const;
   const StepKernels* another(const Prepared& prepared, std::size_t step,
                              const codegen::Bound& bound, const codegen::OperandRoles& roles,
                              const codegen::GemmSizes& sizes);

@@ -10,6 +10,7 @@
 #include "backends/cuda/choose/model_choice.h"
 #include "backends/cuda/choose/time_memo.h"
 #include "backends/cuda/prepare/step_kernels.h"
+#include "codegen/k_major_copies.h"
 #include "codegen/tail.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
@@ -33,18 +34,21 @@ constexpr std::size_t kMostMoreLate = 1;
 class Preparer {
  public:
   Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true,
-           const std::optional<DeviceProfile>& device = std::nullopt, std::string_view family = "")
-      : target_(target), jit_(jit), fuses_(fuses), choosing_(target, device, family), plan_(plan) {}
+           const std::optional<DeviceProfile>& device = std::nullopt, std::string_view family = "",
+           bool copies = true)
+      : target_(target), jit_(jit), fuses_(fuses), choosing_(target, device, family), plan_(plan) {
+    choosing_.copies = copies;
+  }
 
   void add(const plan::Step& step) {
     if (const auto* tail = std::get_if<Tail>(&step)) {
       push(step, tail_kernels(plan_, *tail, target_));
       return;
     }
-    const auto& gemm = std::get<FusedGemm>(step);
+    auto gemm = std::get<FusedGemm>(step);
     StepKernels kernels = family_kernels(plan_, gemm, target_, fuses_, choosing_);
     if (kernels.kind == StepKind::family) {
-      push(step, std::move(kernels));
+      push(std::move(gemm), std::move(kernels));
     } else {
       add_split(gemm, std::move(kernels.report.why_not), true);
     }
@@ -142,9 +146,10 @@ class Preparer {
       const bool is_alone = step.kind == StepKind::tail || step.kind == StepKind::grouped;
       if (is_alone) alone.push_back(&step.kernels.front());
       if (step.finalize) alone.push_back(&step.finalize->kernel);
+      if (step.transpose) alone.push_back(&*step.transpose);
     }
     compile_candidates(lists, alone, sources_ahead(), jit_);
-    for (StepKernels& step : result_.kernels) describe(step);
+    for (std::size_t i = 0; i < result_.kernels.size(); ++i) describe(i);
   }
 
   // Compiled beside the kernels, and found in memory later: tails of steps that the models would
@@ -219,7 +224,8 @@ class Preparer {
     return {step.candidates, step.kernels, choose, source, on_drop};
   }
 
-  static void describe(StepKernels& step) {
+  void describe(std::size_t index) {
+    StepKernels& step = result_.kernels[index];
     if (step.kind != StepKind::family || step.kernels.empty()) return;
     std::vector<std::string> configs;
     for (const Kernel& kernel : step.kernels) configs.push_back(codegen::print(kernel.config));
@@ -228,12 +234,26 @@ class Preparer {
       step.report.how += fmt::format(" (shortlist of {} candidates)", step.candidates.size());
     }
     if (step.finalize) step.report.how += "; a tail kernel combines the tiles' reductions";
+    if (step.transpose) {
+      step.report.how += copied_text(std::get<FusedGemm>(result_.steps[index]).gemm);
+    }
+  }
+
+  std::string copied_text(const plan::GemmDesc& gemm) const {
+    std::vector<std::string_view> names;
+    for (const plan::Operand* operand : {&gemm.a, &gemm.b, &gemm.second_b}) {
+      if (!operand->k_major_copy) continue;
+      const std::string_view name = plan_.graph[operand->value].name;
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+    return fmt::format("; behind {} along K of {}", names.size() == 1 ? "a copy" : "copies",
+                       fmt::join(names, " and "));
   }
 
   const TargetInfo& target_;
   jit::Jit& jit_;
   bool fuses_;
-  const Choosing choosing_;
+  Choosing choosing_;
   const Plan& plan_;  // of which these are steps
   PreparedSteps result_;
   TimeMemo times_;
@@ -247,6 +267,13 @@ Prepared as_plan(const Plan& plan, PreparedSteps parts) {
   return {{plan.graph, plan.numerics, plan.allow_tf32, std::move(parts.steps), plan.left_out,
            plan.limits},
           std::move(parts.kernels)};
+}
+
+FusedGemm as_multiplied(const Prepared& prepared, std::size_t step,
+                        const codegen::KernelFamily& family) {
+  const auto& gemm = std::get<FusedGemm>(prepared.plan.steps[step]);
+  const bool is_own = family.name == prepared.steps[step].family->name;
+  return is_own ? gemm : codegen::without_k_major_copies(gemm);
 }
 
 std::string candidate_name(const StepKernels& step, const codegen::GemmConfig& config) {
@@ -263,9 +290,9 @@ Prepared prepare_steps(const Plan& plan, const TargetInfo& target, jit::Jit& jit
 }
 
 Prepared prepare_uncompiled(const Plan& plan, const TargetInfo& target, bool fuses,
-                            std::string_view family) {
+                            std::string_view family, bool copies) {
   jit::Jit jit(jit::KernelCache({}));  // is asked for nothing
-  Preparer preparer(plan, target, jit, fuses, std::nullopt, family);
+  Preparer preparer(plan, target, jit, fuses, std::nullopt, family, copies);
   for (const plan::Step& step : plan.steps) preparer.add(step);
   return preparer.finish_uncompiled();
 }
@@ -340,15 +367,16 @@ Prepared prepare_scaled_copy(DType from, std::size_t rank, const TargetInfo& tar
   return prepare_steps(plan::make_plan(ir::parse(text), {}), target, jit);
 }
 
-std::optional<StepKernels> prepare_one(const Plan& plan, const FusedGemm& step,
-                                       const TargetInfo& target, jit::Jit& jit,
-                                       const std::optional<DeviceProfile>& device,
+std::optional<StepKernels> prepare_one(const Plan& plan, FusedGemm& step, const TargetInfo& target,
+                                       jit::Jit& jit, const std::optional<DeviceProfile>& device,
                                        std::string_view family) {
   Preparer preparer(plan, target, jit, true, device, family);
   preparer.add(step);
   PreparedSteps parts = preparer.finish();
   const bool is_one = parts.steps.size() == 1 && parts.kernels[0].kind == StepKind::family;
-  return is_one ? std::optional(std::move(parts.kernels[0])) : std::nullopt;
+  if (!is_one) return std::nullopt;
+  step = std::get<FusedGemm>(std::move(parts.steps[0]));
+  return std::move(parts.kernels[0]);
 }
 
 }  // namespace epifuse::cuda

@@ -37,6 +37,7 @@ struct StepKernels {
   std::size_t most_kernels = 0;                 // of the shortlist
   std::vector<Kernel> kernels;                  // compiled: the shortlist of the candidates
   std::optional<Finalize> finalize;             // of a family's step that reduces
+  std::optional<Kernel> transpose;              // of one that reads copies along K
   backends::StepReport report;
 };
 
@@ -56,6 +57,11 @@ struct Prepared {
   bool is_named = false;
 };
 
+// The step as kernels of that family multiply it: its own read copies along K, others what is
+// given.
+plan::FusedGemm as_multiplied(const Prepared& prepared, std::size_t step,
+                              const codegen::KernelFamily& family);
+
 // Steps of `plan` as a plan of their own.
 Prepared as_plan(const plan::Plan& plan, PreparedSteps parts);
 
@@ -73,9 +79,9 @@ Prepared prepare_steps(const plan::Plan& plan, const targets::TargetInfo& target
                        std::string_view family = "", std::size_t num_to_measure = 0);
 
 // The same without compiling: whole shortlists, of which some kernel may turn out to spill. Needs
-// no NVRTC.
+// no NVRTC. `copies`: whether operands that lie along M or N may be copied along K.
 Prepared prepare_uncompiled(const plan::Plan& plan, const targets::TargetInfo& target, bool fuses,
-                            std::string_view family = "");
+                            std::string_view family = "", bool copies = true);
 
 // Kernels of a family's step for another variant than the usual one, on tensors of these sizes and
 // typical ones. None when no candidate compiles well: `report` then says why.
@@ -90,11 +96,12 @@ StepKernels prepare_variant(const plan::Plan& plan, const plan::FusedGemm& step,
 PreparedSteps prepare_split(const plan::Plan& plan, const plan::FusedGemm& step,
                             const targets::TargetInfo& target, jit::Jit& jit);
 
-// Kernels of one step as it is, empty where that is not one kernel of a family. And the tail that
-// puts rows in order, of graph (x[S, K], i[T]) -> y[T, K].
+// Kernels of one step as it is, empty where that is not one kernel of a family; it comes back with
+// the copies along K that they read. And the tail that puts rows in order, of graph
+// (x[S, K], i[T]) -> y[T, K].
 std::optional<StepKernels> prepare_one(
-    const plan::Plan& plan, const plan::FusedGemm& step, const targets::TargetInfo& target,
-    jit::Jit& jit, const std::optional<targets::DeviceProfile>& device = std::nullopt,
+    const plan::Plan& plan, plan::FusedGemm& step, const targets::TargetInfo& target, jit::Jit& jit,
+    const std::optional<targets::DeviceProfile>& device = std::nullopt,
     std::string_view family = "");
 Prepared prepare_row_copy(DType dtype, DType index, const targets::TargetInfo& target,
                           jit::Jit& jit);

@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "backends/bind.h"
+#include "backends/cuda/choose/aligned_copies.h"
 #include "backends/cuda/choose/model_choice.h"
 #include "backends/cuda/run/run_parts.h"
 #include "backends/pointer_arrays.h"
@@ -45,11 +46,14 @@ void add_split(const Prepared& prepared, std::size_t i, const targets::TargetInf
                      codegen::tail_source(prepared.plan, *parts.tail, target)});
 }
 
-void add_finalize(const Prepared& prepared, std::size_t i, std::vector<NamedSource>& sources) {
-  const std::optional<Finalize>& finalize = prepared.steps[i].finalize;
-  if (!finalize) return;
-  sources.push_back(
-      {fmt::format("{}_{}_finish.cu", prepared.plan.graph.name, i), finalize->kernel.source});
+// What runs before and after the kernel of a family.
+void add_beside(const Prepared& prepared, std::size_t i, std::vector<NamedSource>& sources) {
+  const StepKernels& step = prepared.steps[i];
+  const auto add = [&](std::string_view what, const codegen::KernelSource& source) {
+    sources.push_back({fmt::format("{}_{}_{}.cu", prepared.plan.graph.name, i, what), source});
+  };
+  if (step.transpose) add("transpose", step.transpose->source);
+  if (step.finalize) add("finish", step.finalize->kernel.source);
 }
 
 // Dense tensors of a run at these sizes, those between its steps too. Symbols without one are 4096.
@@ -67,12 +71,14 @@ codegen::Bound tensors_at(const plan::Plan& plan, const Sizes& sizes) {
 // The kernel of a family's step that its model chooses for these tensors, in their variant: one
 // that is compiled ahead, unless another promises clearly more. The first of an empty run; none
 // where no kernel can address the tensors.
-std::optional<Kernel> chosen(const Prepared& prepared, std::size_t i, const codegen::Bound& bound,
+std::optional<Kernel> chosen(const Prepared& prepared, std::size_t i, const codegen::Bound& given,
                              const targets::TargetInfo& target,
                              const targets::DeviceProfile& device) {
   const StepKernels& step = prepared.steps[i];
   const codegen::KernelFamily& family = *step.family;
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[i]);
+  const ReadTensors read(gemm, given);
+  const codegen::Bound& bound = read.bound();
   if (family.why_not_bound(prepared.plan, gemm, bound)) return std::nullopt;
   codegen::GemmSizes sizes = tune::gemm_sizes(gemm.gemm, bound);
   if (sizes.is_empty()) return step.kernels.front();
@@ -100,7 +106,7 @@ std::vector<NamedSource> all_sources(const Prepared& prepared) {
     for (const Kernel& kernel : prepared.steps[i].kernels) {
       sources.push_back(named(prepared, i, kernel));
     }
-    add_finalize(prepared, i, sources);
+    add_beside(prepared, i, sources);
   }
   return sources;
 }
@@ -120,7 +126,7 @@ std::vector<NamedSource> chosen_sources(const Prepared& prepared, const Sizes& s
       add_split(prepared, i, target, sources);
       continue;
     }
-    add_finalize(prepared, i, sources);
+    add_beside(prepared, i, sources);
   }
   return sources;
 }

@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "codegen/grouped.h"
+#include "codegen/k_major_copies.h"
 #include "codegen/tail.h"
+#include "codegen/transpose.h"
 #include "tune/shortlist.h"
 #include "tune/unfused.h"
 
@@ -64,8 +66,8 @@ StepKernels bare_kernels(const Plan& plan, const FusedGemm& gemm, const TargetIn
   return step;
 }
 
-StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const TargetInfo& target,
-                           bool fuses, const Choosing& choosing) {
+StepKernels family_kernels(const Plan& plan, FusedGemm& gemm, const TargetInfo& target, bool fuses,
+                           const Choosing& choosing) {
   StepKernels step = vendor_kernels(gemm.gemm, {});
   const auto bare = [](std::string_view vendor_does_it) {
     return WhyNot{"bare_product",
@@ -78,7 +80,8 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
     return step;
   }
   for (const auto* family : codegen::families_for(gemm, target, choosing.family)) {
-    auto no = family->why_not(plan, gemm, target);
+    auto no = choosing.copies ? codegen::why_not_with_copies(*family, plan, gemm, target)
+                              : family->why_not(plan, gemm, target);
     if (!no) {
       step.family = family;
       break;
@@ -103,6 +106,9 @@ StepKernels family_kernels(const Plan& plan, const FusedGemm& gemm, const Target
   }
   step.most_kernels = kMostKernels;
   if (gemm.epilogue.reduces()) step.finalize = finalize_kernel(gemm, target);
+  if (codegen::has_k_major_copies(gemm.gemm)) {
+    step.transpose = Kernel{{}, codegen::transpose_source(target), nullptr};
+  }
   return step;
 }
 

@@ -25,12 +25,14 @@ struct Choosing {
   targets::DeviceProfile device;
   std::string family;  // empty: those of the target
   bool is_named;
+  bool copies = true;  // operands along K, where a family multiplies no others
 };
 
 // The first family that takes the step; of groups of rows, which no vendor multiplies, also one
 // that is not the target's usual. Without any, the refusals in a report. Bare products are the
-// vendor's, unless `fuses` and ours were measured to be faster, or a family is named.
-StepKernels family_kernels(const plan::Plan& plan, const plan::FusedGemm& gemm,
+// vendor's, unless `fuses` and ours were measured to be faster, or a family is named. A step comes
+// back with the copies along K that its family's kernels read.
+StepKernels family_kernels(const plan::Plan& plan, plan::FusedGemm& gemm,
                            const targets::TargetInfo& target, bool fuses, const Choosing& choosing);
 // Of a bare product, which no family takes.
 StepKernels bare_kernels(const plan::Plan& plan, const plan::FusedGemm& gemm,

@@ -8,6 +8,7 @@
 
 #include "backends/pointer_arrays.h"
 #include "base/strided.h"
+#include "codegen/k_major_copies.h"
 #include "codegen/problem_views.h"
 #include "epifuse/error.h"
 
@@ -43,6 +44,18 @@ std::optional<WhyNot> why_not_family(const Prepared& prepared, codegen::Bound& t
     return WhyNot{"problem_layout", "its tensors are not contiguous along the last dim."};
   }
   return std::nullopt;
+}
+
+// Problems are multiplied as they lie. Of a plan that does that already there is none.
+std::optional<Prepared> without_copies(const Prepared& prepared,
+                                       const targets::TargetInfo& target) {
+  if (prepared.plan.steps.size() != 1) return std::nullopt;
+  const auto* const step = std::get_if<plan::FusedGemm>(&prepared.plan.steps.front());
+  if (step == nullptr || !codegen::has_k_major_copies(step->gemm)) return std::nullopt;
+  plan::Plan plan = prepared.plan;
+  plan.steps.front() = codegen::without_k_major_copies(*step);
+  const std::string_view named = prepared.is_named ? prepared.steps.front().family->name : "";
+  return prepare_uncompiled(plan, target, true, named, false);
 }
 
 }  // namespace
@@ -84,9 +97,12 @@ HostPointerArrays::HostPointerArrays(const Device& device,
 
 PointerArrayRunner::PointerArrayRunner(const Prepared& prepared, const targets::TargetInfo& target,
                                        std::shared_ptr<jit::Jit> jit)
-    : prepared_(prepared), target_(target), jit_(std::move(jit)) {
-  why_not_ = why_not_family(prepared, typical_, variant_);
-  if (!why_not_) configs_ = functions().configs(prepared.steps.front().candidates);
+    : without_copies_(without_copies(prepared, target)),
+      prepared_(without_copies_ ? *without_copies_ : prepared),
+      target_(target),
+      jit_(std::move(jit)) {
+  why_not_ = why_not_family(prepared_, typical_, variant_);
+  if (!why_not_) configs_ = functions().configs(prepared_.steps.front().candidates);
   if (!why_not_ && configs_.empty()) {
     why_not_ = WhyNot{"no_config", "only kernels of clusters take it."};
   }

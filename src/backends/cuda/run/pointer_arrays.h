@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/driver/context.h"
@@ -38,6 +39,8 @@ class PointerArrayRunner {
 
   // Why problems of the plan are no one launch.
   const std::optional<plan::WhyNot>& why_not() const { return why_not_; }
+  // Whose kernels they are; only without a why_not.
+  std::string_view family() const { return prepared_.steps.front().family->name; }
   // Of the launches, in order: names of files, and texts; of the kernel for sizes that are not
   // known.
   std::vector<std::pair<std::string, std::string>> sources() const;
@@ -60,6 +63,7 @@ class PointerArrayRunner {
   std::shared_ptr<const Kernels> compiled(
       Context& context, const std::function<std::vector<std::size_t>()>& choose) const;
 
+  const std::optional<Prepared> without_copies_;  // of a plan that reads copies along K
   const Prepared& prepared_;
   const targets::TargetInfo& target_;
   std::shared_ptr<jit::Jit> jit_;

@@ -149,10 +149,12 @@ void RunBuilder::add_alone(const plan::Plan& plan, const plan::Step& step,
 }
 
 void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const StepChoice& choice) {
-  const auto& step = std::get<plan::FusedGemm>(prepared.plan.steps[index]);
+  const StepKernels& kernels = *choice.kernels;
+  const plan::FusedGemm step = as_multiplied(prepared, index, *kernels.family);
   const codegen::GemmSizes sizes = tune::gemm_sizes(step.gemm, bound_.sizes);
   if (sizes.is_empty()) return;
-  const StepKernels& kernels = *choice.kernels;
+  std::vector<AlignedCopy> copies = choice.k_major_copies;
+  add_transposes(prepared.steps[index], copies);
   const codegen::GemmConfig& config = choice.kernel->config;
   codegen::Partials partials;
   if (step.epilogue.reduces()) {
@@ -167,6 +169,7 @@ void RunBuilder::add_family(const Prepared& prepared, std::size_t index, const S
                                                       bound_, rules_.device.limits));
   }
   swap_reductions(step, placed);
+  for (AlignedCopy& copy : copies) std::swap(bound_[copy.operand], copy.to);
   if (context_ == nullptr || placed.empty()) return;
   add_finalize(step, *prepared.steps[index].finalize, partials, placed);
 }

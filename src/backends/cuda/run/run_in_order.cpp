@@ -1,8 +1,10 @@
-// A grouped product whose rows of A are looked up, as a copy of them in order and a product.
+// Products behind copies of their operands: of rows of A that are looked up, in order; of
+// misaligned rows, aligned; of 8-bit elements along M or N, along K.
 #include <fmt/format.h>
 
 #include "backends/cuda/choose/aligned_copies.h"
 #include "backends/cuda/run/run_parts.h"
+#include "codegen/transpose.h"
 #include "ir/views.h"
 
 namespace epifuse::cuda {
@@ -55,6 +57,16 @@ void RunBuilder::add_row_copy(const plan::Plan& plan, const ir::Node& node, Boun
   bound.scalars.assign(bound.tensors.size(), 0.0);
   backends::resolve_views(copy.plan, bound);
   add_tail(copy.plan, tail, copy.steps.front(), bound);
+}
+
+// The operands along K. Afterwards the copies stand in their place, and they in that of the copies.
+void RunBuilder::add_transposes(const StepKernels& kernels, std::vector<AlignedCopy>& copies) {
+  for (AlignedCopy& copy : copies) {
+    copy.to.data = take(copy.bytes);
+    std::swap(bound_[copy.operand], copy.to);
+    if (context_ == nullptr) continue;
+    add_launch(*kernels.transpose, codegen::transpose_launch(copy.to, bound_[copy.operand]));
+  }
 }
 
 // Those that read the operands elsewhere, as a residual, read the copies, too.

@@ -71,6 +71,7 @@ class RunBuilder {
   void add_alone(const plan::Plan& plan, const plan::Step& step, const StepKernels& kernels);
   void add_family(const Prepared& prepared, std::size_t step, const StepChoice& choice);
   void add_behind_copies(const Prepared& prepared, std::size_t index, const StepChoice& choice);
+  void add_transposes(const StepKernels& kernels, std::vector<AlignedCopy>& copies);
   bool add_in_order(const plan::Plan& plan, std::size_t index, InOrder& product);
   void add_row_copy(const plan::Plan& plan, const ir::Node& node, codegen::BoundTensor from,
                     const codegen::BoundTensor& to);
