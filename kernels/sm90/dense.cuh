@@ -284,8 +284,7 @@ class Consumer {
                         chunk(i, done));
     };
     if constexpr (Squares::kExist) {
-      squares_.find(reinterpret_cast<float*>(shared_memory() + Layout::kSquaresAt),
-                    epilogue_.maxima(), group_, warp_, lane_,
+      squares_.find(Layout::squares(), epilogue_.maxima(), group_, warp_, lane_,
                     [&](int i) { begin_block(i), measure(i); });
     }
     epilogue_.read_rows(rows(), 0);
@@ -303,10 +302,11 @@ class Consumer {
         continue;
       }
       float* sums = acc[i / kChunks];
+      const bool begins = i % (kBlockColumns / kChunkColumns) == 0;
       if constexpr (Squares::kExist) {
-        squares_.put(i, epilogue_.maxima());
+        if (begins) squares_.put(Layout::squares(), i, epilogue_.maxima(), group_);
       } else if constexpr (Blocks<Epilogue>::kCount > 0) {
-        if (i % (kBlockColumns / kChunkColumns) == 0) measure(i);
+        if (begins) measure(i);
       }
       epilogue_.run(i, i + 1, i, sums + Exchange<Config>::start(i, 0),
                     sums + Exchange<Config>::start(i, kProducts<Config> - 1), rows(), loads,

@@ -166,7 +166,6 @@ class WarpEpilogue {
                       read_tiles(in, column / 8 + (at >> 2), at >> 1 & 1, at & 1, at_hand);
                     });
   }
-
   __device__ __forceinline__ auto& maxima() { return maxima_; }
 
   // Of a chunk that has no rows: waits and tells the others as `run` does.

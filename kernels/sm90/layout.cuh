@@ -144,6 +144,9 @@ struct SharedLayout : Config_ {
   static __device__ __forceinline__ EmptyBarrier& empty(int stage) {
     return reinterpret_cast<EmptyBarrier*>(shared_memory() + kEmptyAt)[stage];
   }
+  static __device__ __forceinline__ float* squares() {
+    return reinterpret_cast<float*>(shared_memory() + kSquaresAt);
+  }
   // Of a CTA's step of that number.
   static __device__ __forceinline__ float* scales(uint32_t number) {
     return reinterpret_cast<float*>(shared_memory() + kScalesAt +

@@ -25,7 +25,7 @@ class SquareMaxima {
  public:
   static constexpr bool kExist = kCount > 0 && kRows > 1;
   static constexpr int kFloats = kExist ? kAcross * kCount : 0;  // of a warp
-  // A tile's are written while some warps may still read those of the tile before.
+  // Tiles take turns: those of a tile are written while some warps may read those of the last one.
   static constexpr int kBytes = 2 * kAllWarps * kFloats * 4;
   static_assert(!kExist || (Config::Consumers::kSplitK == 1 && !Config::Scheduler::kGrouped));
   static_assert(!kExist || kConsumerRows == kRows ||
@@ -36,48 +36,49 @@ class SquareMaxima {
   template <class Measure>
   __device__ __forceinline__ void find(float* shared, Maxima& maxima, int group, int warp, int lane,
                                        Measure measure) {
-    constexpr int kChunks = kChunksAcross<Config>;
+    float largest[at_least_one(kFloats)];
 #pragma unroll
     for (int i = 0; i < kChunksOfConsumer<Config>; i += kChunksOfSquare) {
       measure(i);
 #pragma unroll
       for (int b = 0; b < kCount; ++b) {
-        float& value = largest_[place(i, b)];
+        float& value = largest[place(i, b)];
         const float of_warp = combine<Reduce::max>(maxima.largest[0][b], maxima.largest[1][b]);
-        value = i < kChunks ? of_warp : combine<Reduce::max>(value, of_warp);
+        value = i < kChunksAcross<Config> ? of_warp : combine<Reduce::max>(value, of_warp);
       }
     }
-    shared += turn_ * (kAllWarps * kFloats);
     turn_ ^= 1;
-    float* const of_consumer = shared + group * (kWarpsOfConsumer * kFloats);
+    float* const of_warp = of_consumer(shared, group) + warp * kFloats;
 #pragma unroll
     for (int f = 0; f < kFloats; ++f) {
-      const float value = over_rows(largest_[f]);
-      if (lane == 0) of_consumer[warp * kFloats + f] = value;
+      const float value = over_rows(largest[f]);
+      if (lane == 0) of_warp[f] = value;
     }
     NamedBarrier::sync(kWarps * 32, kAreShared ? kSquaresBarrier : group);
-    const float* const of_warps = kAreShared ? shared : of_consumer;
-#pragma unroll
-    for (int f = 0; f < kFloats; ++f) {
-      largest_[f] = of_warps[f];
-#pragma unroll
-      for (int w = 1; w < kWarps; ++w) {
-        largest_[f] = combine<Reduce::max>(largest_[f], of_warps[w * kFloats + f]);
-      }
-    }
   }
 
-  // Those of the block of columns that begins with the consumer's i-th chunk.
-  __device__ __forceinline__ void put(int i, Maxima& maxima) const {
+  // Those of the block of columns that begins with the consumer's i-th chunk. They are read where
+  // they are needed, as consumers have no registers to spare.
+  __device__ __forceinline__ void put(float* shared, int i, Maxima& maxima, int group) const {
+    const float* const of_warps = of_consumer(shared, kAreShared ? 0 : group);
 #pragma unroll
     for (int b = 0; b < kCount; ++b) {
-      maxima.largest[0][b] = maxima.largest[1][b] = largest_[place(i, b)];
+      float value = of_warps[place(i, b)];
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) {
+        value = combine<Reduce::max>(value, of_warps[w * kFloats + place(i, b)]);
+      }
+      maxima.largest[0][b] = maxima.largest[1][b] = value;
     }
   }
 
  private:
   static __device__ __forceinline__ constexpr int place(int i, int b) {
     return i % kChunksAcross<Config> / kChunksOfSquare * kCount + b;
+  }
+  // Of a tile's maxima.
+  __device__ __forceinline__ float* of_consumer(float* shared, int group) const {
+    return shared + (turn_ * kAllWarps + group * kWarpsOfConsumer) * kFloats;
   }
   // Lanes of one row have the same.
   static __device__ __forceinline__ float over_rows(float value) {
@@ -88,7 +89,6 @@ class SquareMaxima {
     return value;
   }
 
-  float largest_[at_least_one(kFloats)];
   int turn_ = 0;
 };
 

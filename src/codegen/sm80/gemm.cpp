@@ -106,6 +106,9 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (gemm.gating == plan::Gating::separate) {
     if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b", target)) return no;
   }
+  if (step.epilogue.has_squares()) {
+    return WhyNot{"squares", "it takes maxima of blocks of 128 rows and columns."};
+  }
   if (step.epilogue.has_blocks() && configs(step, target).empty()) {
     return WhyNot{"blocks", "no tile that leaves registers has whole blocks of columns."};
   }

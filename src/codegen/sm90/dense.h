@@ -122,6 +122,7 @@ struct Pressure {
   bool rounds = false;                     // keeps roundings, and with them more values
   bool vectors = false;                    // more than the one row vector of a bias
   bool many_vectors = false;               // more than two vectors or scalars
+  bool squares = false;                    // maxima of blocks of 128 rows, too
 };
 Pressure pressure(const plan::Epilogue& epilogue);
 

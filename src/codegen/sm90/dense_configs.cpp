@@ -81,7 +81,7 @@ int chunks_of_consumer(const Config& config) {
 int math_columns(const Pressure& p, const TileShape& shape, const plan::GemmDesc& gemm) {
   const bool batched = is_batched(gemm), gated = p.products > 1;
   const int slots = p.load_slots + p.store_slots;
-  if (gated && (slots > 2 || p.many_vectors)) return 16;
+  if ((gated || p.squares) && (slots > 2 || p.many_vectors)) return 16;
   if (accumulators_of(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     const bool is_cut = accumulators_of(shape) > 96 && shape.n % kChunkColumns != 0;
@@ -300,7 +300,7 @@ Pressure pressure(const Epilogue& epilogue) {
   out.reductions = layout.size(List::partials) + (epilogue.has_blocks() ? 1 : 0);
   out.row_reductions = static_cast<int>(
       std::ranges::count_if(epilogue.stores, plan::reduces_rows, &plan::Store::kind));
-  out.rows = layout.size(List::rows);
+  out.rows = layout.size(List::rows), out.squares = epilogue.has_squares();
   const int num_tiles = layout.size(List::tiles);
   const auto num_loads = static_cast<int>(epilogue.loads.size());
   out.vectors = out.rows > 1 || out.rows + num_tiles < num_loads;

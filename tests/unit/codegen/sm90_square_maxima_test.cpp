@@ -75,7 +75,7 @@ void check() {
       });
       const int first_row = group * kConsumerRows / 128 * 128;
       for (int i = 0; i < kConsumerRows / 64 * kAcross * 2; ++i) {
-        squares.put(i, maxima);
+        squares.put(shared, i, maxima, group);
         for (int b = 0; b < 2; ++b) {
           const float wanted = expected(tile, first_row, i % (kAcross * 2) / 2, b);
           for (const auto& largest : maxima.largest) {

@@ -33,6 +33,20 @@ TEST(Sm90WhyNot, CountsWhatIsRepeatedForGroupsAsItIsLoaded) {
   EXPECT_EQ(with_biases("e"), "too_many_rows");
 }
 
+// Of squares beside vectors alone, since full operands would be read again.
+TEST(Sm90WhyNot, TakesSquaresOfTheResultBesideVectors) {
+  const auto quantised = [](const std::string& operand) {
+    return refusal(
+        "graph g(x: e4m3[128*A, K], w: e4m3[256, K], s: f32[256], r: bf16[128*A, 256]) {\n"
+        "  h = matmul x, w^T -> f32\n  f = cast r -> f32\n  y = mul h, " +
+        operand +
+        "\n  m = abs y\n  top = block_max m [128, 128]\n  v = div y, top\n  q = cast v -> e4m3\n"
+        "  t = block_first top [128, 128]\n  return q, t\n}\n");
+  };
+  EXPECT_EQ(quantised("s"), "");
+  EXPECT_EQ(quantised("f"), "squares_of_full_operands");
+}
+
 // Maxima of blocks are taken beside such a row, beside full operands and beside further results.
 TEST(Sm90WhyNot, TakesBlocksOfTheResultBesideAllOperands) {
   const auto quantised = [](const std::string& operand) {
