@@ -17,16 +17,16 @@ class SquareMaxima {
   static constexpr int kConsumerRows = kRowsOfConsumer<Config>;
   static constexpr int kAcross = kResultColumns<Config> / kBlockColumns;
   static constexpr int kChunksOfSquare = kBlockColumns / kChunkColumns;
-  static constexpr int kWarpsOfConsumer = 4, kAllWarps = 8;
+  static constexpr int kParts = kBlockColumns / kWarpRows, kPartsOfBlock = kBlockRows / kWarpRows;
   // Of cooperative consumers each has half the rows of a square, or all of one.
   static constexpr bool kAreShared = kConsumerRows < kRows;
-  static constexpr int kWarps = kAreShared ? kAllWarps : kWarpsOfConsumer;
+  static constexpr int kThreads = kAreShared ? 256 : 128;
 
  public:
   static constexpr bool kExist = kCount > 0 && kRows > 1;
-  static constexpr int kFloats = kExist ? kAcross * kCount : 0;  // of a warp
+  static constexpr int kFloats = kExist ? kAcross * kCount : 0;  // of 16 rows
   // Tiles take turns: those of a tile are written while some warps may read those of the last one.
-  static constexpr int kBytes = 2 * kAllWarps * kFloats * 4;
+  static constexpr int kBytes = 2 * 2 * kParts * kFloats * 4;
   static_assert(!kExist || (Config::Consumers::kSplitK == 1 && !Config::Scheduler::kGrouped));
   static_assert(!kExist || kConsumerRows == kRows ||
                 (Config::Consumers::kCooperative && 2 * kConsumerRows == kRows));
@@ -36,37 +36,33 @@ class SquareMaxima {
   template <class Measure>
   __device__ __forceinline__ void find(float* shared, Maxima& maxima, int group, int warp, int lane,
                                        Measure measure) {
-    float largest[at_least_one(kFloats)];
+    turn_ ^= 1;
+    float* const of_rows =
+        of_square(shared, group) + ((kAreShared ? group * kPartsOfBlock : 0) + warp) * kFloats;
 #pragma unroll
     for (int i = 0; i < kChunksOfConsumer<Config>; i += kChunksOfSquare) {
       measure(i);
 #pragma unroll
       for (int b = 0; b < kCount; ++b) {
-        float& value = largest[place(i, b)];
-        const float of_warp = combine<Reduce::max>(maxima.largest[0][b], maxima.largest[1][b]);
-        value = i < kChunksAcross<Config> ? of_warp : combine<Reduce::max>(value, of_warp);
+        const float of_both = combine<Reduce::max>(maxima.largest[0][b], maxima.largest[1][b]);
+        const float value = over_rows(of_both);
+        const int block = i / kChunksAcross<Config>;
+        if (lane == 0) of_rows[block * kPartsOfBlock * kFloats + place(i, b)] = value;
       }
     }
-    turn_ ^= 1;
-    float* const of_warp = of_consumer(shared, group) + warp * kFloats;
-#pragma unroll
-    for (int f = 0; f < kFloats; ++f) {
-      const float value = over_rows(largest[f]);
-      if (lane == 0) of_warp[f] = value;
-    }
-    NamedBarrier::sync(kWarps * 32, kAreShared ? kSquaresBarrier : group);
+    NamedBarrier::sync(kThreads, kAreShared ? kSquaresBarrier : group);
   }
 
   // Those of the block of columns that begins with the consumer's i-th chunk. They are read where
   // they are needed, as consumers have no registers to spare.
   __device__ __forceinline__ void put(float* shared, int i, Maxima& maxima, int group) const {
-    const float* const of_warps = of_consumer(shared, kAreShared ? 0 : group);
+    const float* const of_parts = of_square(shared, group);
 #pragma unroll
     for (int b = 0; b < kCount; ++b) {
-      float value = of_warps[place(i, b)];
+      float value = of_parts[place(i, b)];
 #pragma unroll
-      for (int w = 1; w < kWarps; ++w) {
-        value = combine<Reduce::max>(value, of_warps[w * kFloats + place(i, b)]);
+      for (int part = 1; part < kParts; ++part) {
+        value = combine<Reduce::max>(value, of_parts[part * kFloats + place(i, b)]);
       }
       maxima.largest[0][b] = maxima.largest[1][b] = value;
     }
@@ -76,9 +72,9 @@ class SquareMaxima {
   static __device__ __forceinline__ constexpr int place(int i, int b) {
     return i % kChunksAcross<Config> / kChunksOfSquare * kCount + b;
   }
-  // Of a tile's maxima.
-  __device__ __forceinline__ float* of_consumer(float* shared, int group) const {
-    return shared + (turn_ * kAllWarps + group * kWarpsOfConsumer) * kFloats;
+  // Those of a tile's row of squares that a consumer has rows of.
+  __device__ __forceinline__ float* of_square(float* shared, int group) const {
+    return shared + (turn_ * 2 + (kAreShared ? 0 : group)) * kParts * kFloats;
   }
   // Lanes of one row have the same.
   static __device__ __forceinline__ float over_rows(float value) {

@@ -34,9 +34,9 @@ int scale_bytes(const Config& config) {
 
 // Of maxima of squares: SquareMaxima in kernels/sm90/square_maxima.cuh.
 int square_bytes(const EpilogueLayout& layout, const Config& config) {
-  constexpr int kWarps = 8, kTiles = 2;
+  constexpr int kTurns = 2, kSquares = 2, kParts = ir::kSquareRows / 16;
   const int across = result_columns(config) / ir::kBlockColumns;
-  return kTiles * kWarps * across * layout.square_maxima() * 4;
+  return kTurns * kSquares * kParts * across * layout.square_maxima() * 4;
 }
 
 int slots(const std::vector<Place>& places, unsigned plain) {

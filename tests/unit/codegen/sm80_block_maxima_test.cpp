@@ -20,6 +20,7 @@ struct Blocky {
   using Stores = Types<F32, F32>;
   static constexpr int kNumParameters = 0;
   static constexpr int kNumBlocks = 2;
+  static constexpr int kRowsOfBlock = 1;
   static constexpr unsigned kBlockStores = 2, kResultTiles = 0;
   static void measure(float& acc, const Operands<Blocky>& x, float (&out)[2]) {
     acc += x.row[0] + x.tile[0];

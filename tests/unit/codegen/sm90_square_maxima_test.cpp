@@ -56,7 +56,7 @@ void check() {
   using Config = TestConfig<kIsCooperative, kRows, kColumns>;
   using Squares = SquareMaxima<Config, TestEpilogue>;
   constexpr int kConsumerRows = kRowsOfConsumer<Config>, kAcross = kColumns / 128;
-  static_assert(Squares::kBytes == 2 * 8 * kAcross * 2 * 4);
+  static_assert(Squares::kBytes == 2 * 2 * 8 * kAcross * 2 * 4);
   device_on_host::launch(1, kIsCooperative ? 256 : 128, [] {
     const int thread = static_cast<int>(threadIdx.x);
     const int group = thread / 128, warp = thread / 32 % 4, lane = thread % 32;

@@ -63,7 +63,7 @@ TEST(Builder, WhatWasMovedFromCanStillBeBuiltOn) {
 TEST(Builder, EveryFunctionMakesItsOp) {
   Graph g("all");
   const auto x = g.input("x", DType::f32, {M, 4}), y = g.input("y", DType::f32, {M, 4});
-  const auto square = g.input("s", DType::f32, {256, 128});
+  const auto whole = g.input("s", DType::f32, {256, 128});
   const std::pair<Value, std::string> cases[] = {
       {x + y, "add x, y"},
       {x - y, "sub x, y"},
@@ -101,7 +101,7 @@ TEST(Builder, EveryFunctionMakesItsOp) {
       {row_sum(x), "row_sum x"},
       {row_max(x), "row_max x"},
       {block_max(x), "block_max x"},
-      {block_first(square, 128), "block_first s [128, 128]"},
+      {block_first(whole, 128), "block_first s [128, 128]"},
       {col_sum(x), "col_sum x"},
       {col_max(x), "col_max x"},
       {apply("silu", {x}), "silu x"},
