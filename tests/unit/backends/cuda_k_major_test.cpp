@@ -135,6 +135,19 @@ TEST_F(KMajor, FewRowsAreMultipliedByAFamilyThatReadsWhatIsThere) {
   EXPECT_EQ(copied.k_major_copies.size(), 1u);
 }
 
+TEST_F(KMajor, WithoutACompilerFewRowsReadCopiesToo) {
+  const Compiled& step = compiled("x: e4m3[M, K], w: e4m3[K, N]", "x, w");
+  const jit::ScopedVariable hidden("EPIFUSE_NVRTC", "/nowhere/libnvrtc.so");
+  const jit::TemporaryFolder empty;
+  LateKernels late(target_, std::make_shared<jit::Jit>(jit::KernelCache(empty.path())));
+  const Sizes few{{"M", 8}, {"N", 4096}, {"K", 4096}};
+  const StepChoice choice =
+      choose_step(step.prepared, 0, late, bound(step, few), {.device = device_});
+  EXPECT_FALSE(choice.why_split);
+  EXPECT_EQ(choice.kernels->family->name, kOwn) << print(choice);
+  EXPECT_EQ(choice.k_major_copies.size(), 1u);
+}
+
 TEST_F(KMajor, BothFamiliesAreMeasured) {
   Compiled& step = compiled("x: i8[M, K], w: i8[K, N]", "x, w");
   const auto ways = find_ways(step.prepared, 0, step.late, bound(step, kLarge), device_, 2);

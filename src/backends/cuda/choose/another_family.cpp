@@ -4,6 +4,7 @@
 #include "backends/cuda/choose/model_choice.h"
 #include "codegen/k_major_copies.h"
 #include "codegen/product_roles.h"
+#include "epifuse/error.h"
 #include "tune/shortlist.h"
 
 namespace epifuse::cuda {
@@ -52,7 +53,11 @@ void weigh_without_copies(const Prepared& prepared, std::size_t step, LateKernel
   const auto us = expected_of_variant(*another, gemm, another->variant, Operands::of_variant,
                                       other.sizes, late, device);
   if (!us || *us >= choice.expected_us) return;
-  other.kernels = late.another(prepared, step, bound, roles, other.sizes);
+  try {
+    other.kernels = late.another(prepared, step, bound, roles, other.sizes);
+  } catch (const UnavailableError&) {  // no compiler here: what is there does
+    return;
+  }
   if (other.kernels == nullptr) return;
   choose_by_model(prepared, step, late, device, other);
   if (other.expected_us >= choice.expected_us) return;
