@@ -36,7 +36,8 @@ constexpr const char* kGraphs[] = {
     "access/access_mixed_dtypes", "access/access_residuals",
     "access/access_three_dtypes", "batched/bmm_per_batch_epilogue",
     "blocks/block_grouped",       "blocks/block_quantised",
-    "blocks/block_swiglu",        "fp8/fp8_blocks",
+    "blocks/block_swiglu",        "blocks/square_quantised",
+    "blocks/square_swiglu",       "fp8/fp8_blocks",
     "fp8/fp8_blocks_by_row",      "fp8/fp8_blocks_gates",
     "fp8/fp8_blocks_grouped",     "fp8/fp8_promoted",
     "fp8/fp8_quantised",          "fp8/fp8_row_max",
@@ -79,6 +80,14 @@ const Sizes kSizesOf8Bits[] = {
     {{"M", 2200}, {"N", 4112}, {"K", 208}, {"B", 1}, {"T", 2200}, {"G", 9}, {"NB", 33}, {"KB", 2}},
 };
 
+// Of graphs of 8 bits with 128 A rows. The last of these give CTAs several tiles.
+const Sizes kSizesOfSquares[] = {
+    {{"M", 128}, {"N", 384}, {"K", 16}, {"A", 1}, {"B", 1}},
+    {{"M", 384}, {"N", 384}, {"K", 144}, {"A", 3}, {"B", 3}},
+    {{"M", 256}, {"N", 384}, {"K", 2064}, {"A", 2}, {"B", 2}},
+    {{"M", 6400}, {"N", 384}, {"K", 208}, {"A", 50}, {"B", 3}},
+};
+
 // Of groups along K, each of which has a result of its own.
 const Sizes kSizesOfKGroups[] = {
     {{"M", 1}, {"N", 8}, {"K", 8}, {"G", 1}},
@@ -91,6 +100,7 @@ const Sizes kSizesOfKGroups[] = {
 std::span<const Sizes> sizes_of(std::string_view graph) {
   const auto is_in = [&](std::string_view folder) { return graph.starts_with(folder); };
   if (is_in("k_grouped/")) return kSizesOfKGroups;
+  if (is_in("blocks/square")) return kSizesOfSquares;
   if (is_in("fp8/") || is_in("blocks/") || is_in("int8/")) return kSizesOf8Bits;
   return kSizes;
 }
