@@ -15,10 +15,29 @@
 namespace epifuse::reference {
 namespace {
 
-// All rows when they hold at most `max_elements`, else the first, the last and random ones.
-std::vector<std::int64_t> pick_rows(const Table& table, const Options& options) {
-  const std::int64_t num_rows = table.num_rows();
-  const std::int64_t fit = options.max_elements / std::max<std::int64_t>(table.num_cols(), 1);
+// What a row of the value takes to compute: the columns of the widest value behind it, as far as to
+// products, and all rows of a block.
+std::int64_t elements_behind(const ir::Graph& graph, const Evaluator& evaluator,
+                             ir::ValueId result) {
+  std::int64_t columns = 1, block_rows = 1;
+  std::set<ir::ValueId> left{result};
+  while (!left.empty()) {  // the largest first: no node's arguments come behind it
+    const ir::ValueId id = *left.rbegin();
+    left.erase(id);
+    const ir::Node& node = graph[id];
+    columns = std::max(columns, evaluator[id].num_cols());
+    block_rows = std::max<std::int64_t>(block_rows, node.block_rows);
+    if (!ir::is_matmul(node.op)) left.insert(node.args.begin(), node.args.end());
+  }
+  return columns * block_rows;
+}
+
+// All rows when those behind them hold at most `max_elements`, else the first, the last and random
+// ones.
+std::vector<std::int64_t> pick_rows(const ir::Graph& graph, const Evaluator& evaluator,
+                                    ir::ValueId result, const Options& options) {
+  const std::int64_t num_rows = evaluator[result].num_rows();
+  const std::int64_t fit = options.max_elements / elements_behind(graph, evaluator, result);
   std::set<std::int64_t> rows;
   if (fit >= num_rows) {
     for (std::int64_t row = 0; row < num_rows; ++row) rows.insert(rows.end(), row);
@@ -107,7 +126,7 @@ std::vector<Verdict> verify(const ir::Graph& graph, std::span<const Binding> ten
   std::vector<std::vector<std::int64_t>> rows;
   for (const ir::Output& output : graph.outputs) {
     results.push_back(output.value);
-    rows.push_back(pick_rows(evaluator[output.value], options));
+    rows.push_back(pick_rows(graph, evaluator, output.value, options));
     for (std::int64_t row : rows.back()) evaluator.require(output.value, row);
   }
   evaluator.run(results);

@@ -77,6 +77,24 @@ TEST(Verify, SamplesWholeRowsWithTheFirstAndTheLast) {
   EXPECT_EQ(verify().failed, 2);
 }
 
+// A sum of a row takes all of its columns, the scale of a square all of its rows, too.
+TEST(Verify, SamplesByWhatRowsAreComputedFrom) {
+  HostTensor x(DType::f32, {256, 128}), s(DType::f32, {256, 1}), f(DType::f32, {2, 1});
+  x.fill(std::vector<double>(256 * 128, 1.0));
+  s.fill(std::vector<double>(256, 128.0));
+  f.fill({1.0, 1.0});
+  const std::vector<Binding> tensors{x.bind("x"), s.bind("s"), f.bind("f")};
+  const auto graph = ir::parse(
+      "graph g(x: f32[256, 128]) {\n s = row_sum x\n m = block_max x [128, 128]\n"
+      " f = block_first m [128, 128]\n return s, f\n}");
+  reference::Options options;
+  options.max_elements = 10 * 128;
+  const std::vector<reference::Verdict> verdicts = reference::verify(graph, tensors, options);
+  EXPECT_EQ(verdicts.at(0).checked, 10);
+  EXPECT_EQ(verdicts.at(1).checked, 2);
+  EXPECT_TRUE(verdicts.at(0).ok() && verdicts.at(1).ok());
+}
+
 // The rows that matter are found through views, products and reductions of other values.
 TEST(Verify, SamplingGivesTheSameVerdictAsCheckingAll) {
   Problem problem(64, 40, 24, 5);

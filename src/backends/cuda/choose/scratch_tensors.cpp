@@ -28,9 +28,10 @@ std::optional<std::size_t> bytes_of(const codegen::BoundTensor& tensor, DType dt
   return codegen::kAddressUnit + static_cast<std::size_t>(reach->last + 1) * size_bytes(dtype);
 }
 
-std::vector<unsigned char> random_block(DType dtype) {
+// Operands have numbers of their own: the product of two that are the same has large sums.
+std::vector<unsigned char> random_block(DType dtype, std::size_t number) {
   std::vector<unsigned char> block(kBlockElements * size_bytes(dtype));
-  std::mt19937_64 random(1);
+  std::mt19937_64 random(number + 1);
   std::uniform_real_distribution<double> numbers(-1, 1);
   for (std::size_t i = 0; i < kBlockElements; ++i) {
     const double x = dtype == DType::boolean ? static_cast<double>(random() & 1)
@@ -103,7 +104,8 @@ ScratchTensors::ScratchTensors(const std::shared_ptr<const Device>& device, cons
       continue;
     }
     const bool counts = is_integer(dtype);
-    blocks.push_back(counts ? integers(graph, id, tensor, form.bound.sizes) : random_block(dtype));
+    blocks.push_back(counts ? integers(graph, id, tensor, form.bound.sizes)
+                            : random_block(dtype, blocks.size()));
     const std::size_t before = counts ? backends::remainder_of(tensor.data) : 0;
     const std::size_t length = counts ? blocks.back().size() : bytes;
     fill(*device, buffer.pointer() + before, length, blocks.back(), stream);
