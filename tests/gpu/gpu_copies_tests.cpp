@@ -44,7 +44,7 @@ const Case kCases[] = {
     {"weights of all batches",
      "graph g(x: f16[3, M, K], w: f16[K, N], b: f16[N]) {\n"
      "  h = matmul x, w\n  t = add h, b\n  y = silu t\n  return y\n}\n",
-     {{"M", 2000}, {"N", 512}, {"K", 2003}}},
+     {{"M", 2000}, {"N", 2048}, {"K", 2003}}},
     {"one operand twice",
      "graph g(x: bf16[M, K]) {\n  h = matmul x, x^T\n  y = relu h\n  return y\n}\n",
      {{"M", 1000}, {"K", 3001}}},
