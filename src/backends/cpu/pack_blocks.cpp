@@ -68,7 +68,7 @@ void pack_rows(const Matrix& part, DType to, std::int64_t width, char* out) {
 void pack_columns(const Matrix& group, DType to, std::int64_t width, char* out) {
   const std::int64_t per_word = kWordBytes / static_cast<std::int64_t>(size_bytes(to));
   const std::int64_t per_block = kBlockWords * per_word;
-  const std::int64_t end = ceil_div(group.num_columns, per_block) * per_block;
+  const std::int64_t end = round_up(group.num_columns, per_block);
   const std::int64_t row_bytes = width * kWordBytes, n = group.num_rows;
   for (std::int64_t k = 0; k < end; k += per_word, out += row_bytes) {
     if (k >= group.num_columns || n < width) std::fill_n(out, row_bytes, char{0});
@@ -89,7 +89,7 @@ void pack_columns(const Matrix& group, DType to, std::int64_t width, char* out) 
 std::size_t bytes_of_blocks(DType dtype, std::int64_t num_columns, std::int64_t k) {
   const std::int64_t width = block_width(num_columns);
   const std::int64_t padded_bytes = ceil_div(k, elements_of_block(dtype)) * kBlockBytes;
-  return static_cast<std::size_t>(ceil_div(num_columns, width) * width * padded_bytes);
+  return static_cast<std::size_t>(round_up(num_columns, width) * padded_bytes);
 }
 
 void pack_blocks(const Matrix& panel, DType to, std::int64_t width, char* out) {

@@ -13,8 +13,6 @@ namespace {
 constexpr std::int64_t kBlockElements = 32 * kStripFloats;  // about one block, for one thread
 constexpr std::int64_t kMinReducedRows = 256;               // in a block of a column reduction
 
-std::int64_t round_up(std::int64_t x, std::int64_t unit) { return ceil_div(x, unit) * unit; }
-
 // How the grid is cut; it depends on the problem alone, so that results do too.
 struct Blocks {
   std::int64_t columns, rows, num_column_blocks, num_row_blocks;  // rows: of a batch

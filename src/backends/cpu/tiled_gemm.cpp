@@ -18,8 +18,6 @@
 namespace epifuse::cpu {
 namespace {
 
-std::int64_t round_up(std::int64_t x, std::int64_t unit) { return ceil_div(x, unit) * unit; }
-
 // How a product is cut.
 struct Tiling {
   std::int64_t rows = 0, columns = 0;               // of a tile

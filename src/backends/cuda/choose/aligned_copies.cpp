@@ -36,7 +36,7 @@ AlignedCopy copy_along(std::size_t along, ir::ValueId operand, DType dtype,
   AlignedCopy out{operand, {nullptr, {0, from.shape, std::vector<std::int64_t>(rank)}}};
   std::vector<std::int64_t>& strides = out.to.layout.strides;
   strides[along] = 1;
-  strides[across] = std::max<std::int64_t>(ceil_div(from.shape[along], unit), 1) * unit;
+  strides[across] = round_up(std::max<std::int64_t>(from.shape[along], 1), unit);
   std::int64_t count = strides[across] * from.shape[across];
   for (std::size_t dim = rank - 2; dim-- > 0;) {
     strides[dim] = repeats(from, dim) ? 0 : count;

@@ -127,7 +127,7 @@ Product padded(Product p) {
   constexpr std::int64_t kBoundaryBytes = 16;
   const auto up = [&](std::int64_t size) {
     const auto unit = kBoundaryBytes / static_cast<std::int64_t>(size_bytes(p.a.dtype));
-    return ceil_div(size, unit) * unit;
+    return round_up(size, unit);
   };
   const auto a = leading(p.a, p.m, p.k), b = leading(p.b, p.k, p.n);
   EPIFUSE_CHECK(a && b, "what is padded can be addressed");
