@@ -55,7 +55,7 @@ class EpilogueLayout {
   // Bit i: whether each thread moves the i-th of the list on its own, however it lies in memory.
   unsigned unstaged(List list) const;
 
-  // Bit i: whether the i-th result is of the first column of each block.
+  // Bit i: whether the i-th result is of the first element of each block.
   unsigned of_blocks() const;
   bool takes_maxima() const { return takes_maxima_; }   // of blocks of columns
   int square_maxima() const { return square_maxima_; }  // of them, over as many rows

@@ -22,16 +22,17 @@ std::vector<Operand*> operands_of(plan::GemmDesc& gemm) {
 // A value is copied as a whole, for all operands that it is.
 bool agree(const plan::GemmDesc& gemm, const Operand& x, const Operand& y) {
   if (x.value != y.value || !(x.k_major_copy || y.k_major_copy)) return true;
-  const auto k_is_last = [&](const Operand& operand) {
-    return operand.transposed == (&operand != &gemm.a);
-  };
-  return x.k_major_copy == y.k_major_copy && k_is_last(x) == k_is_last(y);
+  return x.k_major_copy == y.k_major_copy && k_is_last(gemm, x) == k_is_last(gemm, y);
 }
 
 }  // namespace
 
 bool has_k_major_copies(const plan::GemmDesc& gemm) {
   return gemm.a.k_major_copy || gemm.b.k_major_copy || gemm.second_b.k_major_copy;
+}
+
+bool k_is_last(const plan::GemmDesc& gemm, const Operand& operand) {
+  return operand.transposed == (&operand != &gemm.a);
 }
 
 std::optional<FusedGemm> with_k_major_copies(const FusedGemm& step) {

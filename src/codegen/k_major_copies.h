@@ -10,6 +10,8 @@
 namespace epifuse::codegen {
 
 bool has_k_major_copies(const plan::GemmDesc& gemm);
+// Of an operand of `gemm`: whether K is the last dim of its tensor, else the last but one.
+bool k_is_last(const plan::GemmDesc& gemm, const plan::Operand& operand);
 // With copies of all operands that may have one. Empty where none may: of 16 bits and more, of rows
 // that are looked up, and where a value is wanted both as it lies and along K.
 std::optional<plan::FusedGemm> with_k_major_copies(const plan::FusedGemm& step);

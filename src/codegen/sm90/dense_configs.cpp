@@ -285,8 +285,7 @@ Config config_of(const TileShape& shape, const FusedGemm& step, const Pressure& 
 }  // namespace
 
 Pressure pressure(const Epilogue& epilogue) {
-  Pressure out;
-  out.products = epilogue.num_accumulators;
+  Pressure out{.products = epilogue.num_accumulators, .squares = epilogue.has_squares()};
   for (const plan::Compute& compute : epilogue.computes) {
     out.rounds = out.rounds || compute.op == ir::Op::cast;
     out.cost += compute.op == ir::Op::cast ? 2 : ir::info(compute.op).cost;
@@ -300,7 +299,7 @@ Pressure pressure(const Epilogue& epilogue) {
   out.reductions = layout.size(List::partials) + (epilogue.has_blocks() ? 1 : 0);
   out.row_reductions = static_cast<int>(
       std::ranges::count_if(epilogue.stores, plan::reduces_rows, &plan::Store::kind));
-  out.rows = layout.size(List::rows), out.squares = epilogue.has_squares();
+  out.rows = layout.size(List::rows);
   const int num_tiles = layout.size(List::tiles);
   const auto num_loads = static_cast<int>(epilogue.loads.size());
   out.vectors = out.rows > 1 || out.rows + num_tiles < num_loads;

@@ -1,4 +1,5 @@
-// Operands whose rows start off the boundaries that kernels copy by, as rows that do not.
+// Operands whose rows start off the boundaries that kernels copy by, as rows that do not; and those
+// that kernels read along K alone, along K.
 #include "backends/cuda/choose/aligned_copies.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "backends/backend.h"
 #include "base/ceil_div.h"
 #include "base/check.h"
+#include "codegen/k_major_copies.h"
 
 namespace epifuse::cuda {
 namespace {
@@ -79,9 +81,8 @@ std::vector<AlignedCopy> k_major_copies(const plan::FusedGemm& step, const codeg
     if (!operand->k_major_copy || !seen.insert(operand->value).second) continue;
     const std::size_t rank = bound[operand->value].layout.shape.size();
     if (rank < 2) return {};  // not placed yet
-    const bool k_is_last = operand->transposed == (operand != &step.gemm.a);
-    out.push_back(
-        copy_along(k_is_last ? rank - 1 : rank - 2, operand->value, operand->dtype, bound));
+    const std::size_t k_dim = codegen::k_is_last(step.gemm, *operand) ? rank - 1 : rank - 2;
+    out.push_back(copy_along(k_dim, operand->value, operand->dtype, bound));
   }
   return out;
 }

@@ -36,9 +36,11 @@ class Preparer {
   Preparer(const Plan& plan, const TargetInfo& target, jit::Jit& jit, bool fuses = true,
            const std::optional<DeviceProfile>& device = std::nullopt, std::string_view family = "",
            bool copies = true)
-      : target_(target), jit_(jit), fuses_(fuses), choosing_(target, device, family), plan_(plan) {
-    choosing_.copies = copies;
-  }
+      : target_(target),
+        jit_(jit),
+        fuses_(fuses),
+        choosing_(target, device, family, copies),
+        plan_(plan) {}
 
   void add(const plan::Step& step) {
     if (const auto* tail = std::get_if<Tail>(&step)) {
@@ -253,7 +255,7 @@ class Preparer {
   const TargetInfo& target_;
   jit::Jit& jit_;
   bool fuses_;
-  Choosing choosing_;
+  const Choosing choosing_;
   const Plan& plan_;  // of which these are steps
   PreparedSteps result_;
   TimeMemo times_;

@@ -13,19 +13,20 @@ namespace epifuse::cuda {
 // What is chosen for, and by kernels of which family.
 struct Choosing {
   // Throws ArgumentError for a name that no family has. Where a family is named, no measurement is
-  // weighed against it.
+  // weighed against it. `may_copy`: operands along K, where a family multiplies no others.
   Choosing(const targets::TargetInfo& target, const std::optional<targets::DeviceProfile>& given,
-           std::string_view name)
+           std::string_view name, bool may_copy)
       : device(given.value_or(targets::reference_profile(target))),
         family(name),
-        is_named(!name.empty()) {
+        is_named(!name.empty()),
+        copies(may_copy) {
     codegen::families_for(target, name);  // throws
     if (is_named) device.known = nullptr;
   }
   targets::DeviceProfile device;
   std::string family;  // empty: those of the target
   bool is_named;
-  bool copies = true;  // operands along K, where a family multiplies no others
+  bool copies;
 };
 
 // The first family that takes the step; of groups of rows, which no vendor multiplies, also one
