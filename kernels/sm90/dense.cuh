@@ -2,9 +2,9 @@
 // accumulation; of integers exact, and rounded to f32 before the epilogue.
 //
 // Persistent and warp-specialised: warpgroup 0 fills a ring of shared-memory stages by TMA, moves
-// what the epilogue reads and writes, and block scales of columns; warpgroups 1 and 2 multiply.
-// Ping-pong: each consumer owns whole tiles and they take turns on the tensor cores, so that the
-// epilogue of one runs under the mainloop of the other. Cooperative: the consumers share a tile.
+// what the epilogue reads and writes, and block scales of columns; the others multiply.
+// Ping-pong: each of two consumers owns whole tiles and they take turns on the tensor cores, so that
+// the epilogue of one runs under the mainloop of the other. Cooperative: two or three share a tile.
 // Where a cluster splits K it has one tile, of all consumers or of the first alone, and its CTAs
 // add up their parts through each other's shared memory, in a fixed order.
 //
@@ -377,7 +377,7 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
       produce<Config, Epilogue>(p);
     } else if constexpr (Config::Producer::kGathersA) {
       Gatherer<Config, Epilogue>(p, warp - 1).run();
-    } else if (kHasTransfers && warp <= kConsumers) {
+    } else if (kHasTransfers && warp <= Config::Consumers::kCount) {
       ChunkTransfers<Config, Epilogue>(p, warp - 1).run();
     } else if constexpr (ScaleRing<Config>::kExists) {
       if (warp < kWarpsPerGroup - 1) return start<Config>(p);

@@ -9,7 +9,6 @@
 
 namespace epifuse::sm90 {
 
-constexpr int kConsumers = 2;  // warpgroups
 constexpr int kWarpsPerGroup = 4;
 constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order
 
@@ -23,6 +22,7 @@ struct SharedLayout : Config_ {
   using Scheduler = typename Config::Scheduler;
   using Producer = typename Config::Producer;
   using Staging = typename Config::Staging;
+  static constexpr int kConsumers = Consumers::kCount;
   static constexpr int kABytes = Config::kTileM * 128;
   static constexpr int kBBytes = Config::kTileN * 128;
   static constexpr int kLoadSlots = slots<typename Epilogue::Tiles>(Config::kNonTmaLoads);

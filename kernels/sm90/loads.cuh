@@ -36,9 +36,9 @@ struct RingLoads {
   static constexpr int kChunkBytes = Layout::kLoadSlots * kSlotBytes;
   static constexpr int kInA = Layout::kABytes / at_least_one(kChunkBytes);
   static constexpr int kInB = Layout::kBBytes / at_least_one(kChunkBytes);
-  static constexpr int kOfEach = at_least_one((kInA + kInB) / kConsumers);  // in a stage
+  static constexpr int kOfEach = at_least_one((kInA + kInB) / Layout::kConsumers);  // in a stage
   static constexpr int kSteps = (kChunks + kOfEach - 1) / kOfEach;
-  static_assert(!Config::Staging::kLoadsInRing || kInA + kInB >= kConsumers);
+  static_assert(!Config::Staging::kLoadsInRing || kInA + kInB >= Layout::kConsumers);
 
   // Of a consumer's i-th chunk of the tile, in the stage it comes in.
   static __device__ __forceinline__ unsigned char* place(int stage, int group, int i) {
@@ -51,15 +51,15 @@ struct RingLoads {
     return i == kChunks - 1 || i % kOfEach == kOfEach - 1;
   }
 
-  // The producer's: the chunks of both consumers that come in the tile's s-th such step.
+  // The producer's: the chunks of all consumers that come in the tile's s-th such step.
   template <class Epilogue>
   static __device__ __forceinline__ void load(const abi::GemmParams& p,
                                               const TileScheduler<Config>& tile, int stage, int s) {
     const int end = min((s + 1) * kOfEach, kChunks);
     FullBarrier& barrier = Layout::full(stage);
-    barrier.arrive_and_expect_tx((end - s * kOfEach) * kConsumers * kChunkBytes);
+    barrier.arrive_and_expect_tx((end - s * kOfEach) * Layout::kConsumers * kChunkBytes);
 #pragma unroll 1
-    for (int group = 0; group < kConsumers; ++group) {
+    for (int group = 0; group < Layout::kConsumers; ++group) {
 #pragma unroll 1
       for (int i = s * kOfEach; i < end; ++i) {
         load_chunk<Config, Epilogue>(p, barrier, place(stage, group, i),

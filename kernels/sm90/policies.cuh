@@ -9,15 +9,17 @@
 
 namespace epifuse::sm90 {
 
-template <bool kShareTiles>
+template <bool kShareTiles, int kGroups = 2>
 struct ConsumersOf {
   static constexpr bool kCooperative = kShareTiles;
+  static constexpr int kCount = kGroups;  // warpgroups
   static constexpr int kSplitK = 1;  // CTAs of a cluster that share the sums of a tile
 };
 // Each owns whole tiles, and they take turns on the tensor cores.
 using PingPong = ConsumersOf<false>;
-// Both share each tile, half of its rows each.
+// They share each tile, as many of its rows each.
 using Cooperative = ConsumersOf<true>;
+using ThreeCooperative = ConsumersOf<true, 3>;
 // The first alone, of a cluster that splits K.
 using OneConsumer = ConsumersOf<false>;
 template <class Consumers, int kCtas>

@@ -16,8 +16,9 @@ struct Registers {
                                   kClusterSize<Config> == 1 && Epilogue::Tiles::kCount == 0 &&
                                   Config::kScaling == Scaling::none;
   static constexpr bool kLeavesRoom = !kMostAccumulators || kManyProducts;
-  static constexpr uint32_t kOfProducer = kSimple ? 24 : kLeavesRoom ? 56 : 40;
-  static constexpr uint32_t kToMultiply = kSimple ? 240 : kLeavesRoom ? 224 : 232;
+  static constexpr bool kThree = Config::Consumers::kCount == 3;
+  static constexpr uint32_t kOfProducer = kThree ? 32 : kSimple ? 24 : kLeavesRoom ? 56 : 40;
+  static constexpr uint32_t kToMultiply = kThree ? 160 : kSimple ? 240 : kLeavesRoom ? 224 : 232;
 };
 
 }  // namespace epifuse::sm90

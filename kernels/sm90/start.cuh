@@ -8,7 +8,8 @@
 namespace epifuse::sm90 {
 
 // All warps but the producer's, which has its first tile to find.
-constexpr int kPreparers = (1 + kConsumers) * kWarpsPerGroup - 1;
+template <class Config>
+constexpr int kPreparers = (1 + Config::Consumers::kCount) * kWarpsPerGroup - 1;
 
 // What the i-th barrier in shared memory waits for. Without branches: they would part the inits.
 template <class Layout>
@@ -49,7 +50,7 @@ __device__ __forceinline__ void prepare(int warp) {
   using Layout = SharedLayout<Config, Epilogue>;
   constexpr int kEnd = Config::Scheduler::kGrouped ? TileRing<Config>::kTilesAt : Layout::kBytes;
   constexpr int kBarriers = (kEnd - Layout::kFullAt) / 8;
-  constexpr int kEach = (kBarriers + kPreparers - 1) / kPreparers;
+  constexpr int kEach = (kBarriers + kPreparers<Config> - 1) / kPreparers<Config>;
   const int first = (warp - 1) * kEach;
   if (warp > 0 && (threadIdx.x & 31) == 0) {
     if (first + kEach <= kBarriers) {

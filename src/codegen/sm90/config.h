@@ -19,8 +19,9 @@ struct Config {
       store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
   bool in_place = false;     // results are staged where full-size loads were; no store_depth
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
-  bool cooperative = false;  // both warpgroups share a tile; else each owns whole ones (ping-pong),
-                             // or, where K is split, one of them the only one (one-consumer)
+  bool cooperative = false;  // two warpgroups, or three of 192 rows, share a tile; else each of two
+                             // owns whole ones (ping-pong), or, where K is split, one of them the
+                             // only one (one-consumer)
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
   bool side_by_side = false;         // there are a few products of one a
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A

@@ -20,7 +20,6 @@ using plan::Epilogue;
 using plan::FusedGemm;
 using plan::WhyNot;
 
-constexpr int kThreads = 384;    // of kernels/sm90/dense.cuh
 constexpr int kUsualStepK = 64;  // of K, of UsualConfig in kernels/sm90/policies.cuh
 
 // Whether full operands and results may be of it: staged ones, and the bytes of bools, which are
@@ -208,7 +207,7 @@ KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config
       fmt::arg("wgmma", wgmma(step.gemm, columns)),
       fmt::arg("unusual", unusual_text(step, layout, config, variant)),
       fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
-  parts.bounds = fmt::format("{}, 1", kThreads);
+  parts.bounds = fmt::format("{}, 1", threads(config));
   parts.entry = entry_name(config.side_by_side ? "side_by_side" : "gemm", given.epilogue);
   const auto [type, block] = params_text(config, variant);
   parts.params = type;

@@ -60,9 +60,21 @@ inline bool has_short_tiles(const Config& config) {
 }
 // Columns of a tile's results.
 inline int result_columns(const Config& config) { return config.tile_n / config.products; }
+// Warpgroups that multiply. Cooperative ones have as many rows of a tile each, whole blocks.
+inline int consumers(int tile_m, bool cooperative) {
+  return cooperative && tile_m % (2 * kBlockRows) != 0 ? 3 : 2;
+}
+inline int consumers(const Config& config) { return consumers(config.tile_m, config.cooperative); }
+inline int consumers_of_tile(int tile_m, bool cooperative) {
+  return cooperative ? consumers(tile_m, cooperative) : 1;
+}
+inline int consumers_of_tile(const Config& config) {
+  return consumers_of_tile(config.tile_m, config.cooperative);
+}
+inline int threads(const Config& config) { return (1 + consumers(config)) * 128; }
 // Of a thread of a consumer, in registers.
 inline int accumulators(int tile_m, int tile_n, bool cooperative) {
-  return tile_m * tile_n / 128 / (cooperative ? 2 : 1);
+  return tile_m * tile_n / 128 / consumers_of_tile(tile_m, cooperative);
 }
 inline int accumulators(const Config& config) {
   return accumulators(config.tile_m, config.tile_n, config.cooperative);

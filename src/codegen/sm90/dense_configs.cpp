@@ -61,6 +61,8 @@ constexpr TileShape kShapes[] = {
     {64, 32, false, false, 1, 1, 8},   {64, 64, false, false, 1, 1, 4},
     {64, 64, false, false, 1, 1, 8},   {64, 128, false, false, 1, 1, 4},
     {192, 48, false, false, 1, 1, 1},  {192, 64, false, false, 1, 1, 1},
+    {192, 128, true, false, 1, 1, 1},  {192, 160, true, false, 2, 1, 1},
+    {192, 192, true, false, 1, 1, 1},  {192, 192, true, false, 2, 1, 1},
 };
 // And those of results with blocks of columns: of few rows the second CTA of a cluster would have
 // none, and smaller tiles have no whole blocks of gates.
@@ -72,7 +74,7 @@ int accumulators_of(const TileShape& shape) {
 }
 
 int chunks_of_consumer(const Config& config) {
-  return chunks_of_tile(config) / (config.cooperative ? 2 : 1);
+  return chunks_of_tile(config) / consumers_of_tile(config);
 }
 
 // Columns computed at once: many hide latencies, but their temporaries stand beside up to 192
@@ -82,6 +84,10 @@ int math_columns(const Pressure& p, const TileShape& shape, const plan::GemmDesc
   const bool batched = is_batched(gemm), gated = p.products > 1;
   const int slots = p.load_slots + p.store_slots;
   if ((gated || p.squares) && (slots > 2 || p.many_vectors)) return 16;
+  constexpr int kFewAccumulators = 64;
+  if (consumers(shape.m, shape.cooperative) == 3 && accumulators_of(shape) > kFewAccumulators) {
+    return 16;
+  }
   if (accumulators_of(shape) <= kMostAccumulatorsOfAll) {
     if (slots > 4 || p.cost > 48 || (p.rounds && shape.two_widths)) return 16;
     const bool is_cut = accumulators_of(shape) > 96 && shape.n % kChunkColumns != 0;
@@ -122,6 +128,14 @@ bool takes_most_accumulators(const Pressure& p, const TileShape& shape,
   return p.cost <= (p.rounds ? 30 : 40);
 }
 
+// Three consumers have 160 registers a thread.
+bool suits_three(const TileShape& shape, const plan::GemmDesc& gemm, const Pressure& p) {
+  constexpr int kMostSlots = 2;
+  if (consumers(shape.m, shape.cooperative) < 3) return true;
+  return p.by_hand == 0 && p.load_slots + p.store_slots <= kMostSlots && !gemm.has_groups() &&
+         gemm.a.lookup < 0;
+}
+
 // Of a gated product a tile of B has two parts of whole groups of 16 columns, and where it runs
 // along N of whole blocks of 64. Clusters take registers that roundings and several results need.
 bool suits_gate(const TileShape& shape, const plan::GemmDesc& gemm, const Pressure& p) {
@@ -146,6 +160,7 @@ bool suits_groups(const TileShape& shape, const plan::GemmDesc& gemm) {
 bool suits_promotion(const Config& config, const FusedGemm& step) {
   constexpr int kMostOfBoth = 192;
   if (!step.gemm.promoted) return true;
+  if (consumers(config) == 3) return false;  // slower by measure (docs/gotchas-hopper.md)
   const int parts = column_parts(config, step.gemm), of_step = config.tile_n / 2 / parts;
   // Elsewhere parts are no faster, but smaller tiles of gates have no whole blocks of the result.
   const bool is_least = config.products > 1 && step.epilogue.has_blocks();
@@ -185,7 +200,7 @@ bool suits_blocks(const TileShape& shape, const FusedGemm& step) {
 }
 
 bool takes_misaligned_rows(const Config& config) {
-  if (cluster_size(config) != 1 || config.two_widths) return false;
+  if (cluster_size(config) != 1 || config.two_widths || consumers(config) == 3) return false;
   if (config.tile_n % kChunkColumns != 0) return false;
   // The movers' registers are the consumers'.
   return accumulators(config) <= kMostAccumulatorsOfAll;
@@ -327,6 +342,9 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
     return std::nullopt;
   }
   Config out = config;
+  if (consumers(config) == 3 && (variant.non_tma_loads | variant.non_tma_stores) != 0) {
+    return std::nullopt;
+  }
   if (variant.is_misaligned()) {
     if (!takes_misaligned_rows(config) || step.gemm.is_k_grouped()) return std::nullopt;
   }
@@ -370,6 +388,7 @@ std::vector<Config> configs_of(std::span<const TileShape> shapes, const FusedGem
         !takes_most_accumulators(registers, shape, step.gemm)) {
       continue;
     }
+    if (!suits_three(shape, step.gemm, registers)) continue;
     if (!suits_gate(shape, step.gemm, registers)) continue;
     if (!suits_blocks(shape, step)) continue;
     if (!suits_groups(shape, step.gemm) || !suits_results(shape, layout)) continue;

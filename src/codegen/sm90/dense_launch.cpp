@@ -19,8 +19,6 @@ namespace {
 using plan::FusedGemm;
 using plan::WhyNot;
 
-constexpr int kThreads = 384;  // as kernels/sm90/dense.cuh has it
-
 unsigned non_tma_bits(const std::vector<FullSize>& matrices) {
   unsigned bits = 0;
   for (const auto& [place, view, dtype] : matrices) {
@@ -304,7 +302,7 @@ class Binder {
     params_.lets_next_start = tiling.is_one_wave;
     out_.cluster = static_cast<unsigned>(cluster_size(config_));
     out_.grid = static_cast<unsigned>(tiling.num_ctas);
-    out_.block = kThreads;
+    out_.block = threads(config_);
     out_.smem_bytes = static_cast<unsigned>(smem_bytes(layout_, config_, variant_));
     out_.overlaps_previous = true;
   }

@@ -19,7 +19,7 @@
 //              address is moved by threads)
 //   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
 //                + epilogue
-//   cooperative  tiles * (main + epilogue / 2)                two warpgroups share each
+//   cooperative  tiles * (main + epilogue / 2)                two warpgroups, or three, share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + exchange: of each chunk that a CTA
 //                adds up, with each of the other parts)
 //   one-consumer start + tiles * (main / parts + epilogue + parts * sharing), and starting again
@@ -216,11 +216,18 @@ double tall_cluster_slows(const ModelConstants& c, const Config& config, const W
   return is_one ? 1 + c.tall_cluster_slows * waves.drift : 1;
 }
 
-// Of promoted sums, where CTAs share rows of A rather than of B: 4096^3 and 8192^3 in e4m3 in tiles
-// of 256x128 on an H100.
+// Of promoted sums, where CTAs share rows of A rather than of B: four products in e4m3 in tiles of
+// 256x128 on an H100, without scales and with those of blocks.
 double promotion_slows(const plan::GemmDesc& gemm, const Config& config) {
-  constexpr double kAcross = 1.05;
-  return gemm.promoted && config.cluster_n > 1 ? kAcross : 1;
+  constexpr double kAcross = 1.05, kAcrossOfBlocks = 1.02;
+  if (!gemm.promoted || config.cluster_n == 1) return 1;
+  return gemm.is_scaled() ? kAcrossOfBlocks : kAcross;
+}
+
+// Three consumers: 16 products of 1024 to 16384 rows on an H100, beside what two take.
+double three_slow(const Config& config) {
+  constexpr double kThree = 1.04;
+  return consumers(config) == 3 ? kThree : 1;
 }
 
 double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Config& config) {
@@ -263,7 +270,7 @@ double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ri
   const double clocks = of_cta((area + whole) / 2) * c.chunk_clocks +  // a cut chunk starts as well
                         of_cta(whole) * loads +                        // and waits for its loads
                         of_cta(area) * elements_clocks(c, load, config);
-  return clocks / (config.cooperative ? 2 : 1) + tile_start_clocks(c, load, config);
+  return clocks / consumers_of_tile(config) + tile_start_clocks(c, load, config);
 }
 
 // Bytes of operands that cooperative CTAs out of step read again.
@@ -383,7 +390,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Edge edge = edge_of(c, config, sizes, tiling, waves, busy);
   const double main = main_clocks(c, config, wide, lines, waves, moved, edge, sizes.m, sizes.k) *
                       gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves) *
-                      promotion_slows(step.gemm, config);
+                      promotion_slows(step.gemm, config) * three_slow(config);
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);

@@ -7,8 +7,9 @@
 namespace epifuse::codegen::sm90 {
 namespace {
 
-std::string consumers(const Config& config) {
-  const std::string_view of_tile = config.cooperative        ? "sm90::Cooperative"
+std::string who_multiplies(const Config& config) {
+  const std::string_view of_tile = consumers(config) == 3    ? "sm90::ThreeCooperative"
+                                   : config.cooperative      ? "sm90::Cooperative"
                                    : is_one_consumer(config) ? "sm90::OneConsumer"
                                                              : "sm90::PingPong";
   if (config.split_k == 1) return std::string(of_tile);
@@ -59,7 +60,7 @@ std::string policies_text(const plan::GemmDesc& gemm, const EpilogueLayout& layo
       "  using Scheduler = {};\n"
       "  using Producer = {};\n"
       "  using Staging = {};  // chunks of loads and of stores in flight, a consumer\n",
-      consumers(config), scheduler(gemm, config), producer(gemm, config, variant),
+      who_multiplies(config), scheduler(gemm, config), producer(gemm, config, variant),
       staging(layout, config, variant));
 }
 

@@ -7,7 +7,6 @@ namespace epifuse::codegen::sm90 {
 namespace {
 
 constexpr int kSlotBytes = 8192;
-constexpr int kConsumers = 2;
 constexpr int kBarrierBytes = 8;
 constexpr int kTileRingBytes = 8 * (32 + 2 * kBarrierBytes);  // of kernels/sm90/announce.cuh
 
@@ -69,8 +68,9 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   // Loads have one barrier each, stores two; where there are no stores, loads have their second.
   const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
   const int copies = store_slots(layout, ~variant.copied_stores);
-  const int bytes = kConsumers * kSlotBytes * (store_places * stores + copies) +
-                    kConsumers * (kSlotBytes * load_places * loads +
+  const int groups = consumers(config);
+  const int bytes = groups * kSlotBytes * (store_places * stores + copies) +
+                    groups * (kSlotBytes * load_places * loads +
                                   rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
                     staging_bytes(config, variant) + scale_bytes(config) +
                     square_bytes(layout, config) +
@@ -84,7 +84,8 @@ bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Var
     return false;
   if (config.gathers || layout.takes_maxima()) return false;
   constexpr int kRowsOfSlot = kSlotBytes / kSlotRowBytes;
-  return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >= kConsumers;
+  return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >=
+         consumers(config);
 }
 
 int fewest_loads(const EpilogueLayout& layout) {

@@ -281,6 +281,24 @@ TEST(Sm90Model, ExpectsWhatLongKOfFewTilesTookOnAnH100) {
   }
 }
 
+// 6304 rows are 33 of 192 and 768 columns 4: one wave of an H100's 132 SMs, which took 51.7 us by the
+// best config of two consumers. In large products they are behind.
+TEST(Sm90Model, ExpectsWhatThreeConsumersTookOnAnH100) {
+  const Measured kRows[] = {
+      {kResidual, {}, {1, 6304, 768, 3072}, "cooperative 192x192, 4 stages", 50.7},
+      {kResidual, {}, {1, 6304, 1024, 1024}, "cooperative 192x128, 4 stages", 31.3},
+      {kResidual, {}, {1, 4096, 4096, 4096}, "cooperative 192x192, 4 stages, cluster 2x1", 224},
+      {kResidual, {}, {1, 16384, 4096, 14336}, "cooperative 192x160, 4 stages, cluster 2x1", 2896},
+      {kSilu, {}, {1, 2048, 28672, 8192}, "cooperative 192x192", 1535},
+  };
+  for (const Measured& row : kRows) {
+    expect_near(row, Product(row.text, row.variant, "NVIDIA H100 80GB HBM3"));
+  }
+  const Product residual(kResidual, {}, "NVIDIA H100 80GB HBM3");
+  EXPECT_TRUE(residual.chosen({1, 6304, 768, 3072}).starts_with("cooperative 192x192"));
+  EXPECT_FALSE(residual.chosen({1, 4096, 4096, 4096}).starts_with("cooperative 192"));
+}
+
 // 35x526x176 by ping-pong 64x32, an H100: 9.6 us, where aligned rows would take 7.
 TEST(Sm90Model, CountsWhatThreadsLoadAndStoreThemselves) {
   const GemmSizes sizes{1, 35, 526, 176};

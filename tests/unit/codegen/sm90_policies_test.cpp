@@ -42,6 +42,12 @@ TEST(Sm90Policies, ConsumersSayWhoMultipliesATile) {
                      c.split_k = 2;
                    })),
             "sm90::SplitK<sm90::Cooperative, 2>");
+  EXPECT_EQ(policy("Consumers", with([](Config& c) {
+                     c.cooperative = true;
+                     c.tile_m = 192;
+                   })),
+            "sm90::ThreeCooperative");
+  EXPECT_EQ(policy("Consumers", with([](Config& c) { c.tile_m = 192; })), "sm90::PingPong");
   EXPECT_EQ(policy("Consumers", with([](Config& c) { c.split_k = 4; })),
             "sm90::SplitK<sm90::OneConsumer, 4>");
 }

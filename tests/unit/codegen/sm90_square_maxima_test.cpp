@@ -19,6 +19,7 @@ struct TestConfig {
   using Scheduler = OneProduct;
   struct Consumers {
     static constexpr bool kCooperative = kIsCooperative;
+    static constexpr int kCount = 2;
     static constexpr int kSplitK = 1;
   };
 };
