@@ -3,10 +3,10 @@
 //
 // Persistent and warp-specialised: warpgroup 0 fills a ring of shared-memory stages by TMA, moves
 // what the epilogue reads and writes, and block scales of columns; the others multiply.
-// Ping-pong: each of two consumers owns whole tiles and they take turns on the tensor cores, so that
-// the epilogue of one runs under the mainloop of the other. Cooperative: two or three share a tile.
-// Where a cluster splits K it has one tile, of all consumers or of the first alone, and its CTAs
-// add up their parts through each other's shared memory, in a fixed order.
+// Ping-pong: each of two consumers owns whole tiles and they take turns on the tensor cores, so
+// that the epilogue of one runs under the mainloop of the other. Cooperative: two or three share a
+// tile. Where a cluster splits K it has one tile, of all consumers or of the first alone, and its
+// CTAs add up their parts through each other's shared memory, in a fixed order.
 //
 // Gated: a tile of B holds as many columns of either product; both sums of an element meet in one
 // thread, and the epilogue makes one result of them.

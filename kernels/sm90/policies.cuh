@@ -13,7 +13,7 @@ template <bool kShareTiles, int kGroups = 2>
 struct ConsumersOf {
   static constexpr bool kCooperative = kShareTiles;
   static constexpr int kCount = kGroups;  // warpgroups
-  static constexpr int kSplitK = 1;  // CTAs of a cluster that share the sums of a tile
+  static constexpr int kSplitK = 1;       // CTAs of a cluster that share the sums of a tile
 };
 // Each owns whole tiles, and they take turns on the tensor cores.
 using PingPong = ConsumersOf<false>;

@@ -196,8 +196,7 @@ __device__ __forceinline__ Steps steps_of(const abi::GemmParams& all,
 // The chunks of a consumer's part of a tile: those of a block of 64 rows, then of the next. Where a
 // cluster splits K, its CTAs take turns at them.
 template <class Config>
-constexpr int kConsumersOfTile =
-    Config::Consumers::kCooperative ? Config::Consumers::kCount : 1;
+constexpr int kConsumersOfTile = Config::Consumers::kCooperative ? Config::Consumers::kCount : 1;
 template <class Config>
 constexpr int kRowsOfConsumer = Config::kTileM / kConsumersOfTile<Config>;
 template <class Config>

@@ -17,17 +17,18 @@
 //   epilogue   a start, and chunks of 64 x 64 times (a start + operations an element + full
 //              operands, which cost little where they come through the stages; what TMA cannot
 //              address is moved by threads)
-//   ping-pong    tiles * max(main, (main + epilogue) / 2)     one hides under the other
-//                + epilogue
-//   cooperative  tiles * (main + epilogue / 2)                two warpgroups, or three, share each
+//   ping-pong    tiles * main + epilogue                      one hides under the other, or
+//                turns of both consumers, each of which does main + epilogue after the other
+//   cooperative  tiles * (main + epilogue / 2)                its warpgroups share each
 //   split-K      tiles * (1.06 main / parts + epilogue / 2 + exchange: of each chunk that a CTA
 //                adds up, with each of the other parts)
 //   one-consumer start + tiles * (main / parts + epilogue + parts * sharing), and starting again
 //
 // Memory takes bytes / bandwidth beside all but the last epilogue, where bytes are what is read and
-// written, of lines of results that tiles cut a part more, what other kernels left in L2 to be
-// written, and what is read again: cooperative CTAs get out of step from wave to wave, and L2 may
-// not hold what a wave reads. The two overlap, but not fully: time = (clocks^p + memory^p)^(1/p).
+// written, of lines of results that tiles cut a part more where L2 does not hold them, what other
+// kernels left in L2 to be written, and what is read again: cooperative CTAs get out of step from
+// wave to wave, and L2 may not hold what a wave reads. The two overlap, but not fully:
+// time = (clocks^p + memory^p)^(1/p).
 // The constants are the device's (model_constants.h).
 #include <algorithm>
 #include <cmath>
@@ -270,7 +271,7 @@ double epilogue_clocks(const ModelConstants& c, const Pressure& load, bool in_ri
   const double clocks = of_cta((area + whole) / 2) * c.chunk_clocks +  // a cut chunk starts as well
                         of_cta(whole) * loads +                        // and waits for its loads
                         of_cta(area) * elements_clocks(c, load, config);
-  return clocks / consumers_of_tile(config) + tile_start_clocks(c, load, config);
+  return clocks / (config.cooperative ? 2 : 1) + tile_start_clocks(c, load, config);
 }
 
 // Bytes of operands that cooperative CTAs out of step read again.
@@ -312,10 +313,12 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
   constexpr double kBytes = 2;  // of an element of K as it is counted, and of a slot's results
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k);
-  const double full =
-      (load.load_slots + load.store_slots) * (1 + c.cut_lines * lines_cut(config, sizes));
-  const double bytes =
-      static_cast<double>(sizes.batch) * kBytes * (m * k + n * config.products * k + m * n * full);
+  const auto batch = static_cast<double>(sizes.batch);
+  const double slots = load.load_slots + load.store_slots;
+  // As long as L2 holds both parts of a cut line, memory gets it once.
+  const double beyond_l2 = std::min(batch * kBytes * m * n * slots / c.l2_bytes, 1.0);
+  const double full = slots * (1 + c.cut_lines * beyond_l2 * lines_cut(config, sizes));
+  const double bytes = batch * kBytes * (m * k + n * config.products * k + m * n * full);
   // What several rows of tiles read comes slower, as if a part of it were moved twice.
   const double written_back = sizes.m <= config.tile_m ? std::min(bytes, c.dirty_bytes)
                                                        : c.dirty_part * std::min(bytes, c.l2_bytes);
@@ -338,7 +341,9 @@ Clocks clocks_of(const ModelConstants& c, const Config& config, double waves, do
             c.single_clocks + shared};
   }
   if (!config.cooperative) {
-    return {start + waves * std::max(main, (main + epilogue) / 2), epilogue};
+    const double rounds = std::ceil(waves / 2);
+    const double turns = rounds * (main + epilogue) + (2 * rounds > waves ? 0 : main);
+    return {start + std::max(waves * main, turns - epilogue), epilogue};
   }
   const int chunks = ceil_div(chunks_of_tile(config) / 2, config.split_k);  // of a consumer
   const double exchange = config.split_k > 1 ? c.exchange_clocks + c.exchange_chunk_clocks *

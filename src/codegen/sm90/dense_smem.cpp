@@ -70,8 +70,8 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   const int copies = store_slots(layout, ~variant.copied_stores);
   const int groups = consumers(config);
   const int bytes = groups * kSlotBytes * (store_places * stores + copies) +
-                    groups * (kSlotBytes * load_places * loads +
-                                  rows * result_columns(config) * 4 + barriers * kBarrierBytes) +
+                    groups * (kSlotBytes * load_places * loads + rows * result_columns(config) * 4 +
+                              barriers * kBarrierBytes) +
                     staging_bytes(config, variant) + scale_bytes(config) +
                     square_bytes(layout, config) +
                     (loads > 0 && !variant.is_misaligned() && !config.gathers ? kBarrierBytes : 0);

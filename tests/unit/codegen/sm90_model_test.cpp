@@ -281,8 +281,8 @@ TEST(Sm90Model, ExpectsWhatLongKOfFewTilesTookOnAnH100) {
   }
 }
 
-// 6304 rows are 33 of 192 and 768 columns 4: one wave of an H100's 132 SMs, which took 51.7 us by the
-// best config of two consumers. In large products they are behind.
+// 6304 rows are 33 of 192 and 768 columns 4: one wave of an H100's 132 SMs, which took 51.7 us by
+// the best config of two consumers. In large products they are behind.
 TEST(Sm90Model, ExpectsWhatThreeConsumersTookOnAnH100) {
   const Measured kRows[] = {
       {kResidual, {}, {1, 6304, 768, 3072}, "cooperative 192x192, 4 stages", 50.7},
