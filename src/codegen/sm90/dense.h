@@ -79,6 +79,9 @@ inline int accumulators(int tile_m, int tile_n, bool cooperative) {
 inline int accumulators(const Config& config) {
   return accumulators(config.tile_m, config.tile_n, config.cooperative);
 }
+inline int accumulators(const TileShape& shape) {
+  return accumulators(shape.m, shape.n, shape.cooperative);
+}
 // The step with even and odd columns of 16-bit results as one store of pairs, unless the variant
 // has them apart.
 plan::FusedGemm paired(plan::FusedGemm step, const Variant& variant);
