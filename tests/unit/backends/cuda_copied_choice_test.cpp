@@ -92,6 +92,30 @@ TEST_F(OddRows, AreCopiedWhereTheVendorWouldReadThemPieceByPiece) {
   EXPECT_LT(choice.expected_us, choice.unfused_us.value_or(0));
 }
 
+// 1460 x 10880 x 14459 took 2152 us by threads that move rows and 867 behind copies on an H100 under
+// another name (2026-11-27).
+class LargeOddRows : public Choices {
+ protected:
+  LargeOddRows()
+      : Choices(
+            "graph g(x: bf16[1460, K], w: bf16[10880, K], b: bf16[10880]) {\n"
+            "  h = matmul x, w^T\n  t = add h, b\n  y = gelu_tanh t\n  return y\n}\n") {}
+};
+
+TEST_F(LargeOddRows, AreCopiedOnADeviceThatOnlyItsDriverKnows) {
+  targets::DeviceProfile unknown = device_;
+  unknown.known = nullptr;
+  unknown.driver = {};
+  EXPECT_FALSE(choose_step(prepared_, 0, late_, bound(14459), {unknown}).behind_copies)
+      << "nothing says how fast its memory is";
+  unknown.driver = {.clocks_per_us = 1980, .bytes_per_us = 3.35e6, .l2_bytes = 50e6};
+  const StepChoice choice = choose_step(prepared_, 0, late_, bound(14459), {unknown});
+  EXPECT_TRUE(choice.behind_copies);
+  EXPECT_FALSE(choice.why_split);
+  EXPECT_NEAR(choice.expected_us, 867, 0.3 * 867);
+  EXPECT_FALSE(choose_step(prepared_, 0, late_, bound(14456), {unknown}).behind_copies);
+}
+
 TEST_F(CopiedChoice, FollowsWhatWasMeasuredOnSuchTensorsOnly) {
   TunedChoices tuned({"a device", 13000, ""}, tune::TuneStore(folder_.path()));
   const tune::StepForm form = choose(65).form();

@@ -87,10 +87,21 @@ std::vector<AlignedCopy> k_major_copies(const plan::FusedGemm& step, const codeg
   return out;
 }
 
+bool can_expect_copies(const targets::DeviceProfile& device) {
+  return device.known != nullptr || device.driver.bytes_per_us > 0;
+}
+
 double copies_us(std::span<const AlignedCopy> copies, const targets::DeviceProfile& device) {
   constexpr double kStartUs = 1.9, kOfRate = 0.75;
-  if (device.known == nullptr) return 0;
-  const targets::DeviceRates& rates = device.known->measured->rates;
+  constexpr double kOfPins = 0.85, kLaunchUs = 2.5;  // as an H100's and an H200's passes take
+  if (!can_expect_copies(device)) return 0;
+  const auto rates =
+      device.known != nullptr
+          ? device.known->measured->rates
+          : targets::DeviceRates{.flops_per_us = 0,
+                                 .bytes_per_us = kOfPins * device.driver.bytes_per_us,
+                                 .start_us = 0,
+                                 .launch_us = kLaunchUs};
   double us = 0;
   for (const AlignedCopy& copy : copies) {
     us += kStartUs + targets::pass_us(2 * static_cast<double>(copy.bytes) / kOfRate, rates);

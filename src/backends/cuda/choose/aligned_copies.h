@@ -32,8 +32,11 @@ std::vector<AlignedCopy> aligned_copies(const plan::FusedGemm& step, const codeg
 // Along K, of the operands that the step reads as such copies (plan::Operand::k_major_copy).
 std::vector<AlignedCopy> k_major_copies(const plan::FusedGemm& step, const codegen::Bound& bound);
 
-// What they take, where a rate is known. Beside a tail behind its product, whose time the rates are
-// of, each has no data in L2 and nothing beside it; fitted to 49 products on an H200 and an H100.
+// Whether what they take can be told: by measured rates, else by what the driver says of memory.
+bool can_expect_copies(const targets::DeviceProfile& device);
+// What they take; 0 where that cannot be told. Beside a tail behind its product, whose time the
+// rates are of, each has no data in L2 and nothing beside it; fitted to 49 products on an H200 and
+// an H100.
 double copies_us(std::span<const AlignedCopy> copies, const targets::DeviceProfile& device);
 
 // Tensors as kernels of a step's own family read them: with k_major_copies, at a stand-in address,

@@ -71,14 +71,17 @@ std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
                   codegen::print(choice.kernel->config), choice.expected_us, *choice.unfused_us)};
 }
 
+constexpr double kCopiesClearlyWin = 0.75;  // of the time without
+
 // Copies cost a launch each and their bytes, and the kernel for aligned rows takes less.
 void weigh_copies(const Prepared& prepared, std::size_t step, LateKernels& late,
                   const codegen::Bound& bound, const codegen::GemmSizes& sizes,
                   const targets::DeviceProfile& device, StepChoice& choice) {
   constexpr double kWorthCopying = 0.95;  // of the time without
-  if (!late.compiles_for_sizes() || device.known == nullptr) return;
+  if (!late.compiles_for_sizes() || !can_expect_copies(device)) return;
+  const double most = device.known == nullptr ? kCopiesClearlyWin : kWorthCopying;
   choice.behind_copies =
-      behind_copies(prepared, step, late, bound, device, sizes, kWorthCopying * choice.expected_us);
+      behind_copies(prepared, step, late, bound, device, sizes, most * choice.expected_us);
   if (choice.behind_copies) choice.expected_us = choice.behind_copies->expected_us;
 }
 
@@ -86,15 +89,14 @@ void weigh_copies(const Prepared& prepared, std::size_t step, LateKernels& late,
 bool copies_win(const Prepared& prepared, std::size_t step, LateKernels& late,
                 const codegen::Bound& bound, const codegen::GemmSizes& sizes,
                 const targets::DeviceProfile& device, StepChoice& choice) {
-  constexpr double kClearly = 0.75;  // of the time without
   const StepKernels& usual = prepared.steps[step];
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  if (!late.compiles_for_sizes() || device.known == nullptr || plan::is_bare(gemm)) return false;
+  if (!late.compiles_for_sizes() || !can_expect_copies(device) || plan::is_bare(gemm)) return false;
   const auto own_us = expected_of_variant(usual, gemm, choice.variant, Operands::of_variant,
                                           choice.sizes, late, device);
   if (!own_us) return false;
   choice.behind_copies =
-      behind_copies(prepared, step, late, bound, device, sizes, kClearly * *own_us);
+      behind_copies(prepared, step, late, bound, device, sizes, kCopiesClearlyWin * *own_us);
   if (!choice.behind_copies) return false;
   choice.kernel = choice.behind_copies->kernel;
   choice.expected_us = choice.behind_copies->expected_us;
@@ -242,7 +244,7 @@ void choose_copies(const Prepared& prepared, std::size_t step, LateKernels& late
                    const codegen::Bound& bound, const targets::DeviceProfile& device,
                    const ChoiceRules& rules, StepChoice& choice) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  if (!late.compiles_for_sizes() || device.known == nullptr) return;
+  if (!late.compiles_for_sizes() || !can_expect_copies(device)) return;
   if (plan::is_bare(gemm) || choice.sizes.is_empty()) return;
   auto behind = behind_copies(prepared, step, late, bound, device, choice.sizes,
                               std::numeric_limits<double>::infinity());
