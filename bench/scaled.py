@@ -55,6 +55,10 @@ def promoted(x, sx, w, sw):
     return product(x, sx, w, sw, fast=False)
 
 
+def relu(x, sx, w, sw):
+    return F.relu(promoted(x, sx, w, sw))
+
+
 def bare(x, sx, w, sw, *_):
     return product(x, sx, w, sw)
 
@@ -132,6 +136,7 @@ class Point:
 
 
 SIZES = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 14336, 4096), (8192, 4096, 14336)]
+SIZES_OF_BLOCKS = [*SIZES[:3], (4096, 7168, 16384)]
 IDENTITY = "identity"
 ALL = ("epifuse", "inductor")
 
@@ -149,6 +154,7 @@ POINTS = [
     *(Point("rows promoted", IDENTITY, *size, promoted, promoted) for size in SIZES[:2]),
     Point("few rows", IDENTITY, 16, 14336, 4096, product, bare_by_tensors),
     Point("few rows", IDENTITY, 16, 4096, 14336, product, bare_by_tensors),
+    *(Point("blocks", "relu", *size, relu) for size in SIZES_OF_BLOCKS),
     Point("blocks", "swiglu+blocks", 8192, 14336, 4096, swiglu_in_blocks),
     *(mlp(form, tokens) for form in ("rows", "blocks") for tokens in (8192, 2048, 64)),
 ]

@@ -127,7 +127,9 @@ def gated(x, sx, w, sw):
 @pytest.mark.parametrize("run, epilogue, exact", [
     (scaled.silu, "bias+silu", lambda *of, b: torch.nn.functional.silu(linear(*of) + b)),
     (scaled.gelu, "bias+gelu_erf", lambda *of, b: torch.nn.functional.gelu(linear(*of) + b)),
-    (scaled.promoted, "identity", linear), (scaled.swiglu, "swiglu", gated)])  # fmt: skip
+    (scaled.promoted, "identity", linear),
+    (scaled.relu, "relu", lambda *of: torch.relu(linear(*of))),
+    (scaled.swiglu, "swiglu", gated)])  # fmt: skip
 def test_a_point_with_scales_is_the_program_that_it_names(run, epilogue, exact):
     point = scaled.Point("rows", epilogue, 16, 48, 64, run)
     x, sx, w, sw, *bias = given = point.operands("cpu")

@@ -92,8 +92,8 @@ TEST_F(OddRows, AreCopiedWhereTheVendorWouldReadThemPieceByPiece) {
   EXPECT_LT(choice.expected_us, choice.unfused_us.value_or(0));
 }
 
-// 1460 x 10880 x 14459 took 2152 us by threads that move rows and 867 behind copies on an H100 under
-// another name (2026-11-27).
+// 1460 x 10880 x 14459 took 2152 us by threads that move rows and 867 behind copies on an H100
+// under another name (2026-11-27).
 class LargeOddRows : public Choices {
  protected:
   LargeOddRows()
