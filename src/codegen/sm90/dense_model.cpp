@@ -227,7 +227,7 @@ double promotion_slows(const plan::GemmDesc& gemm, const Config& config) {
 }
 
 // Three consumers: 16 products of 1024 to 16384 rows on an H100, beside what two take.
-double three_slow(const Config& config) {
+double three_slows(const Config& config) {
   constexpr double kThree = 1.04;
   return consumers(config) == 3 ? kThree : 1;
 }
@@ -345,7 +345,7 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
   const Edge edge = edge_of(c, config, sizes, tiling, waves, busy);
   const double main = main_clocks(c, config, wide, lines, waves, moved, edge, sizes.m, sizes.k) *
                       gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves) *
-                      promotion_slows(step.gemm, config) * three_slow(config);
+                      promotion_slows(step.gemm, config) * three_slows(config);
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);

@@ -1,5 +1,7 @@
 #include "codegen/sm90/dense_suits.h"
 
+#include <algorithm>
+
 #include "codegen/sm90/operand_format.h"
 
 namespace epifuse::codegen::sm90 {
