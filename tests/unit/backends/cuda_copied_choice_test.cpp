@@ -116,6 +116,18 @@ TEST_F(LargeOddRows, AreCopiedOnADeviceThatOnlyItsDriverKnows) {
   EXPECT_FALSE(choose_step(prepared_, 0, late_, bound(14456), {unknown}).behind_copies);
 }
 
+// Its kernels for misaligned rows are what is asked for, whatever the driver says of memory.
+TEST_F(LargeOddRows, AreNotCopiedForAFamilyThatWasNamed) {
+  targets::DeviceProfile device = device_;
+  device.driver = {.clocks_per_us = 1980, .bytes_per_us = 3.35e6, .l2_bytes = 50e6};
+  const Prepared named = prepare_steps(prepared_.plan, target_, *jit_, true, device, "sm90_dense");
+  LateKernels late(target_, jit_, true, device, "sm90_dense");
+  const codegen::Bound odd = backends::bind_stand_ins(named.plan, {{"K", 14459}}, DeviceKind::cuda);
+  const StepChoice choice = choose_step(named, 0, late, odd, {device});
+  EXPECT_FALSE(choice.behind_copies);
+  EXPECT_FALSE(choice.why_split);
+}
+
 TEST_F(CopiedChoice, FollowsWhatWasMeasuredOnSuchTensorsOnly) {
   TunedChoices tuned({"a device", 13000, ""}, tune::TuneStore(folder_.path()));
   const tune::StepForm form = choose(65).form();

@@ -73,12 +73,18 @@ std::optional<plan::WhyNot> why_unfused(const StepChoice& choice) {
 
 constexpr double kCopiesClearlyWin = 0.75;  // of the time without
 
+// Whether the model may have misaligned operands copied. A family that was named runs as it is.
+bool may_copy(const Prepared& prepared, const LateKernels& late,
+              const targets::DeviceProfile& device) {
+  return late.compiles_for_sizes() && !prepared.is_named && can_expect_copies(device);
+}
+
 // Copies cost a launch each and their bytes, and the kernel for aligned rows takes less.
 void weigh_copies(const Prepared& prepared, std::size_t step, LateKernels& late,
                   const codegen::Bound& bound, const codegen::GemmSizes& sizes,
                   const targets::DeviceProfile& device, StepChoice& choice) {
   constexpr double kWorthCopying = 0.95;  // of the time without
-  if (!late.compiles_for_sizes() || !can_expect_copies(device)) return;
+  if (!may_copy(prepared, late, device)) return;
   const double most = device.known == nullptr ? kCopiesClearlyWin : kWorthCopying;
   choice.behind_copies =
       behind_copies(prepared, step, late, bound, device, sizes, most * choice.expected_us);
@@ -91,7 +97,7 @@ bool copies_win(const Prepared& prepared, std::size_t step, LateKernels& late,
                 const targets::DeviceProfile& device, StepChoice& choice) {
   const StepKernels& usual = prepared.steps[step];
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  if (!late.compiles_for_sizes() || !can_expect_copies(device) || plan::is_bare(gemm)) return false;
+  if (!may_copy(prepared, late, device) || plan::is_bare(gemm)) return false;
   const auto own_us = expected_of_variant(usual, gemm, choice.variant, Operands::of_variant,
                                           choice.sizes, late, device);
   if (!own_us) return false;
@@ -244,7 +250,7 @@ void choose_copies(const Prepared& prepared, std::size_t step, LateKernels& late
                    const codegen::Bound& bound, const targets::DeviceProfile& device,
                    const ChoiceRules& rules, StepChoice& choice) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[step]);
-  if (!late.compiles_for_sizes() || !can_expect_copies(device)) return;
+  if (!may_copy(prepared, late, device)) return;
   if (plan::is_bare(gemm) || choice.sizes.is_empty()) return;
   auto behind = behind_copies(prepared, step, late, bound, device, choice.sizes,
                               std::numeric_limits<double>::infinity());
