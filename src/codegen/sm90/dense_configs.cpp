@@ -8,7 +8,6 @@
 #include "codegen/epilogue_cuda.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/dense_suits.h"
-#include "codegen/sm90/operand_format.h"
 
 namespace epifuse::codegen::sm90 {
 namespace {

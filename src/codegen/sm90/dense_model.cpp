@@ -226,7 +226,7 @@ double promotion_slows(const plan::GemmDesc& gemm, const Config& config) {
   return gemm.is_scaled() ? kAcrossOfBlocks : kAcross;
 }
 
-// Three consumers: 16 products of 1024 to 16384 rows on an H100, beside what two take.
+// Of three consumers: products of 1576 to 16384 rows on an H100, beside what two take.
 double three_slows(const Config& config) {
   constexpr double kThree = 1.04;
   return consumers(config) == 3 ? kThree : 1;

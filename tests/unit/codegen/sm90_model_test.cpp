@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,10 @@ void expect_near(const Measured& row, const Product& product) {
       << row.config << " at " << row.sizes.m << "x" << row.sizes.n << "x" << row.sizes.k;
 }
 
+void expect_all_near(std::span<const Measured> rows, const char* device) {
+  for (const Measured& row : rows) expect_near(row, Product(row.text, row.variant, device));
+}
+
 TEST(Sm90Model, ExpectsWhatWasMeasured) {
   const Measured kRows[] = {
       {kResidual, {}, {1, 16384, 4096, 14336}, "ping-pong 128x192/184, 4 stages", 2577},
@@ -98,7 +103,7 @@ TEST(Sm90Model, ExpectsWhatWasMeasured) {
       {kResidual, kBothOff, {1, 6406, 776, 8222}, "ping-pong 64x64", 1105},
       {kReluOfColumns, kAOff, {1, 401, 106, 14848}, "ping-pong 64x64", 143},
   };
-  for (const Measured& row : kRows) expect_near(row, Product(row.text, row.variant));
+  expect_all_near(kRows, "NVIDIA H200");
 }
 
 constexpr Variant kBOffAndResults{
@@ -118,9 +123,7 @@ TEST(Sm90Model, ExpectsWhatThreadsThatMoveRowsTookOnAnH100) {
       {kReluOfColumns, kBothOff, {1, 1, 6008, 2693}, "ping-pong 64x64", 85.1},
       {kReluOfColumns, kAOff, {1, 11, 15232, 4160}, "ping-pong 64x128", 71.7},
   };
-  for (const Measured& row : kRows) {
-    expect_near(row, Product(row.text, row.variant, "NVIDIA H100 80GB HBM3"));
-  }
+  expect_all_near(kRows, "NVIDIA H100 80GB HBM3");
   // 12.8 us, where cooperative 128x128 took 17.0.
   const Product small(kHasPreAct, kBOffAndResults, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(small.chosen({1, 596, 4057, 64}), "ping-pong 64x64, 11 stages");
@@ -276,9 +279,7 @@ TEST(Sm90Model, ExpectsWhatLongKOfFewTilesTookOnAnH100) {
       {kBias, kBothOff, {1, 300, 256, 2050}, "few rows 16x16, 8 warps", 19.6},
       {kBias, kBothOff, {1, 100, 1024, 1030}, "few rows 16x16, 8 warps", 15.8},
   };
-  for (const Measured& row : kRows) {
-    expect_near(row, Product(row.text, row.variant, "NVIDIA H100 80GB HBM3"));
-  }
+  expect_all_near(kRows, "NVIDIA H100 80GB HBM3");
 }
 
 // 6304 rows are 33 of 192 and 768 columns 4: one wave of an H100's 132 SMs, which took 51.7 us by
@@ -291,9 +292,7 @@ TEST(Sm90Model, ExpectsWhatThreeConsumersTookOnAnH100) {
       {kResidual, {}, {1, 16384, 4096, 14336}, "cooperative 192x160, 4 stages, cluster 2x1", 2896},
       {kSilu, {}, {1, 2048, 28672, 8192}, "cooperative 192x192", 1535},
   };
-  for (const Measured& row : kRows) {
-    expect_near(row, Product(row.text, row.variant, "NVIDIA H100 80GB HBM3"));
-  }
+  expect_all_near(kRows, "NVIDIA H100 80GB HBM3");
   const Product residual(kResidual, {}, "NVIDIA H100 80GB HBM3");
   EXPECT_TRUE(residual.chosen({1, 6304, 768, 3072}).starts_with("cooperative 192x192"));
   EXPECT_FALSE(residual.chosen({1, 4096, 4096, 4096}).starts_with("cooperative 192"));
