@@ -27,6 +27,14 @@ constexpr int slots(unsigned skipped = 0) {
   return sum;
 }
 
+// Types in a list whose bit is set.
+template <class List>
+constexpr int count(unsigned bits) {
+  int sum = 0;
+  for (int i = 0; i < List::kCount; ++i) sum += static_cast<int>(bits >> i & 1);
+  return sum;
+}
+
 // A gated product has two results in one: a tile of B holds columns of both, and the tile of
 // results has half as many.
 template <class Config>

@@ -138,7 +138,8 @@ class WarpEpilogue {
     }
     if constexpr (kCopySlots > 0) {
       __syncwarp();
-      copy_rows_of_warp<Config, Epilogue>(p_, copy_slots(), chunk, lane_);
+      const unsigned char* carry = Layout::carries(group_) + warp_ * (kWarpRows * kSectorBytes);
+      copy_rows_of_warp<Layout, Epilogue>(p_, copy_slots(), carry, i, chunk, lane_);
       __syncwarp();  // before the next chunk is staged
     }
     if constexpr (Consumers::kSplitK > 1) end_chunks(1);

@@ -49,7 +49,12 @@ struct SharedLayout : Config_ {
   static constexpr int kLoadDepth =
       kLoadSlots > 0 && !Staging::kLoadsInRing ? Staging::kLoadDepth : 0;
   static constexpr int kCopiesAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
-  static constexpr int kRowsAt = kCopiesAt + kConsumers * kCopySlots * kSlotBytes;
+  static constexpr int kChunksOfRow = kChunksAcross<Config>;
+  static constexpr bool kCarries = Config::kWholeSectors;
+  static constexpr int kCarriesAt = kCopiesAt + kConsumers * kCopySlots * kSlotBytes;
+  static constexpr int kCarried =
+      kCarries ? count<typename Epilogue::Stores>(Config::kCopiedStores) * kCarryBytes : 0;
+  static constexpr int kRowsAt = kCarriesAt + kConsumers * kCarried;
   static constexpr int kRowBytes =
       Epilogue::Rows::kCount * kResultColumns<Config> * 4;  // a consumer
   using Scales = ScaleRing<Config>;
@@ -111,6 +116,9 @@ struct SharedLayout : Config_ {
   // Where a consumer stages results that its warps copy from there.
   static __device__ __forceinline__ unsigned char* copies(int group) {
     return shared_memory() + kCopiesAt + group * kCopySlots * kSlotBytes;
+  }
+  static __device__ __forceinline__ unsigned char* carries(int group) {
+    return shared_memory() + kCarriesAt + group * kCarried;
   }
   static __device__ __forceinline__ FullBarrier& loaded(int group, int place) {
     return reinterpret_cast<FullBarrier*>(shared_memory() + kLoadedAt)[group * kLoadDepth + place];

@@ -128,6 +128,7 @@ struct UsualConfig {
   // And warps copy its rows from staging, so many elements at once.
   static constexpr unsigned kCopiedStores = 0;
   static constexpr int kCopiedAtOnce = 1;
+  static constexpr bool kWholeSectors = false;  // of memory, which rows of chunks cut
   // Bit i: its rows are looked up, or put where an index says.
   static constexpr unsigned kIndexedCols = 0, kIndexedTiles = 0, kIndexedStores = 0;
   // Of the epilogue's last values, those of rows first (kernels/sm90/reduce.cuh).

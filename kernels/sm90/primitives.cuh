@@ -154,6 +154,19 @@ __device__ __forceinline__ void store_matrices(uint32_t row, const uint32_t* x) 
 __device__ __forceinline__ void load_pair(uint32_t at, uint32_t* x) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "r"(at) : "memory");
 }
+// Four words of a lane.
+__device__ __forceinline__ void load_four(uint32_t at, uint32_t* x) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(at)
+               : "memory");
+}
+__device__ __forceinline__ void store_four(uint32_t at, const uint32_t* x) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(at), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
 __device__ __forceinline__ void store_word(uint32_t at, uint32_t x) {
   asm volatile("st.shared.b32 [%0], %1;" : : "r"(at), "r"(x) : "memory");
 }
@@ -180,6 +193,19 @@ __device__ __forceinline__ void load_if(const char* at, int low, int high, uint3
       "@p ld.global.v2.b32 {%0, %1}, [%2];}"
       : "=r"(x), "=r"(y)
       : "l"(at), "r"(low), "r"(high));
+}
+
+// Four words to global memory if low < high.
+__device__ __forceinline__ void store_if(char* to, const uint32_t* x, int low, int high) {
+  asm volatile("{.reg .pred p; setp.lt.s32 p, %5, %6; @p st.global.v4.u32 [%0], {%1, %2, %3, %4};}"
+               :
+               : "l"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(low), "r"(high)
+               : "memory");
+}
+
+// The lower word of both, the lower one first, after a shift to the right.
+__device__ __forceinline__ uint32_t shift_right(uint32_t low, uint32_t high, int bits) {
+  return __funnelshift_r(low, high, bits);
 }
 
 // 1, 2, 4 or 8 bytes from shared to global memory; `store` does so if low < high, without a branch.

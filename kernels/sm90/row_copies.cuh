@@ -4,8 +4,7 @@
 #pragma once
 
 #include "kernels/common/integers.cuh"
-#include "kernels/sm90/chunk.cuh"
-#include "kernels/sm90/primitives.cuh"
+#include "kernels/sm90/sector_copies.cuh"
 
 namespace epifuse::sm90 {
 
@@ -109,25 +108,36 @@ __device__ __forceinline__ int targets_of_rows(const abi::Integers& index, int f
   return target >= 0 && target < index.num_rows ? static_cast<int>(target) : -1;
 }
 
-// Of a warp's rows of a chunk, all results that are copied; `slot` is the first of theirs.
-template <class Config, class Epilogue>
+// Of a warp's rows of a tile's i-th chunk, all results that are copied; `slot` is the first of
+// theirs, `carry` where sectors of the first are kept.
+template <class Layout, class Epilogue>
 __device__ __forceinline__ void copy_rows_of_warp(const abi::GemmParams& p,
-                                                  const unsigned char* slot, const Chunk& chunk,
-                                                  int lane) {
+                                                  const unsigned char* slot,
+                                                  const unsigned char* carry, int i,
+                                                  const Chunk& chunk, int lane) {
+  using Config = typename Layout::Config;
+  constexpr int kAcross = Layout::kChunksOfRow;
   const int rows = row_end_of<Config>(p, chunk) - chunk.row;
   const int tile_columns = kHasCuts<Config> && chunk.is_cut ? kCutColumns<Config> : kChunkColumns;
   const int columns = min(tile_columns, p.n - chunk.col);
   if (rows <= 0 || columns <= 0) return;
-  Epilogue::Stores::for_each([&](auto type, int i) {
+  Epilogue::Stores::for_each([&](auto type, int s) {
     using Element = decltype(type);
-    if ((Config::kCopiedStores >> i & 1) == 0) return;
-    const RowCopy<Config, Element> copy(p.non_tma_stores[i], slot, chunk, columns, rows, lane);
-    slot += slots<Types<Element>>() * kSlotBytes;
-    if (Config::kIndexedStores >> i & 1) {
-      copy.template run<true>(targets_of_rows(p.rows_of_stores[i], chunk.row, rows, lane));
+    if ((Config::kCopiedStores >> s & 1) == 0) return;
+    const abi::Matrix& to = p.non_tma_stores[s];
+    if (Config::kIndexedStores >> s & 1) {
+      const RowCopy<Config, Element> copy(to, slot, chunk, columns, rows, lane);
+      copy.template run<true>(targets_of_rows(p.rows_of_stores[s], chunk.row, rows, lane));
+    } else if constexpr (Layout::kCarries) {
+      const SectorCopy<Config, Element> copy(to, slot, carry, chunk, columns, rows, lane);
+      const bool is_last = i % kAcross == kAcross - 1 || chunk.col + kChunkColumns >= p.n;
+      copy.run(i % kAcross == 0, is_last);
+      carry += kCarryBytes;
     } else {
+      const RowCopy<Config, Element> copy(to, slot, chunk, columns, rows, lane);
       copy.template run<false>(0);
     }
+    slot += slots<Types<Element>>() * kSlotBytes;
   });
 }
 

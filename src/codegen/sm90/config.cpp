@@ -61,9 +61,9 @@ OperandRoles roles(const Variant& variant) {
 }
 
 std::string key(const Variant& variant) {
-  return fmt::format("{} {} {} {} {} {} {}", print(variant), variant.non_tma_loads,
+  return fmt::format("{} {} {} {} {} {} {} {}", print(variant), variant.non_tma_loads,
                      variant.row_loads, variant.paired_loads, variant.non_tma_stores,
-                     variant.copied_stores, variant.copied_at_once);
+                     variant.copied_stores, variant.copied_at_once, variant.whole_sectors);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -40,6 +40,7 @@ struct Config {
   // Instructions of a thread and chunk that load full operands and store results, where TMA cannot
   // address them: also of what `fitted` makes.
   std::int16_t lane_loads = 0, lane_stores = 0;
+  bool whole_sectors = false;  // such results leave as whole sectors of memory; of `fitted`, too
   bool operator==(const Config&) const = default;
 };
 // "ping-pong 128x192, 4 stages"; parts that are as usual are left out. Names a config in results.
@@ -64,6 +65,7 @@ struct Variant {
   unsigned non_tma_stores = 0;  // bit i: the i-th full-size store is not written by TMA
   unsigned copied_stores = 0;   // of these, bit i: its rows are copied from staging, ..
   int copied_at_once = 1;       // .. so many elements at a time; the rest is written one by one
+  bool whole_sectors = false;   // what is copied is kept until a sector of memory is whole
   bool unpaired = false;        // even and odd columns of a result are written one by one
   bool operator==(const Variant&) const = default;
   bool is_misaligned() const { return misaligned_a || misaligned_b; }

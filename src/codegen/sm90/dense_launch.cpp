@@ -75,6 +75,21 @@ void set_moved_at_once(const std::vector<FullSize>& loads, const std::vector<Ful
   }
 }
 
+// Whether results that warps copy are worth more of their instructions, so that memory reads fewer
+// sectors that are written in part: where its time counts rather than that of the products. It was
+// measured on an H100 (docs/gotchas-hopper.md).
+bool wants_whole_sectors(const std::vector<FullSize>& stores, std::int64_t k, const Variant& out) {
+  constexpr std::int64_t kMostOfSingle = 640, kMostOfUnits = 1280;  // of K, for each result
+  constexpr int kUnitBytes = 4;
+  const auto copied = std::ranges::count_if(stores, [&](const FullSize& full) {
+    return (out.copied_stores >> full.place.index & 1) != 0 && !full.place.is_indexed;
+  });
+  const bool are_units = std::ranges::all_of(stores, [&](const FullSize& full) {
+    return out.copied_at_once * static_cast<int>(size_bytes(full.dtype)) >= kUnitBytes;
+  });
+  return copied > 0 && k <= (are_units ? kMostOfUnits : kMostOfSingle) * copied;
+}
+
 // What is read for b, one after the other.
 std::vector<MatrixView> views_of_b(const plan::GemmDesc& gemm, const GemmViews& views) {
   if (gemm.gating == plan::Gating::none) return {views.b};
@@ -382,6 +397,7 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   out.non_tma_loads = non_tma_bits(loads) | layout.indexed(List::tiles);
   out.non_tma_stores = non_tma_bits_of_stores(stores);
   set_moved_at_once(loads, stores, out);
+  out.whole_sectors = wants_whole_sectors(stores, views.a.cols, out);
   return out;
 }
 

@@ -34,6 +34,20 @@ double lines_cut(const Config& config, const GemmSizes& sizes) {
   return static_cast<double>(kLine - begins) / static_cast<double>(of_tile);
 }
 
+// What memory moves for sectors of 32 bytes that are written in part, as a part of the results: it
+// reads each of them first. TMA writes 64 columns at a time, threads what a tile has of a row.
+double sectors_cut(const Config& config, const GemmSizes& sizes) {
+  constexpr std::int64_t kSector = 32, kBoundary = 16, kBytes = 2;
+  constexpr double kOfPart = 90, kEnds = 2;  // bytes
+  const std::int64_t begins = std::gcd(sizes.n * kBytes, kSector);
+  if (begins == kSector) return 0;
+  const double part_of_rows = 1 - static_cast<double>(begins) / kSector;
+  const bool is_whole = begins < kBoundary && config.whole_sectors;
+  const int columns = is_whole ? result_columns(config) : kChunkColumns;
+  const auto across = static_cast<double>(ceil_div(sizes.n, std::int64_t{columns}));
+  return part_of_rows * across * kEnds * kOfPart / static_cast<double>(sizes.n * kBytes);
+}
+
 // Of B, what CTAs of other rows of tiles read again, as they are far apart.
 double bytes_of_rows_apart(const ModelConstants& c, const Config& config, const GemmSizes& sizes) {
   constexpr std::int64_t kBytes = 2, kMost = 7;
@@ -54,7 +68,8 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
   const double slots = load.load_slots + load.store_slots;
   // As long as L2 holds both parts of a cut line, memory gets it once.
   const double beyond_l2 = std::min(batch * kBytes * m * n * slots / c.l2_bytes, 1.0);
-  const double full = slots * (1 + c.cut_lines * beyond_l2 * lines_cut(config, sizes));
+  const double full = slots * (1 + c.cut_lines * beyond_l2 * lines_cut(config, sizes)) +
+                      load.store_slots * beyond_l2 * sectors_cut(config, sizes);
   const double bytes = batch * kBytes * (m * k + n * config.products * k + m * n * full);
   // What several rows of tiles read comes slower, as if a part of it were moved twice.
   const double written_back = sizes.m <= config.tile_m ? std::min(bytes, c.dirty_bytes)

@@ -38,13 +38,24 @@ int square_bytes(const EpilogueLayout& layout, const Config& config) {
   return kTurns * kSquares * kParts * across * layout.square_maxima() * 4;
 }
 
+bool is_staged(const Place& place, unsigned plain) {
+  return place.staging == Staging::chunks && (plain >> place.index & 1) == 0;
+}
+
 int slots(const std::vector<Place>& places, unsigned plain) {
   int slots = 0;
-  for (const Place& place : places) {
-    const bool is_staged = place.staging == Staging::chunks && (plain >> place.index & 1) == 0;
-    if (is_staged) slots += slots_of(place.bytes);
-  }
+  for (const Place& place : places) slots += is_staged(place, plain) ? slots_of(place.bytes) : 0;
   return slots;
+}
+
+// Of a consumer, what is kept of copied results for the next chunk: kernels/sm90/sector_copies.cuh.
+int carry_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
+  constexpr int kSectorBytes = 32;
+  if (!writes_sectors(config, variant)) return 0;
+  const auto copied = std::ranges::count_if(layout.stores(), [&](const Place& place) {
+    return is_staged(place, ~variant.copied_stores);
+  });
+  return static_cast<int>(copied) * kBlockRows * kSectorBytes;
 }
 
 }  // namespace
@@ -70,12 +81,17 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   const int copies = store_slots(layout, ~variant.copied_stores);
   const int groups = consumers(config);
   const int bytes = groups * kSlotBytes * (store_places * stores + copies) +
+                    groups * carry_bytes(layout, config, variant) +
                     groups * (kSlotBytes * load_places * loads + rows * result_columns(config) * 4 +
                               barriers * kBarrierBytes) +
                     staging_bytes(config, variant) + scale_bytes(config) +
                     square_bytes(layout, config) +
                     (loads > 0 && !variant.is_misaligned() && !config.gathers ? kBarrierBytes : 0);
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
+}
+
+bool writes_sectors(const Config& config, const Variant& variant) {
+  return variant.whole_sectors && config.split_k == 1 && result_columns(config) > kChunkColumns;
 }
 
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant) {

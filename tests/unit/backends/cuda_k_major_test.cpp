@@ -93,7 +93,7 @@ TEST_F(KMajor, LargeProductsReadCopiesOfWhatRunsAlongMAndN) {
   EXPECT_GT(copies_us(choice.k_major_copies, device_), 2 * 2.0 * 4096 * 4096 / 4.8e6);
 }
 
-TEST_F(KMajor, RowsOfCopiesBeginAtSixteenBytesAndAreOneEach) {
+TEST_F(KMajor, RowsOfCopiesBeginAtLinesOfMemoryAndAreOneEach) {
   Compiled& step = compiled("x: e4m3[K, M], w: e4m3[N, K]", "x^T, w^T");
   const Sizes sizes{{"M", 2000}, {"N", 1008}, {"K", 3001 * 16}};
   const StepChoice choice = choose(step, sizes);
@@ -102,9 +102,9 @@ TEST_F(KMajor, RowsOfCopiesBeginAtSixteenBytesAndAreOneEach) {
   const Sizes odd{{"M", 2001}, {"N", 1008}, {"K", 3002}};
   const StepChoice padded = choose(step, odd);  // beside a w that is misaligned
   ASSERT_EQ(padded.k_major_copies.size(), 1u);
-  const std::vector<std::int64_t> strides{1, 3008};
+  const std::vector<std::int64_t> strides{1, 3072};
   EXPECT_EQ(padded.k_major_copies[0].to.layout.strides, strides);
-  EXPECT_EQ(padded.k_major_copies[0].bytes, 2001u * 3008);
+  EXPECT_EQ(padded.k_major_copies[0].bytes, 2001u * 3072);
 }
 
 TEST_F(KMajor, TheRunSaysSoAndTakesScratchForThem) {

@@ -1,4 +1,5 @@
-// Runs kernels/sm90/row_copies.cuh on the host: a warp's rows from staging to memory.
+// Runs kernels/sm90/row_copies.cuh and sector_copies.cuh on the host: a warp's rows from staging to
+// memory.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,6 +12,10 @@
 inline int __shfl_sync(unsigned, int value, int lane) {
   return std::bit_cast<int>(
       epifuse::device_on_host::exchange(std::bit_cast<float>(value), static_cast<unsigned>(lane)));
+}
+
+inline void __syncwarp() {
+  epifuse::device_on_host::block->warps[threadIdx.x / 32]->arrive_and_wait();
 }
 
 #include "kernels/common/element.cuh"
@@ -26,6 +31,13 @@ struct TestConfig : UsualConfig {
   static constexpr int kTileN = kN;
   static constexpr unsigned kNonTmaStores = 3, kCopiedStores = 2, kIndexedStores = kIndexed;
   static constexpr int kCopiedAtOnce = kAtOnce;
+};
+
+template <class Config_, bool kKeeps = false>
+struct TestLayout {
+  using Config = Config_;
+  static constexpr int kChunksOfRow = (Config::kTileN + kChunkColumns - 1) / kChunkColumns;
+  static constexpr bool kCarries = kKeeps;
 };
 
 template <class Element>
@@ -68,41 +80,88 @@ void stage(unsigned char* slots, const Where& where) {
   }
 }
 
-template <class Config, class Element>
-void test(const Where& where) {
-  using Storage = Bits<Element>;
-  SCOPED_TRACE(::testing::Message()
-               << sizeof(Storage) << " bytes, " << Config::kCopiedAtOnce << " at once, " << where.m
-               << " x " << where.n << " at " << where.row << ", " << where.column);
-  const int stride = where.n + kGap, table = 200;
-  // As far off 16 bytes as the unit is.
-  const int first = 16 + Config::kCopiedAtOnce;
-  std::vector<Storage> memory(static_cast<std::size_t>(first + (kProduct + 2) * table * stride));
+// As far off 16 bytes as the unit is.
+template <class Config>
+constexpr int kFirst = 16 + Config::kCopiedAtOnce;
+constexpr int kTable = 200;  // rows of a product's result
+
+template <class Element>
+std::vector<Bits<Element>> memory_of(const Where& where, int first) {
+  const int elements = first + (kProduct + 2) * kTable * (where.n + kGap);
+  return std::vector<Bits<Element>>(static_cast<std::size_t>(elements));
+}
+
+template <class Config, class Storage>
+abi::GemmParams params_of(const Where& where, Storage* memory) {
+  const int stride = where.n + kGap;
   abi::GemmParams p{};
   p.m = where.m;
   p.n = where.n;
-  p.non_tma_stores[1] = {memory.data() + first, stride, 1, {0, table * stride}};
-  p.rows_of_stores[1] = {where.index.data(), 1, table, 0};
+  p.non_tma_stores[1] = {memory + kFirst<Config>, stride, 1, {0, kTable * stride}};
+  p.rows_of_stores[1] = {where.index.data(), 1, kTable, 0};
+  return p;
+}
+
+// Of a warp's rows, those columns of the result.
+template <class Config, class Element>
+void expect(const Where& where, int columns, std::vector<Bits<Element>>& memory) {
+  for (int r = where.row; r < std::min(where.row + kWarpRows, where.m); ++r) {
+    int to = r;
+    if (Config::kIndexedStores != 0) to = where.index[static_cast<std::size_t>(r)];
+    if (to < 0 && Config::kIndexedStores != 0) to += kTable;
+    if (to < 0 || to >= kTable) continue;
+    for (int c = where.column; c < std::min(where.column + columns, where.n); ++c) {
+      const int row = kProduct * kTable + to;
+      memory[static_cast<std::size_t>(kFirst<Config> + row * (where.n + kGap) + c)] =
+          value<Bits<Element>>(r, c);
+    }
+  }
+}
+
+template <class Config, class Element>
+void test(const Where& where) {
+  SCOPED_TRACE(::testing::Message()
+               << sizeof(Bits<Element>) << " bytes, " << Config::kCopiedAtOnce << " at once, "
+               << where.m << " x " << where.n << " at " << where.row << ", " << where.column);
+  auto memory = memory_of<Element>(where, kFirst<Config>);
+  const abi::GemmParams p = params_of<Config>(where, memory.data());
   unsigned char* slots = device_on_host::shared_memory + 2 * 2048;  // of the third warp
   stage<Element>(slots, where);
   device_on_host::launch(1, 32, [&] {
     Chunk chunk{where.row, where.column, 0, {kProduct, 0}, where.is_cut};
-    copy_rows_of_warp<Config, TestEpilogue<Element>>(p, slots, chunk,
-                                                     static_cast<int>(threadIdx.x));
+    copy_rows_of_warp<TestLayout<Config>, TestEpilogue<Element>>(p, slots, nullptr, 0, chunk,
+                                                                 static_cast<int>(threadIdx.x));
   });
-  std::vector<Storage> expected(memory.size());
-  const int columns =
-      std::min(where.is_cut ? kCutColumns<Config> : kChunkColumns, where.n - where.column);
-  for (int r = where.row; r < std::min(where.row + kWarpRows, where.m); ++r) {
-    int to = r;
-    if (Config::kIndexedStores != 0) to = where.index[static_cast<std::size_t>(r)];
-    if (to < 0 && Config::kIndexedStores != 0) to += table;
-    if (to < 0 || to >= table) continue;
-    for (int c = where.column; c < where.column + columns; ++c) {
-      expected[static_cast<std::size_t>(first + (kProduct * table + to) * stride + c)] =
-          value<Storage>(r, c);
-    }
+  auto expected = memory_of<Element>(where, kFirst<Config>);
+  expect<Config, Element>(where, where.is_cut ? kCutColumns<Config> : kChunkColumns, expected);
+  EXPECT_TRUE(memory == expected);
+}
+
+// All chunks of a warp's rows of a tile that begins there.
+template <class Config, class Element>
+void test_tile(const Where& where) {
+  SCOPED_TRACE(::testing::Message()
+               << sizeof(Bits<Element>) << " bytes, " << Config::kCopiedAtOnce << " at once, "
+               << where.m << " x " << where.n << ", tile of " << Config::kTileN << " at "
+               << where.row << ", " << where.column);
+  using Layout = TestLayout<Config, true>;
+  auto memory = memory_of<Element>(where, kFirst<Config>);
+  const abi::GemmParams p = params_of<Config>(where, memory.data());
+  unsigned char* slots = device_on_host::shared_memory + 2 * 2048;  // of the third warp
+  unsigned char* carry = device_on_host::shared_memory + 4 * kSlotBytes;
+  for (int i = 0; i < Layout::kChunksOfRow; ++i) {
+    Where at = where;
+    at.column += i * kChunkColumns;
+    at.is_cut = kHasCuts<Config> && i == Layout::kChunksOfRow - 1;
+    stage<Element>(slots, at);
+    device_on_host::launch(1, 32, [&] {
+      Chunk chunk{at.row, at.column, 0, {kProduct, 0}, at.is_cut};
+      copy_rows_of_warp<Layout, TestEpilogue<Element>>(p, slots, carry, i, chunk,
+                                                       static_cast<int>(threadIdx.x));
+    });
   }
+  auto expected = memory_of<Element>(where, kFirst<Config>);
+  expect<Config, Element>(where, Config::kTileN, expected);
   EXPECT_TRUE(memory == expected);
 }
 
@@ -126,6 +185,17 @@ void test_all() {
   index[39] = std::numeric_limits<int>::max();
   test<TestConfig<kAtOnce, 2>, Element>({160, 256, 32, 64, false, index});
   test<TestConfig<kAtOnce, 2>, Element>({32 + 9, 64 + 40, 32, 64, false, index});
+  test_tile<Usual, Element>({160, 384, 48, 128});            // all of it
+  test_tile<Usual, Element>({160, 384 + kAtOnce, 48, 128});  // rows that begin elsewhere
+  test_tile<Usual, Element>({160, 384 + 3 * kAtOnce, 48, 256});
+  test_tile<Usual, Element>({160, 128 + 40, 16, 128});            // of the first chunk a part
+  test_tile<Usual, Element>({160, 128 + 64, 16, 128});            // the first chunk alone
+  test_tile<Usual, Element>({160, 128 + 64 + kAtOnce, 16, 128});  // and a unit of the second
+  test_tile<Usual, Element>({16 + 11, 256 + kAtOnce, 16, 0});     // the last rows
+  test_tile<Usual, Element>({16, 256, 16, 0});                    // no row
+  test_tile<Usual, Element>({160, 128, 16, 128});                 // no column
+  test_tile<TestConfig<kAtOnce, 0, 112>, Element>({160, 256 + kAtOnce, 0, 112});  // cut at 48
+  test_tile<TestConfig<kAtOnce, 0, 256>, Element>({160, 256 + 5 * kAtOnce, 0, 0});
 }
 
 TEST(Sm90RowCopies, PutEveryElementOfTheResultInItsPlaceAndNoOther) {

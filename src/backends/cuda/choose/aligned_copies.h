@@ -19,7 +19,7 @@ constexpr int kBoundaryBytes = 16;  // that kernels copy by
 // bytes.
 int boundary_bytes(const codegen::BoundTensor& tensor, DType dtype);
 
-// One operand: dense rows at multiples of 16 bytes.
+// One operand: rows at multiples of 16 bytes, of more where they are long.
 struct AlignedCopy {
   ir::ValueId operand;      // in Plan::graph
   codegen::BoundTensor to;  // without memory; what repeats repeats here, too

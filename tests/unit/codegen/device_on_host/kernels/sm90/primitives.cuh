@@ -54,6 +54,22 @@ void load_matrices(std::uint32_t row, std::uint32_t* x);
 void store_matrices(std::uint32_t row, const std::uint32_t* x);
 void load_pair(std::uint32_t at, std::uint32_t* x);
 void store_pair(std::uint32_t at, const std::uint32_t* x);
+inline void load_four(std::uint32_t at, std::uint32_t* x) {
+  if (at % (4 * sizeof *x) != 0) std::abort();
+  std::memcpy(x, device_on_host::shared_memory + at, 4 * sizeof *x);
+}
+inline void store_four(std::uint32_t at, const std::uint32_t* x) {
+  if (at % (4 * sizeof *x) != 0) std::abort();
+  std::memcpy(device_on_host::shared_memory + at, x, 4 * sizeof *x);
+}
+inline void store_if(char* to, const std::uint32_t* x, int low, int high) {
+  if (low >= high) return;
+  if (reinterpret_cast<std::uintptr_t>(to) % (4 * sizeof *x) != 0) std::abort();
+  std::memcpy(to, x, 4 * sizeof *x);
+}
+inline std::uint32_t shift_right(std::uint32_t low, std::uint32_t high, int bits) {
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> bits);
+}
 inline void store_word(std::uint32_t at, std::uint32_t x) {
   std::memcpy(device_on_host::shared_memory + at, &x, sizeof x);
 }
