@@ -138,8 +138,7 @@ class WarpEpilogue {
     }
     if constexpr (kCopySlots > 0) {
       __syncwarp();
-      const unsigned char* carry = Layout::carries(group_) + warp_ * (kWarpRows * kSectorBytes);
-      copy_rows_of_warp<Layout, Epilogue>(p_, copy_slots(), carry, i, chunk, lane_);
+      copy_rows_of_warp<Layout, Epilogue>(p_, group_, warp_, i, chunk, lane_);
       __syncwarp();  // before the next chunk is staged
     }
     if constexpr (Consumers::kSplitK > 1) end_chunks(1);

@@ -108,14 +108,13 @@ __device__ __forceinline__ int targets_of_rows(const abi::Integers& index, int f
   return target >= 0 && target < index.num_rows ? static_cast<int>(target) : -1;
 }
 
-// Of a warp's rows of a tile's i-th chunk, all results that are copied; `slot` is the first of
-// theirs, `carry` where sectors of the first are kept.
+// Of a warp's rows of a tile's i-th chunk, all results that are copied.
 template <class Layout, class Epilogue>
-__device__ __forceinline__ void copy_rows_of_warp(const abi::GemmParams& p,
-                                                  const unsigned char* slot,
-                                                  const unsigned char* carry, int i,
-                                                  const Chunk& chunk, int lane) {
+__device__ __forceinline__ void copy_rows_of_warp(const abi::GemmParams& p, int group, int warp,
+                                                  int i, const Chunk& chunk, int lane) {
   using Config = typename Layout::Config;
+  const unsigned char* slot = Layout::copies(group) + warp * (kWarpRows * 128);
+  const unsigned char* carry = Layout::carries(group) + warp * (kWarpRows * kSectorBytes);
   constexpr int kAcross = Layout::kChunksOfRow;
   const int rows = row_end_of<Config>(p, chunk) - chunk.row;
   const int tile_columns = kHasCuts<Config> && chunk.is_cut ? kCutColumns<Config> : kChunkColumns;

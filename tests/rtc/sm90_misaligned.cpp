@@ -25,6 +25,7 @@ codegen::GemmVariant full_off_boundaries(const codegen::KernelFamily& family,
   if (family.name != "sm90_dense") return {};
   codegen::sm90::Variant variant{.misaligned_a = with_operands, .misaligned_b = with_operands};
   const codegen::EpilogueLayout layout(codegen::sm90::as_compiled(step, variant).epilogue);
+  variant.whole_sectors = true;
   for (const Place& place : layout.loads()) {
     if (place.staging == Staging::chunks) variant.non_tma_loads |= 1u << place.index;
   }

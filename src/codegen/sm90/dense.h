@@ -35,6 +35,10 @@ std::optional<Config> fitted(const plan::FusedGemm& step, const Config& config,
                              const Variant& variant, const targets::TargetInfo& target);
 // How the operands of the variant lie.
 void set_rows(const plan::GemmDesc& gemm, const Variant& variant, Config& config);
+// How threads move what TMA cannot, where rows of the product are `k` long: operands that are read
+// by rows, results whose rows warps copy from staging.
+void set_moved(const std::vector<FullSize>& loads, const std::vector<FullSize>& stores,
+               std::int64_t k, Variant& out);
 // What the variant has threads move of a chunk; what none stages counts as operations do
 // (Pressure::by_hand).
 void set_lanes(const EpilogueLayout& layout, const Variant& variant, Config& config);

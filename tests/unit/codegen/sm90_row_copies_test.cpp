@@ -38,6 +38,12 @@ struct TestLayout {
   using Config = Config_;
   static constexpr int kChunksOfRow = (Config::kTileN + kChunkColumns - 1) / kChunkColumns;
   static constexpr bool kCarries = kKeeps;
+  static unsigned char* copies(int group) {
+    return device_on_host::shared_memory + group * 4 * kSlotBytes;
+  }
+  static unsigned char* carries(int group) {
+    return device_on_host::shared_memory + 8 * kSlotBytes + group * kCarryBytes;
+  }
 };
 
 template <class Element>
@@ -53,7 +59,7 @@ struct Where {
 };
 
 constexpr int kGap = 24;  // elements between rows, a multiple of all units
-constexpr int kProduct = 1;
+constexpr int kProduct = 1, kGroup = 1, kWarp = 2;
 
 // Element (row, column) of the result, never 0.
 template <class Storage>
@@ -125,11 +131,11 @@ void test(const Where& where) {
                << where.m << " x " << where.n << " at " << where.row << ", " << where.column);
   auto memory = memory_of<Element>(where, kFirst<Config>);
   const abi::GemmParams p = params_of<Config>(where, memory.data());
-  unsigned char* slots = device_on_host::shared_memory + 2 * 2048;  // of the third warp
+  unsigned char* slots = TestLayout<Config>::copies(kGroup) + kWarp * 2048;
   stage<Element>(slots, where);
   device_on_host::launch(1, 32, [&] {
     Chunk chunk{where.row, where.column, 0, {kProduct, 0}, where.is_cut};
-    copy_rows_of_warp<TestLayout<Config>, TestEpilogue<Element>>(p, slots, nullptr, 0, chunk,
+    copy_rows_of_warp<TestLayout<Config>, TestEpilogue<Element>>(p, kGroup, kWarp, 0, chunk,
                                                                  static_cast<int>(threadIdx.x));
   });
   auto expected = memory_of<Element>(where, kFirst<Config>);
@@ -147,8 +153,7 @@ void test_tile(const Where& where) {
   using Layout = TestLayout<Config, true>;
   auto memory = memory_of<Element>(where, kFirst<Config>);
   const abi::GemmParams p = params_of<Config>(where, memory.data());
-  unsigned char* slots = device_on_host::shared_memory + 2 * 2048;  // of the third warp
-  unsigned char* carry = device_on_host::shared_memory + 4 * kSlotBytes;
+  unsigned char* slots = TestLayout<Config>::copies(kGroup) + kWarp * 2048;
   for (int i = 0; i < Layout::kChunksOfRow; ++i) {
     Where at = where;
     at.column += i * kChunkColumns;
@@ -156,7 +161,7 @@ void test_tile(const Where& where) {
     stage<Element>(slots, at);
     device_on_host::launch(1, 32, [&] {
       Chunk chunk{at.row, at.column, 0, {kProduct, 0}, at.is_cut};
-      copy_rows_of_warp<Layout, TestEpilogue<Element>>(p, slots, carry, i, chunk,
+      copy_rows_of_warp<Layout, TestEpilogue<Element>>(p, kGroup, kWarp, i, chunk,
                                                        static_cast<int>(threadIdx.x));
     });
   }
