@@ -51,6 +51,9 @@ struct SharedLayout : Config_ {
   static constexpr int kCopiesAt = kLoadsAt + kConsumers * kLoadDepth * kLoadPlaceBytes;
   static constexpr int kChunksOfRow = kChunksAcross<Config>;
   static constexpr bool kCarries = Config::kWholeSectors;
+  static constexpr int kMostBesideCopies = 96;  // accumulators of a thread
+  static constexpr bool kCopiesFew =
+      kRowsOfConsumer<Config> * Config::kTileN / 128 > kMostBesideCopies;
   static constexpr int kCarriesAt = kCopiesAt + kConsumers * kCopySlots * kSlotBytes;
   static constexpr int kCarried =
       kCarries ? count<typename Epilogue::Stores>(Config::kCopiedStores) * kCarryBytes : 0;

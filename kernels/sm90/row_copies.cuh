@@ -128,7 +128,8 @@ __device__ __forceinline__ void copy_rows_of_warp(const abi::GemmParams& p, int 
       const RowCopy<Config, Element> copy(to, slot, chunk, columns, rows, lane);
       copy.template run<true>(targets_of_rows(p.rows_of_stores[s], chunk.row, rows, lane));
     } else if constexpr (Layout::kCarries) {
-      const SectorCopy<Config, Element> copy(to, slot, carry, chunk, columns, rows, lane);
+      const SectorCopy<Config, Element, Layout::kCopiesFew> copy(to, slot, carry, chunk, columns,
+                                                                 rows, lane);
       const bool is_last = i % kAcross == kAcross - 1 || chunk.col + kChunkColumns >= p.n;
       copy.run(i % kAcross == 0, is_last);
       carry += kCarryBytes;

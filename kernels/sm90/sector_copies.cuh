@@ -30,7 +30,7 @@ __device__ __forceinline__ void shift_bytes(uint32_t (&words)[8], int by) {
 // behind it; `carry` has a sector for each row, the warp's first one first. Chunks of a row of
 // tiles come one after the other, from left to right. Lanes take units, or where these are short
 // pieces of 16 bytes that begin at multiples of 16 in memory, wherever they do in the chunk.
-template <class Config, class Element>
+template <class Config, class Element, bool kFewRegisters>
 class SectorCopy {
   static constexpr int kBytes = sizeof(typename Element::Storage);
   static constexpr int kMostBytes = 8;
@@ -45,7 +45,11 @@ class SectorCopy {
   static constexpr int kAcross = kOfRow / kLanes;           // and as many of it each
   static constexpr int kRowsAtOnce = 32 / kLanes, kTurns = kWarpRows / kRowsAtOnce;
   // Turns before any of them is written: a write holds up what is read next.
-  static constexpr int kRead = kTakesUnits ? 16 / kUnit * 2 / kAcross : 2;
+  static constexpr int kMostUnits = kFewRegisters ? 2 : 8;
+  static constexpr int kUnitsRead = kMostUnits * 4 / kUnit / kAcross;
+  static constexpr int kRead = !kTakesUnits     ? kFewRegisters ? 1 : 2
+                               : kUnitsRead > 0 ? kUnitsRead
+                                                : 1;
   static_assert(kTurns % kRead == 0 && kRowBytes % kSectorBytes == 0);
 
   struct Piece {
@@ -63,11 +67,13 @@ class SectorCopy {
         carry_(cute::cast_smem_ptr_to_uint(carry)),
         end_(columns * kBytes),
         rows_(rows),
-        lane_(lane),
+        lane_(anew(lane)),
         stride_(to.row_stride * kBytes) {
     long long at = chunk.row * to.row_stride + chunk.col;
     if constexpr (Config::Scheduler::kBatched) at += offset_of(to.batch, chunk.batch);
     to_ = static_cast<char*>(to.data) + at * kBytes;
+    // Not kept from chunk to chunk, beside the accumulators, where the compiler sees that it could.
+    begins_ = anew(static_cast<int>(reinterpret_cast<unsigned long long>(to_)));
   }
 
   // Of a tile's rows the chunk is the first, the last.
@@ -95,14 +101,14 @@ class SectorCopy {
 #pragma unroll
       for (int i = 0; i < kRead; ++i) {
         const int row = (turn + i) * kRowsAtOnce + first_row;
-        const int first = byte - behind_sector(to + i * kRowsAtOnce * stride_);
+        const int first = byte - behind_sector(row);
 #pragma unroll
         for (int u = 0; u < kAcross; ++u) units[i][u].load(place(row, first + u * kLanes * kUnit));
       }
 #pragma unroll
       for (int i = 0; i < kRead; ++i) {
         const int row = (turn + i) * kRowsAtOnce + first_row;
-        const int first = byte - behind_sector(to);
+        const int first = byte - behind_sector(row);
 #pragma unroll
         for (int u = 0; u < kAcross; ++u) {
           const int at = first + u * kLanes * kUnit;
@@ -131,8 +137,8 @@ class SectorCopy {
   }
 
   // Bytes from the sector that a row of the chunk begins in to the row.
-  static __device__ __forceinline__ int behind_sector(const char* row) {
-    return static_cast<int>(reinterpret_cast<unsigned long long>(row)) & (kSectorBytes - 1);
+  __device__ __forceinline__ int behind_sector(int row) const {
+    return (begins_ + row * static_cast<int>(stride_)) & (kSectorBytes - 1);
   }
 
   // Where the sectors of a row begin of which another tile has a part: the first one, unless the
@@ -149,12 +155,11 @@ class SectorCopy {
   __device__ __forceinline__ Piece load(int row, int number, int begin) const {
     Piece piece;
     piece.row = row;
-    char* const first = to_ + row * stride_;
-    const int behind = behind_sector(first);
+    const int behind = behind_sector(row);
     const int at = number * kPieceBytes - behind;  // its first byte in the row's chunk
     const int sector = number / 2 * kSectorBytes - behind;
     piece.is_written = begin <= sector && sector + kSectorBytes <= end_;
-    piece.to = first + at;
+    piece.to = to_ + row * stride_ + at;
     const int from = at >> 4;
     load_four(place(row, from * kPieceBytes), piece.words);
     load_four(place(row, min(from + 1, kPieces - 1) * kPieceBytes), piece.words + 4);
@@ -178,11 +183,10 @@ class SectorCopy {
 #pragma unroll
     for (int turn = 0; turn < kWarpRows; turn += kRowsOfTurn) {
       const int row = turn + lane_ / kOfSector;
-      char* const first = to_ + row * stride_;
-      const int at = first_byte(behind_sector(first)) + lane_ % kOfSector * kUnit;
+      const int at = first_byte(behind_sector(row)) + lane_ % kOfSector * kUnit;
       CopyUnit<kUnit> unit;
       unit.load(place(row, min(at, kRowBytes - kUnit)));
-      unit.store(first + at, row, begin <= at && at < end_ ? rows_ : 0);
+      unit.store(to_ + row * stride_ + at, row, begin <= at && at < end_ ? rows_ : 0);
     }
   }
 
@@ -196,7 +200,7 @@ class SectorCopy {
   }
 
   uint32_t slot_, carry_;
-  int end_, rows_, lane_;
+  int begins_, end_, rows_, lane_;
   long long stride_;
   char* to_;
 };

@@ -91,7 +91,9 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
 }
 
 bool writes_sectors(const Config& config, const Variant& variant) {
-  return variant.whole_sectors && config.split_k == 1 && result_columns(config) > kChunkColumns;
+  constexpr int kMostAccumulators = 128;  // more leave too few registers
+  return variant.whole_sectors && config.split_k == 1 && result_columns(config) > kChunkColumns &&
+         accumulators(config.tile_m, config.tile_n, config.cooperative) <= kMostAccumulators;
 }
 
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant) {

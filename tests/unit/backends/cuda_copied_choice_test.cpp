@@ -116,6 +116,36 @@ TEST_F(LargeOddRows, AreCopiedOnADeviceThatOnlyItsDriverKnows) {
   EXPECT_FALSE(choose_step(prepared_, 0, late_, bound(14456), {unknown}).behind_copies);
 }
 
+// While a model compiles, what was compiled to be measured on aligned rows is measured behind
+// copies.
+TEST_F(LargeOddRows, AreMeasuredBehindCopiesByTheKernelsThatAreThere) {
+  const StepChoice usual = choose(14459);
+  ASSERT_TRUE(usual.behind_copies);
+  const auto names_behind_copies = [&] {
+    std::vector<std::string> names;
+    const auto ways = find_ways(prepared_, 0, late_, bound(14459), device_, 6, false);
+    for (const std::string& name : ways->names) {
+      const auto kernel = tune::kernel_behind_copies(name);
+      if (kernel && !kernel->empty()) names.emplace_back(*kernel);
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  EXPECT_TRUE(names_behind_copies().empty()) << "the usual one has no name";
+  const StepKernels& aligned = *usual.behind_copies->kernels;
+  std::vector<std::string> compiled;
+  for (const codegen::GemmConfig& config : aligned.candidates) {
+    const bool is_other = config != usual.behind_copies->kernel->config;
+    const bool is_near = codegen::print(config).starts_with("cooperative 256x128");
+    if (!is_other || !is_near || compiled.size() == 2) continue;
+    late_.compile(prepared_, 0, aligned, {&config, 1});
+    compiled.push_back(candidate_name(aligned, config));
+  }
+  ASSERT_EQ(compiled.size(), 2u);
+  std::ranges::sort(compiled);
+  EXPECT_EQ(names_behind_copies(), compiled);
+}
+
 // Its kernels for misaligned rows are what is asked for, whatever the driver says of memory.
 TEST_F(LargeOddRows, AreNotCopiedForAFamilyThatWasNamed) {
   targets::DeviceProfile device = device_;

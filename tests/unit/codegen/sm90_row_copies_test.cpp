@@ -37,7 +37,7 @@ template <class Config_, bool kKeeps = false>
 struct TestLayout {
   using Config = Config_;
   static constexpr int kChunksOfRow = (Config::kTileN + kChunkColumns - 1) / kChunkColumns;
-  static constexpr bool kCarries = kKeeps;
+  static constexpr bool kCarries = kKeeps, kCopiesFew = Config::kTileN > 128;
   static unsigned char* copies(int group) {
     return device_on_host::shared_memory + group * 4 * kSlotBytes;
   }

@@ -65,11 +65,17 @@ void add(std::vector<std::string>& names, std::string name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
 }
 
-// The kernel that the model chooses behind copies of misaligned operands, and where many ways are
-// asked for the next best ones.
+// How many ways behind copies; fewer where the model thinks less of them.
+std::size_t num_behind_copies(std::size_t most, bool are_usual) {
+  constexpr std::size_t kPart = 4, kMost = 4, kMostOfUsual = 12;
+  return are_usual ? std::min(most, kMostOfUsual) : std::min(most / kPart, kMost);
+}
+
+// The kernel that the model chooses behind copies of misaligned operands, and the next best `most`
+// of those that are compiled, or with `compiles` of all.
 void add_behind_copies(const Prepared& prepared, LateKernels& late, const codegen::Bound& bound,
-                       const targets::DeviceProfile& device, std::size_t most, Ways& ways) {
-  constexpr std::size_t kPart = 4, kMostBehindCopies = 4;
+                       const targets::DeviceProfile& device, std::size_t most, bool compiles,
+                       Ways& ways) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[ways.step]);
   const bool are_exchanged =
       prepared.steps[ways.step].family->roles(ways.usual.variant).are_exchanged;
@@ -78,9 +84,10 @@ void add_behind_copies(const Prepared& prepared, LateKernels& late, const codege
       are_exchanged ? codegen::exchanged(ways.usual.sizes) : ways.usual.sizes, kAnyTime);
   if (!behind) return;
   add(ways.names, std::string(tune::kOperandsFirst));
-  const std::vector<codegen::GemmConfig> candidates =
-      best_candidates(gemm, *behind->kernels, behind->sizes, device,
-                      std::min(most / kPart, kMostBehindCopies), [](const auto&) { return true; });
+  const std::vector<codegen::GemmConfig> candidates = best_candidates(
+      gemm, *behind->kernels, behind->sizes, device, most, [&](const codegen::GemmConfig& config) {
+        return compiles || late.is_compiled(prepared, ways.step, *behind->kernels, config);
+      });
   late.compile(prepared, ways.step, *behind->kernels, candidates);
   for (const codegen::GemmConfig& config : candidates) {
     const std::string name = candidate_name(*behind->kernels, config);
@@ -108,7 +115,10 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
                       (compiles || late.is_split_compiled(prepared.plan, step));
   if (splits) add(ways.names, std::string(tune::kProductAndTail));
   if (!is_addressable) {
-    if (compiles) add_behind_copies(prepared, late, bound, device, most, ways);
+    if (compiles) {
+      add_behind_copies(prepared, late, bound, device, num_behind_copies(most, false), compiles,
+                        ways);
+    }
     add(ways.names, std::string(tune::kOperandsFirst));
     return ways;
   }
@@ -131,8 +141,10 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
       compiles ? others_kernels(prepared, step, late, bound, ways.usual) : nullptr;
   if (others != nullptr) add_candidates(*others, std::min(most, kMostOfAnother));
   const codegen::OperandRoles roles = own.family->roles(ways.usual.variant);
-  if (roles.are_misaligned() && compiles) {
-    add_behind_copies(prepared, late, bound, device, most, ways);
+  if (roles.are_misaligned() && (compiles || ways.usual.behind_copies)) {
+    add_behind_copies(prepared, late, bound, device,
+                      num_behind_copies(most, ways.usual.behind_copies.has_value()), compiles,
+                      ways);
   } else if (roles.are_misaligned() && are_copies_compiled(prepared.plan, gemm, late)) {
     add(ways.names, std::string(tune::kOperandsFirst));
   }
