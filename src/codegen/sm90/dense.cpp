@@ -135,7 +135,7 @@ std::string unusual_text(const FusedGemm& step, const EpilogueLayout& layout, co
   add(non_tma_stores != 0, "unsigned kNonTmaStores", non_tma_stores, "bits: not written by TMA");
   add(variant.copied_stores != 0, "unsigned kCopiedStores", variant.copied_stores,
       "bits: copied from staging, others one by one");
-  add(writes_sectors(config, variant), "bool kWholeSectors", "true",
+  add(writes_sectors(layout, config, variant), "bool kWholeSectors", "true",
       "of memory, kept until they are");
   add(variant.copied_at_once > 1, "int kCopiedAtOnce", variant.copied_at_once, "elements");
   out += indexed_text(layout);

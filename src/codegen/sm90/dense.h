@@ -123,7 +123,7 @@ int column_parts(const Config& config, const plan::GemmDesc& gemm);
 // Whether an epilogue's full-size loads come through the stages (kernels/sm90/loads.cuh).
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant);
 // Whether results that TMA cannot write leave as whole sectors: kernels/sm90/sector_copies.cuh.
-bool writes_sectors(const Config& config, const Variant& variant);
+bool writes_sectors(const EpilogueLayout& layout, const Config& config, const Variant& variant);
 // Chunks whose full-size loads must be there at once: for maxima those of a block of columns.
 int fewest_loads(const EpilogueLayout& layout);
 // Chunks of 64 x 64 results of a tile, the last of a row of them counted whole.

@@ -284,7 +284,7 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
   out.stages = std::min(config.stages, room / stage_bytes(config));
   if (room < 0 || out.stages < fewest) return std::nullopt;
   set_rows(step.gemm, variant, out);
-  out.whole_sectors = writes_sectors(out, variant);
+  out.whole_sectors = writes_sectors(layout, out, variant);
   set_lanes(layout, variant, out);
   return out;
 }

@@ -51,7 +51,7 @@ int slots(const std::vector<Place>& places, unsigned plain) {
 // Of a consumer, what is kept of copied results for the next chunk: kernels/sm90/sector_copies.cuh.
 int carry_bytes(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
   constexpr int kSectorBytes = 32;
-  if (!writes_sectors(config, variant)) return 0;
+  if (!writes_sectors(layout, config, variant)) return 0;
   const auto copied = std::ranges::count_if(layout.stores(), [&](const Place& place) {
     return is_staged(place, ~variant.copied_stores);
   });
@@ -90,9 +90,10 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }
 
-bool writes_sectors(const Config& config, const Variant& variant) {
-  constexpr int kMostAccumulators = 128;  // more leave too few registers
+bool writes_sectors(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
+  constexpr int kMostAccumulators = 128;  // more leave too few registers, as maxima do
   return variant.whole_sectors && config.split_k == 1 && result_columns(config) > kChunkColumns &&
+         !layout.takes_maxima() &&
          accumulators(config.tile_m, config.tile_n, config.cooperative) <= kMostAccumulators;
 }
 
