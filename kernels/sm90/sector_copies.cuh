@@ -138,7 +138,8 @@ class SectorCopy {
 
   // Bytes from the sector that a row of the chunk begins in to the row.
   __device__ __forceinline__ int behind_sector(int row) const {
-    return (begins_ + row * static_cast<int>(stride_)) & (kSectorBytes - 1);
+    const uint32_t at = static_cast<uint32_t>(row) * static_cast<uint32_t>(stride_);
+    return static_cast<int>((static_cast<uint32_t>(begins_) + at) & (kSectorBytes - 1));
   }
 
   // Where the sectors of a row begin of which another tile has a part: the first one, unless the
