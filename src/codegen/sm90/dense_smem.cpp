@@ -93,8 +93,7 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
 bool writes_sectors(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
   constexpr int kMostAccumulators = 128;  // more leave too few registers, as maxima do
   return variant.whole_sectors && config.split_k == 1 && result_columns(config) > kChunkColumns &&
-         !layout.takes_maxima() &&
-         accumulators(config.tile_m, config.tile_n, config.cooperative) <= kMostAccumulators;
+         !layout.takes_maxima() && accumulators(config) <= kMostAccumulators;
 }
 
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
