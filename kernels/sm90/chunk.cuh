@@ -51,6 +51,16 @@ struct Chunk {
   const abi::GemmParams* params = nullptr;  // of its problem, where there are many
 };
 
+// Of a chunk from its column `c` on, in memory.
+struct Corner {
+  int row, col;
+};
+template <class Config>
+__device__ __forceinline__ Corner corner_of(const Chunk& chunk, int c) {
+  if constexpr (Config::Staging::kTransposed) return {chunk.col + c, chunk.row};
+  return {chunk.row, chunk.col + c};
+}
+
 // Of the chunk's problem; those of all of them where there is one.
 template <class Config>
 __device__ __forceinline__ const abi::GemmParams& params_of(const abi::GemmParams& all,

@@ -28,10 +28,10 @@ class WarpEpilogue {
  public:
   static constexpr int kRows = at_least_one(Epilogue::Rows::kCount);
   static constexpr int kCols = at_least_one(Epilogue::Cols::kCount);
-  static constexpr int kLoadSlots = Layout::kLoadSlots;
-  static constexpr int kStoreSlots = Layout::kStoreSlots;
+  static constexpr int kLoadSlots = Layout::kLoadSlots, kStoreSlots = Layout::kStoreSlots;
   static constexpr int kCopySlots = Layout::kCopySlots;
   static constexpr bool kInPlace = Staging::kInPlace;
+  static constexpr int kWarpBytes = kBytesOfWarp<Staging::kTransposed>;
   static constexpr unsigned kLoadedAlone = Config::kNonTmaLoads & ~Config::kRowLoads;
   static constexpr unsigned kStoredAlone = Config::kNonTmaStores & ~Config::kCopiedStores;
 
@@ -86,7 +86,7 @@ class WarpEpilogue {
                                       const unsigned char* loads, Chunk chunk) {
     begin_loads(at, chunk);
     if constexpr (Layout::kLoadDepth > 0) loads = Layout::loads(group_, load_place(at));
-    loads += warp_ * (kWarpRows * 128);
+    loads += warp_ * kWarpBytes;
     ChunkReduction<Config> reduction(p_, chunk, lane_);
     const int lane = kForgetsPlaces ? anew(lane_) : lane_;
     // The math of kMathColumns first, then their stores to shared memory: a store in between
@@ -206,9 +206,9 @@ class WarpEpilogue {
   static __device__ __forceinline__ constexpr int store_place(int i) {
     return i % (kInPlace ? Staging::kLoadDepth : Staging::kStoreDepth);
   }
-  // This warp's rows of the first slot of a chunk.
+  // This warp's part of the first slot of a chunk.
   __device__ __forceinline__ unsigned char* store_slots(int i) const {
-    return Layout::stores(group_, store_place(i)) + warp_ * (kWarpRows * 128);
+    return Layout::stores(group_, store_place(i)) + warp_ * kWarpBytes;
   }
   __device__ __forceinline__ unsigned char* copy_slots() const {
     return Layout::copies(group_) + warp_ * (kWarpRows * 128);
@@ -243,7 +243,7 @@ class WarpEpilogue {
       } else if (Config::kRowLoads >> i & 1) {
         row_loads_.template load<decltype(type)>(i, g, in);
       } else {
-        load_group<decltype(type)>(slot, g, in, lane);
+        load_group<decltype(type), Staging::kTransposed>(slot, g, in, lane);
         slot += slots<List>() * kSlotBytes;
       }
       in += group_words<List>();
@@ -381,7 +381,7 @@ class WarpEpilogue {
       if (is_stored_alone(i)) return;
       using List = Types<decltype(type)>;
       unsigned char*& slot = Config::kCopiedStores >> i & 1 ? copied : sent;
-      store_group<decltype(type)>(slot, g, out, lane);
+      store_group<decltype(type), Staging::kTransposed>(slot, g, out, lane);
       slot += slots<List>() * kSlotBytes;
       out += group_words<List>();
     });

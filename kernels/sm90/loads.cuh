@@ -21,8 +21,9 @@ __device__ __forceinline__ void load_chunk(const abi::GemmParams& p, FullBarrier
     const Batch batch = batch_of(p, abi::kFirstTile + i, chunk.batch);
 #pragma unroll
     for (int c = 0; c < kChunkColumns; c += kColumns, slot += kSlotBytes) {
+      const Corner at = corner_of<Config>(chunk, c);
       load_box<Config::Scheduler::kBatched>(params_of<Config>(p, chunk).full[i].load, barrier, slot,
-                                            chunk.row, chunk.col + c, batch, Keep::briefly);
+                                            at.row, at.col, batch, Keep::briefly);
     }
   });
 }

@@ -90,7 +90,7 @@ struct GatheredRows : Producer {
 template <int kLoads, int kStores>
 struct OwnStaging {
   static constexpr int kLoadDepth = kLoads, kStoreDepth = kStores;
-  static constexpr bool kInPlace = false, kLoadsInRing = false;
+  static constexpr bool kInPlace = false, kLoadsInRing = false, kTransposed = false;
 };
 // Results are staged where full-size loads were.
 template <int kLoads, int kStores>
@@ -101,6 +101,12 @@ struct StagingInPlace : OwnStaging<kLoads, kStores> {
 template <int kLoads, int kStores>
 struct LoadsInRing : OwnStaging<kLoads, kStores> {
   static constexpr bool kLoadsInRing = true;
+};
+
+// A row of staging has a chunk's column, as memory has it where D^T is computed: 16-bit elements.
+template <class Staging>
+struct Transposed : Staging {
+  static constexpr bool kTransposed = true;
 };
 
 // How a tile of B holds the columns of two products, where they are gated.

@@ -138,17 +138,33 @@ __device__ __forceinline__ void multiply(uint64_t a, uint64_t b, Sum* d, bool ac
             accumulate ? cute::SM90::GMMA::ScaleOut::One : cute::SM90::GMMA::ScaleOut::Zero);
 }
 
-// Four 8x8 matrices of 16-bit elements between registers and shared memory; every lane names a row.
+// Four 8x8 matrices of 16-bit elements between registers and shared memory; every lane names a row
+// there, which is a column of them in registers if transposed.
+template <bool kTransposed>
 __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t* x) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(row));
+  if constexpr (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(row));
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(row));
+  }
 }
+template <bool kTransposed>
 __device__ __forceinline__ void store_matrices(uint32_t row, const uint32_t* x) {
-  asm volatile("stmatrix.sync.aligned.x4.m8n8.shared.b16 [%0], {%1, %2, %3, %4};"
-               :
-               : "r"(row), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-               : "memory");
+  if constexpr (kTransposed) {
+    asm volatile("stmatrix.sync.aligned.x4.trans.m8n8.shared.b16 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(row), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+                 : "memory");
+  } else {
+    asm volatile("stmatrix.sync.aligned.x4.m8n8.shared.b16 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(row), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+                 : "memory");
+  }
 }
 // Two words of a lane.
 __device__ __forceinline__ void load_pair(uint32_t at, uint32_t* x) {

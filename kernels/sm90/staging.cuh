@@ -2,7 +2,7 @@
 // single values come from memory.
 //
 // Staging is made of slots (kernels/sm90/chunk.cuh). They are named by the warp's first row in
-// them.
+// them; transposed ones, whose rows are columns of the chunk, by its first element of each.
 #pragma once
 
 #include "kernels/common/element.cuh"
@@ -70,23 +70,42 @@ __device__ __forceinline__ uint32_t place_of(const unsigned char* slot, int lane
          (kIsWide ? (lane & 1) * 8 : 0);
 }
 
+// Of a 16-bit type in transposed slots, where the other groups' are 16 rows apart.
+__device__ __forceinline__ uint32_t transposed_place(const unsigned char* slot, int lane) {
+  const int column = (lane >> 4) * 8 + (lane & 7), half = lane >> 3 & 1;
+  const uint32_t row = cute::cast_smem_ptr_to_uint(slot) + column * 128;
+  return row ^ ((half ^ (column & 7)) << 4);
+}
+
+// Bytes between warps in a slot.
+template <bool kTransposed>
+constexpr int kBytesOfWarp = kTransposed ? kWarpRows * 2 : kWarpRows * 128;
+
+// Of a 16-bit type: where a lane's row of group g is.
+template <class Element, bool kTransposed>
+__device__ __forceinline__ uint32_t matrix_place(const unsigned char* slot, int g, int lane) {
+  if constexpr (kTransposed) return transposed_place(slot, lane) + g * (kGroupColumns * 128);
+  return place_of<Element>(slot, lane) ^ (g << 5);
+}
+
 // Of a 32-bit type: the i-th pair of group g.
 __device__ __forceinline__ uint32_t wide_place(uint32_t place, int g, int i) {
   return (place ^ ((g % 2 * 4 + (i >> 1) * 2) << 4)) + (i & 1) * 1024 + g / 2 * kSlotBytes;
 }
 
 // Group g of a chunk from its slots to registers, in the layout of the accumulator.
-template <class Element>
+template <class Element, bool kTransposed>
 __device__ __forceinline__ void load_group(const unsigned char* slot, int g, uint32_t* words,
                                            int lane) {
-  const uint32_t place = place_of<Element>(slot, lane);
   if constexpr (is_wide<Element>()) {
+    static_assert(!kTransposed);
+    const uint32_t place = place_of<Element>(slot, lane);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       load_pair(wide_place(place, g, i), words + i * 2);
     }
   } else {
-    load_matrices(place ^ (g << 5), words);
+    load_matrices<kTransposed>(matrix_place<Element, kTransposed>(slot, g, lane), words);
   }
 }
 
@@ -107,18 +126,18 @@ __device__ __forceinline__ void store_bytes(unsigned char* slot, int g, const ui
 }
 
 // Group g of a chunk from registers to its slots.
-template <class Element>
+template <class Element, bool kTransposed>
 __device__ __forceinline__ void store_group(unsigned char* slot, int g, const uint32_t* words,
                                             int lane) {
   if constexpr (is_byte<Element>()) return store_bytes(slot, g, words, lane);
-  const uint32_t place = place_of<Element>(slot, lane);
   if constexpr (is_wide<Element>()) {
+    const uint32_t place = place_of<Element>(slot, lane);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       store_pair(wide_place(place, g, i), words + i * 2);
     }
   } else {
-    store_matrices(place ^ (g << 5), words);
+    store_matrices<kTransposed>(matrix_place<Element, kTransposed>(slot, g, lane), words);
   }
 }
 

@@ -165,7 +165,8 @@ class ChunkTransfers {
           if (c >= columns) continue;
           const abi::FullSizeMaps& full = params_of<Config>(p_, chunk).full[i];
           const auto& map = c + kColumns > columns ? full.cut_store : full.store;
-          store_box<Scheduler::kBatched>(map, slot, chunk.row, chunk.col + c, batch);
+          const Corner at = corner_of<Config>(chunk, c);
+          store_box<Scheduler::kBatched>(map, slot, at.row, at.col, batch);
         }
       });
     }

@@ -24,6 +24,7 @@ std::string print(const Config& config) {
     text += fmt::format(", cluster {}x{}", config.cluster_m, config.cluster_n);
   }
   if (config.split_k > 1) text += fmt::format(", split-K {}", config.split_k);
+  if (config.swapped) text += ", swapped";
   return text;
 }
 

@@ -23,6 +23,8 @@ struct Config {
                              // owns whole ones (ping-pong), or, where K is split, one of them the
                              // only one (one-consumer)
   bool two_widths = false;   // some tiles are 8 columns narrower, so that tiles fill whole waves
+  bool swapped = false;      // computes D^T = B^T * A^T of results that stay as they are: tile_m
+                             // counts their columns, and their chunks are staged as columns
   bool side_by_side = false;         // there are a few products of one a
   int cluster_m = 1, cluster_n = 1;  // CTAs that share tiles of B, of A
   int split_k = 1;                   // CTAs of a cluster that share the products of one tile

@@ -187,7 +187,7 @@ KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config
 
 {epilogue})";
   const FusedGemm unswapped = as_compiled(given, variant);
-  const FusedGemm step = variant.swapped ? exchanged(unswapped) : unswapped;
+  const FusedGemm step = are_exchanged(config, variant) ? exchanged(unswapped) : unswapped;
   const EpilogueLayout layout(step.epilogue);
   const auto include = [&](int columns) {
     return fmt::format("#include \"{}\"\n", wgmma_header(step.gemm, columns));

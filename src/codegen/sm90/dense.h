@@ -62,6 +62,10 @@ inline bool has_short_tiles(const Config& config) {
   return config.grouped && !config.cooperative && config.tile_m > kBlockRows &&
          config.cluster_m * config.cluster_n == 1;
 }
+// Whether D^T is computed: a is b, rows are columns.
+inline bool are_exchanged(const Config& config, const Variant& variant) {
+  return config.swapped || variant.swapped;
+}
 // Columns of a tile's results.
 inline int result_columns(const Config& config) { return config.tile_n / config.products; }
 // Warpgroups that multiply. Cooperative ones have as many rows of a tile each, whole blocks.

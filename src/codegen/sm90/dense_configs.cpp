@@ -6,6 +6,7 @@
 
 #include "codegen/block_scales.h"
 #include "codegen/epilogue_cuda.h"
+#include "codegen/product_roles.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/sm90/dense_suits.h"
 
@@ -59,10 +60,26 @@ constexpr TileShape kShapes[] = {
     {192, 48, false, false, 1, 1, 1},  {192, 64, false, false, 1, 1, 1},
     {192, 128, true, false, 1, 1, 1},  {192, 160, true, false, 2, 1, 1},
     {192, 192, true, false, 1, 1, 1},  {192, 192, true, false, 2, 1, 1},
+    {192, 192, true, false, 1, 2, 1},  {256, 160, true, false, 1, 2, 1},
 };
 // And those of results with blocks of columns: of few rows the second CTA of a cluster would have
 // none, and smaller tiles have no whole blocks of gates.
 constexpr TileShape kShapesOfBlocks[] = {{128, 256, true, false, 1, 1, 1}};
+
+// And those that compute D^T, whose widths are of the product's rows: where its columns are few,
+// and where rows fill whole waves, or weights along N take multiples of 64 alone. Of 52 products on
+// an H100 these were ahead of all others at 30 (docs/gotchas-hopper.md).
+constexpr TileShape kSwappedShapes[] = {
+    {64, 32, false, false, 1, 1, 1},   {64, 48, false, false, 1, 1, 1},
+    {64, 64, false, false, 1, 1, 1},   {64, 80, false, false, 1, 1, 1},
+    {128, 112, false, false, 1, 1, 1}, {128, 192, false, false, 1, 1, 1},
+    {128, 192, false, false, 2, 1, 1}, {64, 32, false, false, 1, 1, 4},
+    {64, 32, false, false, 1, 1, 8},   {128, 128, true, false, 1, 1, 4},
+    {192, 192, true, false, 1, 1, 1},  {128, 144, true, false, 2, 1, 1},
+    {128, 160, true, false, 2, 1, 1},  {128, 224, true, false, 2, 1, 1},
+    {128, 256, true, false, 2, 1, 1},  {256, 160, true, false, 2, 1, 1},
+    {256, 160, true, false, 1, 2, 1},  {192, 144, true, false, 1, 2, 1},
+};
 
 int chunks_of_consumer(const Config& config) {
   return chunks_of_tile(config) / consumers_of_tile(config);
@@ -258,6 +275,9 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
                              const targets::TargetInfo& target) {
   const FusedGemm step = as_compiled(given, variant);
   if (config.products > 1 && (variant.swapped || variant.misaligned_b)) return std::nullopt;
+  const bool is_usual = !variant.swapped && !variant.is_misaligned() &&
+                        (variant.non_tma_loads | variant.non_tma_stores) == 0;
+  if (config.swapped && !is_usual) return std::nullopt;
   if (variant.swapped && !shares_whole_blocks(step.gemm.b, step.gemm.a, config)) {
     return std::nullopt;
   }
@@ -269,7 +289,7 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
     if (!takes_misaligned_rows(config) || step.gemm.is_k_grouped()) return std::nullopt;
   }
   out.scaling = scaling_of(variant.swapped ? exchanged(step).gemm : step.gemm, out);
-  const EpilogueLayout layout(step.epilogue, variant.swapped);
+  const EpilogueLayout layout(step.epilogue, are_exchanged(config, variant));
   const auto room_beside = [&](const Config& tried) {
     return target.smem_per_block_bytes - fixed_bytes(layout, tried, variant);
   };
@@ -322,6 +342,12 @@ int column_parts(const Config& config, const plan::GemmDesc& gemm) {
 
 std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& target) {
   std::vector<Config> out = configs_of(kShapes, step, target);
+  if (can_swap(step)) {
+    for (Config config : configs_of(kSwappedShapes, exchanged(step), target)) {
+      config.swapped = true;
+      out.push_back(config);
+    }
+  }
   if (step.epilogue.has_blocks()) {
     std::ranges::copy(configs_of(kShapesOfBlocks, step, target), std::back_inserter(out));
   }

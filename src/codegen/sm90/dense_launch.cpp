@@ -69,12 +69,13 @@ class Binder {
   Binder(const plan::Plan& plan, const FusedGemm& step, const Config& config,
          const Variant& variant, const Bound& bound)
       : step_(step),
-        layout_(step.epilogue, variant.swapped),
+        is_exchanged_(are_exchanged(config, variant)),
+        layout_(step.epilogue, is_exchanged_),
         config_(config),
         variant_(variant),
         bound_(bound) {
     views_ = require_views(plan, step, bound);
-    if (variant.swapped) views_ = exchanged(views_);
+    if (is_exchanged_) views_ = exchanged(views_);
   }
 
   Launch bind(const plan::Plan& plan, const targets::DeviceLimits& limits) {
@@ -90,7 +91,7 @@ class Binder {
     bind_partials();
     if (config_.gathers) params_.gathered_a = plain_matrix(views_.a);
     bind_integers(plan, step_, layout_, bound_, params_);
-    bind_block_scales(variant_.swapped ? exchanged(step_).gemm : step_.gemm, views_,
+    bind_block_scales(is_exchanged_ ? exchanged(step_).gemm : step_.gemm, views_,
                       has_adjacent_gates(step_.gemm), params_);
     set_grid(m, n, k, limits);
     set_params(out_, &all_params_, variant_.is_misaligned() ? sizeof all_params_ : sizeof params_);
@@ -163,8 +164,8 @@ class Binder {
   }
 
   void bind_operands() {
-    const plan::Operand& a = variant_.swapped ? step_.gemm.b : step_.gemm.a;
-    const plan::Operand& b = variant_.swapped ? step_.gemm.a : step_.gemm.b;
+    const plan::Operand& a = is_exchanged_ ? step_.gemm.b : step_.gemm.a;
+    const plan::Operand& b = is_exchanged_ ? step_.gemm.a : step_.gemm.b;
     if (variant_.misaligned_a) {
       add_misaligned_operand(offsetof(abi::MisalignedGemmParams, a), 0, views_.a, a, config_.tile_m,
                              all_params_.a);
@@ -208,8 +209,8 @@ class Binder {
       if (full.place.staging == Staging::none ||
           (variant_.non_tma_loads >> full.place.index & 1) != 0)
         continue;
-      add_map(full.place.map_offset, abi::kFirstTile + full.place.index, full.view, full.dtype,
-              kBlockRows, columns_of_slot(full.place.bytes));
+      add_chunk_map(full.place.map_offset, abi::kFirstTile + full.place.index, full,
+                    columns_of_slot(full.place.bytes));
     }
     for (const FullSize& full : full_stores(step_, layout_, views_)) {
       at<abi::Matrix>(full.place) = plain_matrix(full.view);
@@ -223,10 +224,18 @@ class Binder {
   void add_store(const FullSize& full) {
     const int index = abi::kFirstStore + full.place.index;
     const int columns = columns_of_slot(full.place.bytes);
-    add_map(full.place.map_offset, index, full.view, full.dtype, kBlockRows, columns);
+    add_chunk_map(full.place.map_offset, index, full, columns);
     const int cut = cut_columns(config_) % columns;
-    if (cut == 0) return;
-    add_map(full.place.cut_map_offset, index, full.view, full.dtype, kBlockRows, cut);
+    if (cut != 0) add_chunk_map(full.place.cut_map_offset, index, full, cut);
+  }
+
+  // Of so many columns of chunks; memory has those that are staged as columns in rows.
+  void add_chunk_map(std::size_t offset, int index, const FullSize& full, int columns) {
+    if (config_.swapped) {
+      add_map(offset, index, transposed(full.view), full.dtype, columns, kBlockRows);
+    } else {
+      add_map(offset, index, full.view, full.dtype, kBlockRows, columns);
+    }
   }
 
   void bind_vectors() {
@@ -248,7 +257,7 @@ class Binder {
   void bind_partials() {
     for (const int i : layout_.of(List::partials)) {
       MatrixView view = views_.stores[static_cast<std::size_t>(i)];
-      if (variant_.swapped) view = transposed(view);
+      if (is_exchanged_) view = transposed(view);
       at<abi::Partials>(layout_.stores()[static_cast<std::size_t>(i)]) = {
           static_cast<float*>(const_cast<void*>(view.data)), view.row_stride, batch_strides(view)};
     }
@@ -276,6 +285,7 @@ class Binder {
   }
 
   const FusedGemm& step_;
+  const bool is_exchanged_;
   const EpilogueLayout layout_;
   const Config& config_;
   const Variant& variant_;

@@ -24,12 +24,23 @@ double bytes_read_again(const ModelConstants& c, const Config& config, const Gem
   return c.drift * missed * drift * of_all;
 }
 
+// Rows of results in memory, and what a tile has of one.
+struct ResultRows {
+  std::int64_t columns;
+  int of_tile;
+};
+ResultRows result_rows(const Config& config, const GemmSizes& sizes) {
+  if (config.swapped) return {sizes.m, config.tile_m};
+  return {sizes.n, result_columns(config)};
+}
+
 // What rows of a tile's results touch beside whole lines of memory, as a part of the results: where
 // they begin or end within a line, another tile has the rest of it.
 double lines_cut(const Config& config, const GemmSizes& sizes) {
   constexpr std::int64_t kLine = 128, kBoundary = 16, kBytes = 2;
-  const std::int64_t of_tile = result_columns(config) * kBytes;
-  const std::int64_t begins = std::gcd(std::gcd(of_tile, sizes.n * kBytes), kLine);
+  const auto [columns, columns_of_tile] = result_rows(config, sizes);
+  const std::int64_t of_tile = columns_of_tile * kBytes;
+  const std::int64_t begins = std::gcd(std::gcd(of_tile, columns * kBytes), kLine);
   if (begins < kBoundary) return 0;  // threads write them
   return static_cast<double>(kLine - begins) / static_cast<double>(of_tile);
 }
@@ -39,13 +50,14 @@ double lines_cut(const Config& config, const GemmSizes& sizes) {
 double sectors_cut(const Config& config, const GemmSizes& sizes) {
   constexpr std::int64_t kSector = 32, kBoundary = 16, kBytes = 2;
   constexpr double kOfPart = 90, kEnds = 2;  // bytes
-  const std::int64_t begins = std::gcd(sizes.n * kBytes, kSector);
+  const auto [length, of_tile] = result_rows(config, sizes);
+  const std::int64_t begins = std::gcd(length * kBytes, kSector);
   if (begins == kSector) return 0;
   const double part_of_rows = 1 - static_cast<double>(begins) / kSector;
   const bool is_whole = begins < kBoundary && config.whole_sectors;
-  const int columns = is_whole ? result_columns(config) : kChunkColumns;
-  const auto across = static_cast<double>(ceil_div(sizes.n, std::int64_t{columns}));
-  return part_of_rows * across * kEnds * kOfPart / static_cast<double>(sizes.n * kBytes);
+  const int columns = is_whole ? of_tile : kChunkColumns;
+  const auto across = static_cast<double>(ceil_div(length, std::int64_t{columns}));
+  return part_of_rows * across * kEnds * kOfPart / static_cast<double>(length * kBytes);
 }
 
 // Of B, what CTAs of other rows of tiles read again, as they are far apart.

@@ -232,6 +232,14 @@ double three_slows(const Config& config) {
   return consumers(config) == 3 ? kThree : 1;
 }
 
+// Of tiles that compute D^T of up to eight rows, most of whose columns are not there: five products
+// on an H100, beside kernels for few rows.
+double few_rows_slow(const Config& config, const GemmSizes& sizes) {
+  constexpr std::int64_t kFew = 8;
+  constexpr double kSlows = 1.08;
+  return config.swapped && sizes.n <= kFew ? kSlows : 1;
+}
+
 double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Config& config) {
   constexpr int kTall = 192, kWide = 192;
   const double few = is_short_of_stages(config) ? c.short_of_stages_slows : 1;
@@ -324,8 +332,11 @@ Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceL
   return out;
 }
 
-double expected_us(const plan::FusedGemm& unpaired, const Config& config, const GemmSizes& given,
-                   const targets::DeviceProfile& device) {
+namespace {
+
+// `unpaired` and `given` in the kernel's orientation.
+double us_of(const plan::FusedGemm& unpaired, const Config& config, const GemmSizes& given,
+             const targets::DeviceProfile& device) {
   constexpr double kNeverChosen = 1e3;
   const targets::DeviceLimits& limits = device.limits;
   ModelConstants c = constants_of(device);
@@ -350,10 +361,19 @@ double expected_us(const plan::FusedGemm& unpaired, const Config& config, const 
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);
   const double memory = memory_us(c, load, config, sizes, tiling, waves.drift, at_once, wide);
-  const double us = overlapped({clocks.beside_memory / c.clocks_per_us, memory}, c.overlap) +
-                    clocks.last / c.clocks_per_us + c.launch_us +
-                    (load.reductions > 0 ? c.finish_us : 0);
+  const double us =
+      few_rows_slow(config, sizes) *
+      (overlapped({clocks.beside_memory / c.clocks_per_us, memory}, c.overlap) +
+       clocks.last / c.clocks_per_us + c.launch_us + (load.reductions > 0 ? c.finish_us : 0));
   return tiling.tiles < kMostTiles ? us : kNeverChosen * us;
+}
+
+}  // namespace
+
+double expected_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,
+                   const targets::DeviceProfile& device) {
+  return config.swapped ? us_of(exchanged(step), config, exchanged(sizes), device)
+                        : us_of(step, config, sizes, device);
 }
 
 }  // namespace epifuse::codegen::sm90

@@ -48,7 +48,8 @@ std::string staging(const EpilogueLayout& layout, const Config& config, const Va
   const std::string_view how = config.in_place && by_tma                ? "StagingInPlace"
                                : loads_in_ring(layout, config, variant) ? "LoadsInRing"
                                                                         : "OwnStaging";
-  return fmt::format("sm90::{}<{}, {}>", how, config.load_depth, config.store_depth);
+  const auto out = fmt::format("sm90::{}<{}, {}>", how, config.load_depth, config.store_depth);
+  return config.swapped ? fmt::format("sm90::Transposed<{}>", out) : out;
 }
 
 }  // namespace

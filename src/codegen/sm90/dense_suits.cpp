@@ -87,6 +87,26 @@ bool suits_blocks(const TileShape& shape, const FusedGemm& step) {
 
 }  // namespace
 
+bool can_swap(const FusedGemm& given) {
+  constexpr int kBytes = 2;
+  const FusedGemm step = as_compiled(given, {});
+  const plan::GemmDesc& gemm = step.gemm;
+  if (gemm.gating != plan::Gating::none || gemm.has_groups() || gemm.is_k_grouped() ||
+      gemm.is_scaled() || gemm.a.lookup >= 0) {
+    return false;
+  }
+  if (operand_format(gemm.a.dtype).adds_integers()) return false;  // the largest tiles spill
+  if (step.epilogue.reduces() || step.epilogue.has_blocks()) return false;
+  const auto is_suited = [](const Place& place) {
+    const bool is_full = place.list == List::tiles || place.list == List::results;
+    return !is_full ||
+           (place.staging == Staging::chunks && place.bytes == kBytes && !place.is_indexed);
+  };
+  const EpilogueLayout layout(step.epilogue);
+  return std::ranges::all_of(layout.loads(), is_suited) &&
+         std::ranges::all_of(layout.stores(), is_suited);
+}
+
 bool suits(const TileShape& shape, const FusedGemm& step, const Pressure& registers,
            const EpilogueLayout& layout) {
   if (accumulators(shape) > kMostAccumulatorsOfAll &&

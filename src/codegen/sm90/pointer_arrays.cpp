@@ -39,7 +39,8 @@ void add_map(DescribeText& out, std::string_view map, const Place& place, const 
 std::vector<Config> configs_of_many(const std::vector<Config>& configs) {
   std::vector<Config> out;
   for (Config config : configs) {
-    if (cluster_size(config) > 1 || config.two_widths || is_for_few_rows(config)) continue;
+    if (cluster_size(config) > 1 || config.two_widths || config.swapped) continue;
+    if (is_for_few_rows(config)) continue;
     config.pointer_arrays = true;
     if (accumulators(config) > kMostAccumulators) {
       config.math_columns = kFewestMathColumns;

@@ -44,7 +44,7 @@ std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target
   if (!suits_tiles(as_compiled(step, {}))) return {};
   std::vector<Config> out = configs(step, target);
   std::erase_if(out, [](const Config& config) {
-    return config.tile_m != kMostRowsOfTile || config.two_widths ||
+    return config.tile_m != kMostRowsOfTile || config.two_widths || config.swapped ||
            config.cluster_m * config.cluster_n > 1 || config.split_k > kMostParts;
   });
   std::ranges::copy(configs_of(kShapes, step, target), std::back_inserter(out));
