@@ -232,12 +232,13 @@ double three_slows(const Config& config) {
   return consumers(config) == 3 ? kThree : 1;
 }
 
-// Of tiles that compute D^T of up to eight rows, most of whose columns are not there: five products
-// on an H100, beside kernels for few rows.
-double few_rows_slow(const Config& config, const GemmSizes& sizes) {
+// Of tiles that compute D^T of up to eight rows, most of whose columns are not there, with weights
+// along K: six products on an H100, beside kernels for few rows.
+double few_rows_slow(const plan::GemmDesc& gemm, const Config& config, const GemmSizes& sizes) {
   constexpr std::int64_t kFew = 8;
   constexpr double kSlows = 1.08;
-  return config.swapped && sizes.n <= kFew ? kSlows : 1;
+  const bool are_few = config.swapped && sizes.n <= kFew;
+  return are_few && gemm.a.major == plan::Major::k ? kSlows : 1;
 }
 
 double gate_slows(const ModelConstants& c, const plan::GemmDesc& gemm, const Config& config) {
@@ -362,7 +363,7 @@ double us_of(const plan::FusedGemm& unpaired, const Config& config, const GemmSi
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);
   const double memory = memory_us(c, load, config, sizes, tiling, waves.drift, at_once, wide);
   const double us =
-      few_rows_slow(config, sizes) *
+      few_rows_slow(step.gemm, config, sizes) *
       (overlapped({clocks.beside_memory / c.clocks_per_us, memory}, c.overlap) +
        clocks.last / c.clocks_per_us + c.launch_us + (load.reductions > 0 ? c.finish_us : 0));
   return tiling.tiles < kMostTiles ? us : kNeverChosen * us;
