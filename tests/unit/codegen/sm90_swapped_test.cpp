@@ -148,7 +148,8 @@ TEST(Sm90Swapped, AreExpectedToTakeWhatTheTransposedProductDoes) {
 }
 
 // Of an H100 (2026-11-27, `bench --sweep`): 21.3 us where the best of the others took 24.9, 26.4
-// and 29.5, 37.0 and 41.3; along N 17.2 and 19.4. Kernels for few rows took 8.2, these 9.0.
+// and 29.5, 37.0 and 41.3, 20.8 and 22.2; along N 17.2 and 19.4. Kernels for few rows took 8.2,
+// these 9.0.
 TEST(Sm90Swapped, AreChosenWhereTheyWereMeasuredAhead) {
   const targets::KnownDevice& known = *targets::find_device("NVIDIA H100 80GB HBM3");
   const targets::DeviceProfile h100{known.measured->limits, {}, &known};
@@ -168,6 +169,7 @@ TEST(Sm90Swapped, AreChosenWhereTheyWereMeasuredAhead) {
   EXPECT_EQ(chosen(residual, {1, 1077, 2040, 3528}),
             "cooperative 128x160, 5 stages, cluster 2x1, swapped");
   EXPECT_TRUE(chosen(along_n, {1, 9173, 64, 1344}).ends_with(", swapped"));
+  EXPECT_EQ(chosen(residual, {1, 1576, 768, 3072}), "ping-pong 64x144, 6 stages, swapped");
   EXPECT_EQ(chosen(residual, {1, 1, 2048, 768}), "few rows 8x16, 8 warps");
 }
 
