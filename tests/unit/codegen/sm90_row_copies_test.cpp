@@ -15,7 +15,7 @@ inline int __shfl_sync(unsigned, int value, int lane) {
 }
 
 inline void __syncwarp() {
-  epifuse::device_on_host::block->warps[threadIdx.x / 32]->arrive_and_wait();
+  epifuse::device_on_host::block->warps[threadIdx.x / 32].arrive_and_wait();
 }
 
 #include "kernels/common/element.cuh"

@@ -1,16 +1,16 @@
-// Runs device code on the host, a thread for each CUDA thread: enough of CUDA for kernels that use
+// Runs device code on the host, a fiber for each CUDA thread: enough of CUDA for kernels that use
 // shared memory, __syncthreads and shuffles. Include before any header of kernels/.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <barrier>
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <thread>
 #include <vector>
+
+#include "fibers.h"
 
 #define __device__
 #define __forceinline__ inline
@@ -25,22 +25,42 @@ struct Index {
 // The barriers and the exchange of shuffled values of one block.
 struct Block {
   explicit Block(unsigned num_threads)
-      : all(static_cast<std::ptrdiff_t>(num_threads)), exchange(num_threads) {
-    for (unsigned w = 0; w < num_threads / 32; ++w) {
-      warps.push_back(std::make_unique<std::barrier<>>(32));
-    }
-  }
-  std::barrier<> all;
-  std::vector<std::unique_ptr<std::barrier<>>> warps;
+      : all(num_threads), warps(num_threads / 32, Barrier(32)), exchange(num_threads) {}
+  Barrier all;
+  std::vector<Barrier> warps;
   std::vector<float> exchange;
-  std::atomic<int> any = 0;  // of __syncthreads_or
+  int any = 0;  // of __syncthreads_or
 };
 
-inline thread_local Block* block = nullptr;
+inline Block* block = nullptr;
+inline unsigned num_launches = 0;
 
 }  // namespace epifuse::device_on_host
 
+// Of the host's thread, and of the fiber that runs.
 inline thread_local epifuse::device_on_host::Index threadIdx, blockIdx, gridDim;
+
+namespace epifuse::device_on_host {
+
+// What each CUDA thread has of its own, from the start of a launch on.
+template <class T>
+class PerThread {
+ public:
+  T& operator*() {
+    Own& own = all_.at(threadIdx.x);
+    if (own.launch != num_launches) own = {T(), num_launches};
+    return own.value;
+  }
+
+ private:
+  struct Own {
+    T value{};
+    unsigned launch = 0;
+  };
+  std::array<Own, 1024> all_;
+};
+
+}  // namespace epifuse::device_on_host
 
 inline void __syncthreads() { epifuse::device_on_host::block->all.arrive_and_wait(); }
 inline int __syncthreads_or(int x) {
@@ -56,7 +76,7 @@ inline int __syncthreads_or(int x) {
 namespace epifuse::device_on_host {
 // The value of thread `from` of the block, which is in the thread's own warp.
 inline float exchange(float value, unsigned from) {
-  std::barrier<>& warp = *block->warps[threadIdx.x / 32];
+  Barrier& warp = block->warps[threadIdx.x / 32];
   block->exchange[threadIdx.x] = value;
   warp.arrive_and_wait();
   const float result = block->exchange[from];
@@ -110,20 +130,17 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 namespace epifuse::device_on_host {
 
 inline void launch(unsigned grid, unsigned num_threads, const std::function<void()>& kernel) {
-  Block shared(num_threads);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < num_threads; ++t) {
-    threads.emplace_back([&, t] {
-      block = &shared;
-      threadIdx.x = t;
-      gridDim.x = grid;
-      for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
-        kernel();
-        shared.all.arrive_and_wait();
-      }
-    });
+  ++num_launches;
+  gridDim.x = grid;
+  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
+    Block shared(num_threads);
+    Fibers threads([](unsigned index) { threadIdx.x = index; });
+    block = &shared;
+    fibers = &threads;
+    threads.run(num_threads, [&](unsigned) { kernel(); });
+    fibers = nullptr;
+    block = nullptr;
   }
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace epifuse::device_on_host

@@ -28,25 +28,26 @@ struct Copy {
     if (bytes > 0) std::memcpy(shared_memory + shared, global, static_cast<std::size_t>(bytes));
   }
 };
-inline thread_local std::vector<std::vector<Copy>> groups;
-inline thread_local std::vector<Copy> open_group;
+inline PerThread<std::vector<std::vector<Copy>>> groups;
+inline PerThread<std::vector<Copy>> open_group;
 
 // What the threads of a warp have given; by turns, so that one barrier does for both ways.
 using Words = std::array<std::uint32_t, 6>;
 inline Words given[2][1024];
-inline thread_local unsigned turn = 0;
+inline PerThread<unsigned> turns;
 
 inline const Words* exchange(const Words& words) {
+  unsigned& turn = *turns;
   turn ^= 1;
   given[turn][threadIdx.x] = words;
-  block->warps[threadIdx.x / 32]->arrive_and_wait();
+  block->warps[threadIdx.x / 32].arrive_and_wait();
   return given[turn] + threadIdx.x / 32 * 32;
 }
 
 }  // namespace epifuse::device_on_host
 
 inline void __syncwarp() {
-  epifuse::device_on_host::block->warps[threadIdx.x / 32]->arrive_and_wait();
+  epifuse::device_on_host::block->warps[threadIdx.x / 32].arrive_and_wait();
 }
 
 namespace epifuse::sm80 {
@@ -62,18 +63,19 @@ void copy_async(std::uint32_t shared, const unsigned char* global, int bytes) {
   if (shared % kBytes != 0) std::abort();
   if (bytes > 0 && reinterpret_cast<std::uintptr_t>(global) % kBytes != 0) std::abort();
   if (device_on_host::copies_land_late) {
-    device_on_host::open_group.push_back(copy);
+    (*device_on_host::open_group).push_back(copy);
   } else {
     copy.land();
   }
 }
 inline void commit_copies() {
-  device_on_host::groups.push_back(std::move(device_on_host::open_group));
-  device_on_host::open_group.clear();
+  std::vector<device_on_host::Copy>& open = *device_on_host::open_group;
+  (*device_on_host::groups).push_back(std::move(open));
+  open.clear();
 }
 template <int kPending>
 void wait_for_copies() {
-  auto& groups = device_on_host::groups;
+  auto& groups = *device_on_host::groups;
   while (groups.size() > kPending) {
     for (const device_on_host::Copy& copy : groups.front()) copy.land();
     groups.erase(groups.begin());

@@ -76,7 +76,7 @@ struct Mma {
       std::uint32_t a[4], b[2];
     };
     static Fragments all[1024];
-    std::barrier<>& warp = *device_on_host::block->warps[threadIdx.x / 32];
+    device_on_host::Barrier& warp = device_on_host::block->warps[threadIdx.x / 32];
     const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     Fragments* const of_warp = all + (threadIdx.x - lane);
     of_warp[lane] = {{a[0], a[1], a[2], a[3]}, {b0, b1}};

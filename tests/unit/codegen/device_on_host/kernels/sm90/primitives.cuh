@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "kernels/abi.h"
 #include "kernels/common/overlap.cuh"
@@ -114,7 +113,7 @@ class EmptyBarrier {
   }
   // Until the phase of that parity has ended.
   void wait(std::uint32_t phase) {
-    while ((state_ >> 63) == phase) std::this_thread::yield();
+    while ((state_ >> 63) == phase) device_on_host::yield();
   }
 
  private:
