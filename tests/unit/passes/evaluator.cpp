@@ -95,21 +95,33 @@ Tensor reduce(const Tensor& x, const Index& shape, Op op) {
 
 constexpr std::int64_t kBlock = 128;  // columns
 
+// Of all elements of the block that begins there.
+double max_of_block(const Tensor& x, const Index& first, std::int64_t rows) {
+  const std::size_t dim = x.shape.size() - 2;
+  const std::int64_t end = std::min(first.back() + kBlock, x.shape.back());
+  double result = -std::numeric_limits<double>::infinity();
+  Index index = first;
+  for (; index[dim] < first[dim] + rows; ++index[dim]) {
+    for (index.back() = first.back(); index.back() < end; ++index.back()) {
+      const double element = x.data[ravel(index, x.shape)];
+      if (element > result || std::isnan(element)) result = element;
+    }
+  }
+  return result;
+}
+
 Tensor block_max(const Tensor& x, std::int64_t rows) {
   const std::size_t dim = x.shape.size() - 2;
-  return generate(x.shape, [&](Index index) {
-    const std::int64_t first = index.back() / kBlock * kBlock,
-                       end = std::min(first + kBlock, x.shape.back());
-    const std::int64_t top = index[dim] / rows * rows;
-    double result = -std::numeric_limits<double>::infinity();
-    for (index[dim] = top; index[dim] < top + rows; ++index[dim]) {
-      for (index.back() = first; index.back() < end; ++index.back()) {
-        const double element = x.data[ravel(index, x.shape)];
-        if (element > result || std::isnan(element)) result = element;
-      }
-    }
-    return result;
-  });
+  Tensor result = x;
+  for (std::int64_t i = 0; i < count(x.shape); ++i) {
+    const Index index = unravel(i, x.shape);
+    Index first = index;
+    first[dim] -= first[dim] % rows;
+    first.back() -= first.back() % kBlock;
+    double& out = result.data[static_cast<std::size_t>(i)];
+    out = first == index ? max_of_block(x, first, rows) : result.data[ravel(first, x.shape)];
+  }
+  return result;
 }
 
 Tensor block_first(const Tensor& x, std::int64_t rows, const Index& shape) {
