@@ -67,8 +67,8 @@ constexpr TileShape kShapes[] = {
 constexpr TileShape kShapesOfBlocks[] = {{128, 256, true, false, 1, 1, 1}};
 
 // And those that compute D^T, whose widths are of the product's rows: where its columns are few,
-// and where rows fill whole waves, or weights along N take multiples of 64 alone. Of 52 products on
-// an H100 these were ahead of all others at 30 (docs/gotchas-hopper.md).
+// and where rows fill whole waves, or weights along N take multiples of 64 alone. Of 24 random
+// products on an H100 these were ahead of all others at 10 (docs/gotchas-hopper.md).
 constexpr TileShape kSwappedShapes[] = {
     {64, 32, false, false, 1, 1, 1},   {64, 48, false, false, 1, 1, 1},
     {64, 64, false, false, 1, 1, 1},   {64, 80, false, false, 1, 1, 1},
