@@ -9,7 +9,6 @@
 
 #include "cuda_on_host.h"
 
-inline void __syncwarp() {}
 inline int __shfl_sync(unsigned, int x, int) { return x; }
 
 #include "kernels/sm90/announce.cuh"

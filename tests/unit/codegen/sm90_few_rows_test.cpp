@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "tests/unit/codegen/dense_bound.h"
 #include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen::sm90 {
@@ -259,15 +259,8 @@ TEST(Sm90FewRows, LaunchACtaForEachTileAndPartOfK) {
   const Case layer(graph("x: bf16[M, K], w: bf16[K, N], b: bf16[N], r: bf16[M, N], c: f32[]",
                          "  h = matmul x, w\n  t = add h, b\n  u = mul t, c\n"
                          "  y = add u, r\n  return y\n"));
-  Bound bound;
-  bound.sizes = {{"M", 5}, {"N", 40}, {"K", 128}};
-  bound.tensors.resize(layer.plan.graph.nodes.size());
+  Bound bound = dense_bound(layer.plan, {{"M", 5}, {"N", 40}, {"K", 128}});
   bound.scalars.assign(bound.tensors.size(), 0.5);
-  auto* const memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
-  for (std::size_t id = 0; id < bound.tensors.size(); ++id) {
-    const Longs shape = ir::eval(layer.plan.graph.nodes[id].type.shape, bound.sizes);
-    bound.tensors[id] = {memory + (id << 24), {0, shape, TensorView::dense_strides(shape)}};
-  }
   int num_split = 0;
   for (const Config& config : few_rows_configs(layer.step())) {
     SCOPED_TRACE(print(config));

@@ -7,9 +7,6 @@
 
 #include "cuda_on_host.h"
 
-inline void __syncwarp() {
-  epifuse::device_on_host::block->warps[threadIdx.x / 32].arrive_and_wait();
-}
 inline int __shfl_sync(unsigned, int x, int) { return x; }
 
 #include "kernels/sm90/scale_warp.cuh"

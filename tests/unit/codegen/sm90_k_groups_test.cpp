@@ -12,9 +12,9 @@
 #include "codegen/sm90/dense.h"
 #include "cuda_on_host.h"
 inline int __shfl_sync(unsigned, int x, int) { return x; }
-#include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/sm90/k_groups.cuh"
+#include "tests/unit/codegen/dense_bound.h"
 #include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::sm90 {
@@ -102,15 +102,8 @@ TEST(Sm90KGroups, MapsHaveAWindowForEachRowOfK) {
       plan::make_plan(ir::parse("graph g(x: bf16[T, M], dy: bf16[T, N], ends: i32[G]) {\n"
                                 "  dw = k_grouped_matmul x^T, dy, ends\n  return dw\n}\n"),
                       {});
-  codegen::Bound bound;
-  bound.sizes = {{"T", 300}, {"M", 264}, {"N", 1000}, {"G", 5}};
-  bound.tensors.resize(plan.graph.nodes.size());
-  bound.scalars.resize(bound.tensors.size());
-  char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
-  for (std::size_t id = 0; id < bound.tensors.size(); ++id) {
-    const std::vector<std::int64_t> shape = ir::eval(plan.graph.nodes[id].type.shape, bound.sizes);
-    bound.tensors[id] = {memory + (id << 24), {0, shape, TensorView::dense_strides(shape)}};
-  }
+  const codegen::Bound bound =
+      codegen::dense_bound(plan, {{"T", 300}, {"M", 264}, {"N", 1000}, {"G", 5}});
   const auto& step = std::get<plan::FusedGemm>(plan.steps.front());
   const auto configs = codegen::sm90::configs(step, *targets::find_target("sm_90a"));
   ASSERT_GT(configs.size(), 10u);

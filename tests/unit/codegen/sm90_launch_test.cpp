@@ -11,9 +11,9 @@
 #include "codegen/integers.h"
 #include "codegen/sm90/dense.h"
 #include "epifuse/error.h"
-#include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "tests/unit/codegen/dense_bound.h"
 #include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen {
@@ -31,17 +31,8 @@ struct Case {
   Bound bound;
 
   explicit Case(std::int64_t rows = 300, const char* graph = kTwoResults)
-      : plan(plan::make_plan(ir::parse(graph), {})) {
-    bound.sizes = {{"M", rows}, {"N", 1000}, {"K", 128}, {"G", 5}};
-    bound.tensors.resize(plan.graph.nodes.size());
-    bound.scalars.resize(bound.tensors.size());
-    char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
-    for (std::size_t id = 0; id < bound.tensors.size(); ++id) {
-      const std::vector<std::int64_t> shape =
-          ir::eval(plan.graph.nodes[id].type.shape, bound.sizes);
-      bound.tensors[id] = {memory + (id << 24), {0, shape, TensorView::dense_strides(shape)}};
-    }
-  }
+      : plan(plan::make_plan(ir::parse(graph), {})),
+        bound(dense_bound(plan, {{"M", rows}, {"N", 1000}, {"K", 128}, {"G", 5}})) {}
   const plan::FusedGemm& step() const { return std::get<plan::FusedGemm>(plan.steps.front()); }
 
   // The columns of the boxes of each map, by its place in the parameters.

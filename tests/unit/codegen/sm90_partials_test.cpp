@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "codegen/sm90/dense.h"
-#include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "tests/unit/codegen/dense_bound.h"
 #include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen {
@@ -73,16 +73,7 @@ TEST(Sm90Partials, HaveRoomForEveryChunkOfEveryTile) {
 TEST(Sm90Partials, AreBoundInTheOrderOfTheReductions) {
   const Case reduced("  s = row_sum y\n  m = row_max y\n  return s, y, m\n");
   const plan::FusedGemm& step = reduced.step();
-  Bound bound;
-  bound.sizes = {{"B", 2}, {"M", 100}, {"N", 200}, {"K", 64}};
-  bound.tensors.resize(reduced.plan.graph.nodes.size());
-  bound.scalars.resize(bound.tensors.size());
-  char* memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
-  for (std::size_t id = 0; id < bound.tensors.size(); ++id) {
-    const std::vector<std::int64_t> shape =
-        ir::eval(reduced.plan.graph.nodes[id].type.shape, bound.sizes);
-    bound.tensors[id] = {memory + (id << 20), {0, shape, TensorView::dense_strides(shape)}};
-  }
+  const Bound bound = dense_bound(reduced.plan, {{"B", 2}, {"M", 100}, {"N", 200}, {"K", 64}});
   ASSERT_FALSE(sm90::why_not_bound(reduced.plan, step, bound).has_value());
   const sm90::Config config = sm90::configs(step, hopper()).front();
   for (const bool swapped : {false, true}) {

@@ -14,10 +14,6 @@ inline int __shfl_sync(unsigned, int value, int lane) {
       epifuse::device_on_host::exchange(std::bit_cast<float>(value), static_cast<unsigned>(lane)));
 }
 
-inline void __syncwarp() {
-  epifuse::device_on_host::block->warps[threadIdx.x / 32].arrive_and_wait();
-}
-
 #include "kernels/common/element.cuh"
 #include "kernels/common/operands.cuh"
 #include "kernels/sm90/row_copies.cuh"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "codegen/sm90/dense.h"
-#include "epifuse/tensor.h"
 #include "ir/text.h"
 #include "kernels/abi.h"
+#include "tests/unit/codegen/dense_bound.h"
 #include "tests/unit/targets/reference_device.h"
 
 namespace epifuse::codegen::sm90 {
@@ -28,19 +28,6 @@ struct Case {
     std::erase_if(out, [](const Config& config) { return !config.swapped; });
     return out;
   }
-  // Of dense tensors.
-  Bound bound(std::int64_t m, std::int64_t n, std::int64_t k) const {
-    Bound out;
-    out.sizes = {{"M", m}, {"N", n}, {"K", k}};
-    out.tensors.resize(plan.graph.nodes.size());
-    out.scalars.resize(out.tensors.size());
-    char* const memory = reinterpret_cast<char*>(std::uintptr_t{1} << 20);  // never read
-    for (std::size_t id = 0; id < out.tensors.size(); ++id) {
-      const std::vector<std::int64_t> shape = ir::eval(plan.graph.nodes[id].type.shape, out.sizes);
-      out.tensors[id] = {memory + (id << 24), {0, shape, TensorView::dense_strides(shape)}};
-    }
-    return out;
-  }
 };
 
 const std::string kResidual =
@@ -54,8 +41,8 @@ const TensorMapRequest* find_map(const Launch& launch, std::size_t offset) {
 // a is w, and columns of chunks are rows of memory, whose boxes end where a tile does.
 TEST(Sm90Swapped, LaunchesWithOperandsExchangedAndChunksAsRowsOfMemory) {
   const Case residual(kResidual);
-  const std::int64_t m = 1077, n = 2040, k = 512;
-  const Bound bound = residual.bound(m, n, k);
+  const std::int64_t m = 1077, n = 2040;
+  const Bound bound = dense_bound(residual.plan, {{"M", m}, {"N", n}, {"K", 512}});
   constexpr std::size_t kFull = offsetof(abi::GemmParams, full);
   int num_cut = 0;
   for (const Config& config : residual.swapped()) {

@@ -63,6 +63,11 @@ class PerThread {
 }  // namespace epifuse::device_on_host
 
 inline void __syncthreads() { epifuse::device_on_host::block->all.arrive_and_wait(); }
+// Outside of a launch each thread is alone.
+inline void __syncwarp() {
+  epifuse::device_on_host::Block* const block = epifuse::device_on_host::block;
+  if (block != nullptr) block->warps[threadIdx.x / 32].arrive_and_wait();
+}
 inline int __syncthreads_or(int x) {
   epifuse::device_on_host::Block& block = *epifuse::device_on_host::block;
   if (x != 0) block.any = 1;
@@ -136,9 +141,7 @@ inline void launch(unsigned grid, unsigned num_threads, const std::function<void
     Block shared(num_threads);
     Fibers threads([](unsigned index) { threadIdx.x = index; });
     block = &shared;
-    fibers = &threads;
     threads.run(num_threads, [&](unsigned) { kernel(); });
-    fibers = nullptr;
     block = nullptr;
   }
 }

@@ -27,12 +27,16 @@ class Fibers {
   // order by turns, so that neither hides a wait that is missing.
   void run(unsigned count, const std::function<void(unsigned)>& body) {
     body_ = &body;
+    running = this;
     fibers_ = std::vector<Fiber>(count);
     for (Fiber& fiber : fibers_) begin(fiber);
     for (bool is_reverse = false; num_running_ > 0; is_reverse = !is_reverse) {
       for (unsigned i = 0; i < count; ++i) resume(is_reverse ? count - 1 - i : i);
     }
+    running = nullptr;
   }
+
+  static inline Fibers* running = nullptr;
 
   // Of the fiber that runs: lets the others go on.
   void yield() {
@@ -51,9 +55,8 @@ class Fibers {
     bool is_done = false;
   };
 
-  static inline Fibers* starting = nullptr;
   static void enter() {
-    Fibers& all = *starting;
+    Fibers& all = *running;
     all.arrived(nullptr);
     (*all.body_)(all.current_);
     Fiber& fiber = all.fibers_[all.current_];
@@ -76,7 +79,6 @@ class Fibers {
     Fiber& fiber = fibers_[index];
     if (fiber.is_done) return;
     current_ = index;
-    starting = this;
     resumed_(index);
 #ifdef __SANITIZE_ADDRESS__
     void* fake_stack = nullptr;
@@ -110,12 +112,10 @@ class Fibers {
   std::size_t main_bytes_ = 0;
 };
 
-inline Fibers* fibers = nullptr;  // of the launch that runs
-
 // Where something else must go on first, also between threads of the host.
 inline void yield() {
-  if (fibers != nullptr) {
-    fibers->yield();
+  if (Fibers::running != nullptr) {
+    Fibers::running->yield();
   } else {
     std::this_thread::yield();
   }

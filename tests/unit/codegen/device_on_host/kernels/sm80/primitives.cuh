@@ -40,15 +40,11 @@ inline const Words* exchange(const Words& words) {
   unsigned& turn = *turns;
   turn ^= 1;
   given[turn][threadIdx.x] = words;
-  block->warps[threadIdx.x / 32].arrive_and_wait();
+  __syncwarp();
   return given[turn] + threadIdx.x / 32 * 32;
 }
 
 }  // namespace epifuse::device_on_host
-
-inline void __syncwarp() {
-  epifuse::device_on_host::block->warps[threadIdx.x / 32].arrive_and_wait();
-}
 
 namespace epifuse::sm80 {
 
