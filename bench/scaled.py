@@ -3,7 +3,7 @@
 All calls are CUDA graphs. `baseline` is `scaled_mm`: the bare products by `torch._scaled_mm`, of an
 MLP both of them (gate and up as one) without what quantises their operands. `rows`: a scale for
 each row of both operands. `blocks`: one for 1x128 elements of the first and for 128x128 of the
-second; bare, those stay PyTorch's. `few rows` are over PyTorch's product with one scale a tensor.
+second. `few rows` are over PyTorch's product with one scale a tensor.
 `promoted`: sums that are promoted to float32, PyTorch's without fast accumulation. An MLP is that
 of Llama 3 8B and quantises what its products read. `us`, `ratio`, `ratio_sustained`: as of forward
 passes. `rel_error`: to the same program by eager PyTorch.
@@ -154,6 +154,7 @@ POINTS = [
     *(Point("rows promoted", IDENTITY, *size, promoted, promoted) for size in SIZES[:2]),
     Point("few rows", IDENTITY, 16, 14336, 4096, product, bare_by_tensors),
     Point("few rows", IDENTITY, 16, 4096, 14336, product, bare_by_tensors),
+    *(Point("blocks", IDENTITY, *size, product) for size in SIZES_OF_BLOCKS),
     *(Point("blocks", "relu", *size, relu) for size in SIZES_OF_BLOCKS),
     Point("blocks", "swiglu+blocks", 8192, 14336, 4096, swiglu_in_blocks),
     *(mlp(form, tokens) for form in ("rows", "blocks") for tokens in (8192, 2048, 64)),

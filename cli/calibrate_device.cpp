@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/backend.h"
 #include "backends/cuda/choose/scratch_tensors.h"
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/timing.h"
@@ -35,8 +36,9 @@ using codegen::GemmSizes;
 
 constexpr int kRounds = 12;
 constexpr double kMostSeconds = 0.5;       // of one time
-constexpr double kSecondsOfWays = 0.12;    // of all candidates at one size
 constexpr double kSecondsForTheFit = 8.0;  // and for one to half of the products
+// Of one size: compiling all candidates would leave time for two or three sizes.
+constexpr backends::MeasureRules kRulesOfWays{.seconds = 0.12, .most_candidates = 24};
 
 Sizes sizes_of(const GemmSizes& s) { return {{"M", s.m}, {"N", s.n}, {"K", s.k}}; }
 
@@ -159,13 +161,13 @@ class Calibrator {
            });
   }
 
-  // All candidates at some sizes; the best of ours.
+  // The best candidates by the model at some sizes; the time of the fastest of ours.
   std::optional<double> measure_ways(const Program& program, const GemmSizes& sizes) {
     const backends::Executable& executable = *program.state().executable;
     const codegen::Bound bound =
         backends::bind_stand_ins(executable.plan(), sizes_of(sizes), DeviceKind::cuda);
     std::optional<double> best;
-    for (backends::MeasuredStep& step : executable.measure(bound, kSecondsOfWays)) {
+    for (backends::MeasuredStep& step : executable.measure(bound, kRulesOfWays)) {
       for (const auto& way : step.ways) {
         if (way.name != tune::kProductAndTail) best = std::min(best.value_or(way.us), way.us);
       }

@@ -157,7 +157,7 @@ class GraphTuner {
     const double share = left / static_cast<double>(std::max<std::size_t>(num_left(), 1));
     const std::int64_t size = size_at(place);
     Steps steps =
-        executable().measure(bound_at(size), std::clamp(share / 2, kFewestSeconds, kMostSeconds));
+        executable().measure(bound_at(size), {std::clamp(share / 2, kFewestSeconds, kMostSeconds)});
     // Kernels of two variants have one name.
     const std::string winner = fmt::format("{} {}", place.search, choices_of(steps));
     if (is_wrong_.contains(winner)) replace(steps);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,6 +61,12 @@ struct MeasuredStep {
   double us = 0, framework_us = 0, padded_us = 0;  // as tune::Tuned has them
 };
 
+// What Executable::measure measures of a step.
+struct MeasureRules {
+  double seconds;                                                         // of all ways, at most
+  std::size_t most_candidates = std::numeric_limits<std::size_t>::max();  // by the model of time
+};
+
 // Ready for all calls of one form. Thread-safe; the executable outlives it.
 class PreparedCall {
  public:
@@ -100,10 +107,9 @@ class Executable {
   // Measures the ways to run each step on these tensors and takes the best from now on, on this
   // machine also in later programs: a line for each step that has a choice. Overwrites outputs.
   virtual std::vector<std::string> tune(const codegen::Bound&) const { return {}; }
-  // Measures all ways to run each step on such tensors for at most so many seconds, on memory of
-  // its own, and compares their results. Keeps nothing. Throws NotEnoughMemory where the tensors
-  // take more memory than is free.
-  virtual std::vector<MeasuredStep> measure(const codegen::Bound&, double /*seconds*/) const {
+  // Measures the ways to run each step on such tensors, on memory of its own, and compares their
+  // results. Keeps nothing. Throws NotEnoughMemory where the tensors take more memory than is free.
+  virtual std::vector<MeasuredStep> measure(const codegen::Bound&, const MeasureRules&) const {
     return {};
   }
   // Steps run so on such tensors from now on; whether they do on this machine in later programs.

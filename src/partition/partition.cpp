@@ -14,6 +14,7 @@
 #include "ir/strides.h"
 #include "ir/text.h"
 #include "ir/views.h"
+#include "partition/fusion_alone.h"
 #include "partition/fusion_heads.h"
 #include "partition/fusion_kernel.h"
 #include "partition/fusion_levels.h"
@@ -126,7 +127,7 @@ class Finder {
       return values.empty() ? nothing_to_fuse(product) : add_kernel(framework, values, step.gemm);
     };
     WorthComputing worth = framework.worth_computing(step);
-    const bool is_put = framework.only_puts(worth.values) && pays_alone(step.gemm);
+    const bool is_put = framework.only_puts(worth.values) && is_kernel_alone(step.gemm);
     if (is_put) worth = {{step.gemm.matmul}, true};  // in order its rows are stored sooner
     std::optional<plan::WhyNot> no = try_kernel(worth.values), no_blocks;
     const auto is_block = [&](ValueId id) { return ir::is_block(graph[id].op); };
@@ -169,7 +170,7 @@ class Finder {
                                                         product)};
     }
     const bool is_bare = plan::is_bare(*step) && !stores_wider(cut.kernel.graph);
-    if (is_bare && !pays_alone(gemm)) return nothing_to_fuse(product);
+    if (is_bare && !is_kernel_alone(gemm)) return nothing_to_fuse(product);
     const bool is_on_cpu = target_.kind == DeviceKind::cpu;
     if (is_on_cpu && framework.has_only_sums_beside(values)) return nothing_to_fuse(product);
     const plan::Plan named = with_framework_names(*plan, nameless, cut.kernel.graph);
@@ -252,16 +253,8 @@ class Finder {
         cut.outputs, [&](const ir::Output& output) { return plan::widens(cut, output.value); });
   }
 
-  // Of groups of rows: with longer sums the framework's own product is as fast, or faster.
-  static bool is_short(const Dim& k) { return k.constant() && *k.constant() <= 1024; }
-
-  // Where the framework's own product is slower at all sizes measured (docs/gotchas-groups.md).
-  bool pays_alone(const plan::GemmDesc& gemm) const {
-    const auto is_16_bit = size_bytes(gemm.a.dtype) == 2 && size_bytes(gemm.b.dtype) == 2;
-    if (!target_.has_wgmma || !is_16_bit) return false;
-    if (gemm.is_grouped()) return is_short(gemm.k) && gemm.a.major == plan::Major::k;
-    const bool are_rows_of_k = gemm.a.major == plan::Major::mn && gemm.b.major == plan::Major::mn;
-    return gemm.is_k_grouped() && are_rows_of_k;
+  bool is_kernel_alone(const plan::GemmDesc& gemm) const {
+    return pays_alone(gemm, likely_sizes(gemm), target_);
   }
 
   // What the framework runs faster itself, on CPUs by measurements of PyTorch. `gemm`: in its

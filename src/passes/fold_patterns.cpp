@@ -82,13 +82,21 @@ class Matcher {
 
   bool meet_operands(const Pattern& pattern, const Node& node, bool reversed) {
     const std::size_t num_goals = goals_.size(), arity = pattern.args.size();
+    const auto operand = [&](std::size_t i) { return node.args[reversed ? arity - 1 - i : i]; };
     for (std::size_t i = 0; i < arity; ++i) {
-      goals_.push_back(
-          {&pattern.args[i], node.args[reversed ? arity - 1 - i : i], node.type.dtype});
+      if (is_another_op(pattern.args[i], operand(i))) return false;
+    }
+    for (std::size_t i = 0; i < arity; ++i) {
+      goals_.push_back({&pattern.args[i], operand(i), node.type.dtype});
     }
     if (meet_all()) return true;
     goals_.resize(num_goals);
     return false;
+  }
+
+  // What most operands fail by: no goal is worth a search then.
+  bool is_another_op(const Pattern& pattern, ValueId id) const {
+    return pattern.kind == PatternKind::op && graph_[id].op != pattern.op;
   }
 
   bool is_finite_constant(ValueId id) const {

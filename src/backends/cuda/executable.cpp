@@ -78,7 +78,7 @@ class CudaExecutable : public backends::Executable {
   }
   std::vector<std::string> tune(const codegen::Bound& bound) const override;
   std::vector<backends::MeasuredStep> measure(const codegen::Bound& bound,
-                                              double seconds) const override;
+                                              const backends::MeasureRules& asked) const override;
   bool keep(const codegen::Bound& bound,
             std::span<const backends::MeasuredStep> steps) const override;
   tune::SizeClass size_class(const codegen::Bound& bound) const override {
@@ -334,12 +334,13 @@ std::vector<std::string> CudaExecutable::tune(const codegen::Bound& bound) const
   return lines;
 }
 
-std::vector<backends::MeasuredStep> CudaExecutable::measure(const codegen::Bound& bound,
-                                                            double seconds) const {
+std::vector<backends::MeasuredStep> CudaExecutable::measure(
+    const codegen::Bound& bound, const backends::MeasureRules& asked) const {
   const std::shared_ptr<Context> here = context();
   const std::scoped_lock alone(measuring_);
   QuickRules rules = kAllCandidates;
-  rules.budget_us = 1e6 * seconds;
+  rules.most_candidates = asked.most_candidates;
+  rules.budget_us = 1e6 * asked.seconds;
   rules.part_of_memory = 0.9;
   rules.again = rules.compares = true;
   std::vector<backends::MeasuredStep> steps;

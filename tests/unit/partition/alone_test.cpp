@@ -1,4 +1,4 @@
-// Products of groups with nothing else to do.
+// Products with nothing else to do.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -45,6 +45,19 @@ TEST(FusionGroups, ProductsOfGroupsOfRowsAreAKernelAloneOnHopper) {
             "matmul_identity(x, w, e, i) -> y[T, 96]: p y\n");
   const std::string wide = "graph g(x: f32[T, 64], w: f32[4, 96, 64], e: i32[4]) {\n" + result;
   EXPECT_EQ(found(wide, {}, kHopper), "p: nothing_to_fuse\n");
+}
+
+// Of few rows nothing was measured.
+TEST(FusionAlone, ManyRowsWithScalesOfBlocksAreAKernelOnHopper) {
+  const std::string inputs =
+      "graph g(x: e4m3[M, 256], w: e4m3[384, 256], sx: f32[M, 2], sw: f32[3, 2]) {\n";
+  const std::string text = inputs + "  y = scaled_matmul x, w^T, sx, sw -> bf16\n  return y\n}\n";
+  const FusionRequest many{.likely_sizes = {{"M", 1024}}}, few{.likely_sizes = {{"M", 1023}}};
+  EXPECT_EQ(found(text, many, kHopper), "matmul_identity(x, w, sx, sw) -> y[M, 384]: y\n");
+  EXPECT_EQ(found(text, few, kHopper), "y: nothing_to_fuse\n");
+  EXPECT_EQ(found(text, {}, kHopper), "y: nothing_to_fuse\n") << "of any number of rows";
+  EXPECT_EQ(found(text, many, {DeviceKind::cuda, "sm_89"}), "y: nothing_to_fuse\n");
+  EXPECT_EQ(found(text, many), "y: nothing_to_fuse\n") << "on a CPU";
 }
 
 }  // namespace
