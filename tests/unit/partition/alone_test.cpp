@@ -1,7 +1,9 @@
 // Products with nothing else to do.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "tests/unit/partition/found.h"
 
@@ -47,17 +49,30 @@ TEST(FusionGroups, ProductsOfGroupsOfRowsAreAKernelAloneOnHopper) {
   EXPECT_EQ(found(wide, {}, kHopper), "p: nothing_to_fuse\n");
 }
 
-// Of few rows nothing was measured.
-TEST(FusionAlone, ManyRowsWithScalesOfBlocksAreAKernelOnHopper) {
-  const std::string inputs =
-      "graph g(x: e4m3[M, 256], w: e4m3[384, 256], sx: f32[M, 2], sw: f32[3, 2]) {\n";
-  const std::string text = inputs + "  y = scaled_matmul x, w^T, sx, sw -> bf16\n  return y\n}\n";
-  const FusionRequest many{.likely_sizes = {{"M", 1024}}}, few{.likely_sizes = {{"M", 1023}}};
-  EXPECT_EQ(found(text, many, kHopper), "matmul_identity(x, w, sx, sw) -> y[M, 384]: y\n");
-  EXPECT_EQ(found(text, few, kHopper), "y: nothing_to_fuse\n");
-  EXPECT_EQ(found(text, {}, kHopper), "y: nothing_to_fuse\n") << "of any number of rows";
-  EXPECT_EQ(found(text, many, {DeviceKind::cuda, "sm_89"}), "y: nothing_to_fuse\n");
-  EXPECT_EQ(found(text, many), "y: nothing_to_fuse\n") << "on a CPU";
+// In between the framework's own product is faster at some sizes.
+TEST(FusionAlone, ProductsWithScalesOfBlocksAreAKernelOfFewOrManyRowsOnHopper) {
+  const auto text = [](std::string_view rows, int columns) {
+    return fmt::format(
+        "graph g(x: e4m3[{0}, 256], w: e4m3[{1}, 256], sx: f32[{0}, 2], sw: f32[{2}, 2]) {{\n"
+        "  y = scaled_matmul x, w^T, sx, sw -> bf16\n  return y\n}}\n",
+        rows, columns, columns / 128);
+  };
+  const std::string none = "y: nothing_to_fuse\n";
+  for (const char* const rows : {"1", "256", "2048"}) {
+    const std::string kernel =
+        fmt::format("matmul_identity(x, w, sx, sw) -> y[{}, 384]: y\n", rows);
+    EXPECT_EQ(found(text(rows, 384), {}, kHopper), kernel);
+  }
+  for (const char* const rows : {"257", "2047"})
+    EXPECT_EQ(found(text(rows, 384), {}, kHopper), none);
+  EXPECT_EQ(found(text("512", 7168), {}, kHopper),
+            "matmul_identity(x, w, sx, sw) -> y[512, 7168]: y\n");
+  const std::string any = text("M", 384);
+  EXPECT_EQ(found(any, {.likely_sizes = {{"M", 16}}}, kHopper),
+            "matmul_identity(x, w, sx, sw) -> y[M, 384]: y\n");
+  EXPECT_EQ(found(any, {}, kHopper), none) << "of any number of rows";
+  EXPECT_EQ(found(text("16", 384), {}, {DeviceKind::cuda, "sm_89"}), none);
+  EXPECT_EQ(found(text("16", 384)), none) << "on a CPU";
 }
 
 }  // namespace
