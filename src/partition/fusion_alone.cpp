@@ -6,7 +6,7 @@ namespace {
 // Of groups of rows: with longer sums the framework's own product is as fast, or faster.
 bool is_short(const Dim& k) { return k.constant() && *k.constant() <= 1024; }
 
-// Where PyTorch's own product, by cuBLASLt, was at no size measured more than 3 % faster; in between
+// Where PyTorch's own product, by cuBLASLt, was at no size measured more than 3 % ahead; in between
 // it was at some (docs/gotchas-hopper.md).
 bool multiplies_blocks_faster(const std::optional<codegen::GemmSizes>& likely) {
   constexpr std::int64_t kFewRows = 256, kManyRows = 2048, kManyColumns = 7168;
