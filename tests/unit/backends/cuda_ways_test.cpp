@@ -17,10 +17,14 @@ class StepWays : public StepChoices {
  protected:
   std::string name(int kind) { return candidate_name(prepared_.steps.front(), config(kind)); }
   std::optional<Ways> ways(std::int64_t rows, std::size_t most = 100, bool compiles = true) {
+    return ways_on(reference().device, rows, most, compiles);
+  }
+  std::optional<Ways> ways_on(const targets::DeviceProfile& device, std::int64_t rows,
+                              std::size_t most, bool compiles = true) {
     codegen::Bound bound;
     bound.sizes["M"] = rows;
     bound.tensors.resize(prepared_.plan.graph.nodes.size());
-    return find_ways(prepared_, 0, late_, bound, reference().device, most, compiles);
+    return find_ways(prepared_, 0, late_, bound, device, most, compiles);
   }
 };
 
@@ -109,6 +113,14 @@ TEST_F(StepWays, WhatIsToBeMeasuredIsCompiledAtOnceWithTheTailAndLeanerKernels) 
 
 TEST_F(StepWays, CandidatesFarBehindTheBestAreNotTimed) {
   EXPECT_EQ(ways(4096)->names, (Names{name(kManyRows), kSplit, name(kRest)}));
+}
+
+TEST_F(StepWays, OfAllThoseThatTakeFarLongerByAProfileAreNotTimed) {
+  targets::DeviceProfile device = reference().device;
+  EXPECT_EQ(ways_on(device, 16, kAllWays)->names, (Names{name(kFewRows), kSplit}));
+  device.known = nullptr;
+  EXPECT_EQ(ways_on(device, 16, kAllWays)->names,
+            (Names{name(kFewRows), kSplit, name(kManyRows), name(kRest)}));
 }
 
 TEST_F(StepWays, WhereTheModelSplitsTheStepThatIsTheUsualWay) {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 #include "backends/call_form.h"
 #include "backends/cuda/choose/tuner.h"
+#include "backends/cuda/choose/ways.h"
 #include "epifuse/program.h"
 
 namespace epifuse::cuda {
@@ -21,10 +21,8 @@ struct QuickRules {
   bool compares = false;            // drops ways whose results are not those of the usual one
 };
 
-constexpr QuickRules kAllCandidates{.most_candidates = std::numeric_limits<std::size_t>::max(),
-                                    .budget_us = 1e6,
-                                    .is_strict = false,
-                                    .compiles = true};
+constexpr QuickRules kAllCandidates{
+    .most_candidates = kAllWays, .budget_us = 1e6, .is_strict = false, .compiles = true};
 
 // What the first use of a form, or preparing it, goes by. On a device without a profile the model
 // is farther off, so that more candidates are measured, and compiled for it in either mode; few

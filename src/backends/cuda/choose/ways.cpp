@@ -24,7 +24,13 @@ std::string name_of(const StepChoice& choice) {
 }
 
 constexpr double kAnyTime = std::numeric_limits<double>::infinity();
-constexpr double kHopeless = 5;  // times the best's expected time: no model is that far off
+
+// Times the best's expected time: no model is farther off, and one that knows the device was not in
+// any sweep (docs/gotchas-hopper.md). That only where all are asked for: few cost little.
+double hopeless(const targets::DeviceProfile& device, std::size_t most) {
+  constexpr double kOfAll = 1.6, kOfFew = 5;
+  return device.known != nullptr && most == kAllWays ? kOfAll : kOfFew;
+}
 
 // Of those that count, the ones of least expected time, in its order.
 std::vector<codegen::GemmConfig> best_candidates(
@@ -34,7 +40,7 @@ std::vector<codegen::GemmConfig> best_candidates(
   const auto by_time = by_expected_us(kernels, gemm, sizes, device);
   std::vector<codegen::GemmConfig> best;
   for (const auto& [index, us] : by_time) {
-    if (best.size() == most || us > kHopeless * by_time.front().us) break;
+    if (best.size() == most || us > hopeless(device, most) * by_time.front().us) break;
     const codegen::GemmConfig& config = kernels.candidates[index];
     if (counts(config)) best.push_back(config);
   }

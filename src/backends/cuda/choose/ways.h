@@ -19,6 +19,8 @@ struct Ways {
   std::vector<std::string> names;  // as in tune::Tuned: the usual way, product and tail, the others
 };
 
+constexpr std::size_t kAllWays = std::numeric_limits<std::size_t>::max();
+
 // The candidates of the step's family that compile well, or the `most` of least expected time, but
 // none that the model puts far behind the best (few-rows kernels at many rows); a few of another
 // family, where rows are misaligned or looked up; the vendor's product with a tail, unless a family
@@ -28,8 +30,7 @@ struct Ways {
 // are left out for which something would be compiled.
 std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
-                              std::size_t most = std::numeric_limits<std::size_t>::max(),
-                              bool compiles = true);
+                              std::size_t most = kAllWays, bool compiles = true);
 
 // Where a way stands among names; nothing where it does not.
 std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name);
