@@ -8,8 +8,10 @@ bool is_short(const Dim& k) { return k.constant() && *k.constant() <= 1024; }
 
 // Where PyTorch's own product, by cuBLASLt, was at no size measured more than 3 % ahead; in between
 // it was at some (docs/gotchas-hopper.md).
-bool multiplies_blocks_faster(const std::optional<codegen::GemmSizes>& likely) {
+bool multiplies_blocks_faster(const plan::GemmDesc& gemm,
+                              const std::optional<codegen::GemmSizes>& likely) {
   constexpr std::int64_t kFewRows = 256, kManyRows = 2048, kManyColumns = 7168;
+  if (gemm.a_scales.are_shared || !gemm.b_scales.are_shared) return false;
   return likely && (likely->m <= kFewRows || likely->m >= kManyRows || likely->n >= kManyColumns);
 }
 
@@ -18,7 +20,7 @@ bool multiplies_blocks_faster(const std::optional<codegen::GemmSizes>& likely) {
 bool pays_alone(const plan::GemmDesc& gemm, const std::optional<codegen::GemmSizes>& likely,
                 const targets::TargetInfo& target) {
   if (!target.has_wgmma) return false;
-  if (gemm.is_scaled()) return !gemm.has_groups() && multiplies_blocks_faster(likely);
+  if (gemm.is_scaled()) return !gemm.has_groups() && multiplies_blocks_faster(gemm, likely);
   const bool is_16_bit = size_bytes(gemm.a.dtype) == 2 && size_bytes(gemm.b.dtype) == 2;
   if (!is_16_bit) return false;
   // At all sizes measured (docs/gotchas-groups.md).

@@ -72,6 +72,10 @@ TEST(FusionAlone, ProductsWithScalesOfBlocksAreAKernelOfFewOrManyRowsOnHopper) {
             "matmul_identity(x, w, sx, sw) -> y[M, 384]: y\n");
   EXPECT_EQ(found(any, {}, kHopper), none) << "of any number of rows";
   EXPECT_EQ(found(text("16", 384), {}, {DeviceKind::cuda, "sm_89"}), none);
+  const std::string by_column =
+      "graph g(x: e4m3[16, 256], w: e4m3[384, 256], sx: f32[16, 2], sw: f32[384, 2]) {\n"
+      "  y = scaled_matmul x, w^T, sx, sw -> bf16\n  return y\n}\n";
+  EXPECT_EQ(found(by_column, {}, kHopper), none) << "not ahead at all sizes measured";
   EXPECT_EQ(found(text("16", 384)), none) << "on a CPU";
 }
 
