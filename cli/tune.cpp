@@ -187,7 +187,7 @@ std::function<int()> define_tune(CLI::App& app) {
                  "Add the choices of such a file; those that are known stay");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
-      "All candidates are compiled in parallel and timed with their epilogue, beside the vendor's\n"
+      "Candidates are compiled in parallel and timed with their epilogue, beside the vendor's\n"
       "product with a tail; results are compared, and those of the winners checked against\n"
       "float64. Of a range the sizes are found at which the winner changes. Choices are kept\n"
       "beside the kernel cache, for all programs of this user. Symbols without a size are 512.\n"

@@ -102,7 +102,7 @@ class Program {
   /// memory of its own. For threads beside the one that will run. Throws as `run` does.
   void prepare(std::span<const Binding> tensors) const;
   /// Measures every way to run each fused step on these tensors, and runs the best one from now on
-  /// at these sizes. The ways are all candidates of the step's kernel family and the vendor's
+  /// at these sizes. The ways are likely candidates of the step's kernel family and the vendor's
   /// product with a tail kernel; each is timed alone and under sustained load. The choices are kept
   /// beside the kernel cache, and programs compiled later on this machine follow them. Takes a few
   /// seconds a step. Inputs stay as they are, outputs are overwritten. Returns a line for each step

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backends/backend.h"
 #include "backends/cuda/choose/step_choice.h"
 
 namespace epifuse::cuda {
@@ -19,7 +19,7 @@ struct Ways {
   std::vector<std::string> names;  // as in tune::Tuned: the usual way, product and tail, the others
 };
 
-constexpr std::size_t kAllWays = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kAllWays = backends::MeasureRules{}.most_candidates;  // no limit
 
 // The candidates of the step's family that compile well, or the `most` of least expected time, but
 // none that the model puts far behind the best (few-rows kernels at many rows); a few of another
