@@ -11,8 +11,9 @@ namespace epifuse::codegen::sm90 {
 
 std::string print(const Config& config) {
   if (is_for_few_rows(config)) {
-    return fmt::format("few rows {}x{}, {} warps{}", config.tile_m, config.tile_n, config.warps,
-                       config.split_k > 1 ? fmt::format(", split-K {}", config.split_k) : "");
+    return fmt::format("few rows {}x{}, {} warps{}{}", config.tile_m, config.tile_n, config.warps,
+                       config.split_k > 1 ? fmt::format(", split-K {}", config.split_k) : "",
+                       config.ctas > 0 ? fmt::format(", {} CTAs an SM", config.ctas) : "");
   }
   const char* schedule = config.cooperative        ? "cooperative"
                          : is_one_consumer(config) ? "one-consumer"

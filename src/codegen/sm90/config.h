@@ -35,7 +35,8 @@ struct Config {
   Scaling scaling = Scaling::none;
   // Of a kernel for few rows (few_rows.h), which share K; 0 where wgmma multiplies. There `stages`
   // are steps loaded ahead, and tile_m is a multiple of 8.
-  int warps = 0;
+  std::int16_t warps = 0;
+  std::int16_t ctas = 0;  // an SM has at most, each with more steps ahead; 0: as many as fit
   // How the operands lie in memory, after the exchange where roles are swapped: of what `fitted`
   // makes of a config.
   targets::Rows rows_a = targets::Rows::aligned, rows_b = targets::Rows::aligned;

@@ -22,13 +22,16 @@ using plan::FusedGemm;
 using plan::WhyNot;
 
 struct Shape {
-  int rows, columns, warps, split_k;
+  int rows, columns;
+  std::int16_t warps;
+  int split_k;
+  std::int16_t ctas = 0;
 };
 // Ahead at points of `small` on an H100; 16 warps where CTAs are too few; or only measured.
 constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {8, 16, 16, 1}, {16, 16, 16, 1},
-                             {8, 16, 8, 4},  {8, 16, 8, 8}, {16, 16, 8, 8}};
-constexpr Shape kGatesAlongK[] = {
-    {8, 8, 8, 1}, {8, 8, 16, 1}, {16, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}};
+                             {8, 16, 8, 4},  {8, 16, 8, 8}, {16, 16, 8, 8}, {8, 16, 8, 1, 2}};
+constexpr Shape kGatesAlongK[] = {{8, 8, 8, 1},  {8, 8, 16, 1},  {16, 8, 8, 1},
+                                  {8, 16, 8, 1}, {16, 16, 8, 1}, {8, 8, 8, 1, 2}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},  {8, 32, 8, 1},
                              {8, 32, 8, 4},  {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 32, 8, 1},
                              {16, 32, 8, 4}, {8, 32, 8, 8}};
@@ -102,6 +105,7 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
     config.tile_n = shape.columns;
     config.warps = shape.warps;
     config.split_k = shape.split_k;
+    config.ctas = shape.ctas;
     config.products = step.epilogue.num_accumulators;
     config.stages = occupancy(config, loads_of(step.gemm, config)).depth;
     if (config.stages > 0) out.push_back(config);
@@ -122,6 +126,7 @@ std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& confi
   if (variant.swapped || (config.products > 1 && variant.misaligned_b)) return std::nullopt;
   Config out = config;
   set_rows(step.gemm, variant, out);
+  if (config.ctas > 0 && !takes_vectors(loads_of(step.gemm, out))) return std::nullopt;
   if (is_misaligned(out)) out.stages = occupancy(out, loads_of(step.gemm, out)).depth;
   if (out.stages == 0) return std::nullopt;
   return out;

@@ -70,6 +70,7 @@ Occupancy occupancy(const Config& config, const Loads& loads) {
   const int deepest = reads_halves ? 1 : loads.is_k_major && moves ? 2 : kDeepest;
   const int threads = config.warps * kWarpThreads;
   for (const Room& room : kRooms) {
+    if (config.ctas > 0 && room.threads > config.ctas * threads) continue;
     if (room.threads % threads != 0 || (room.for_vectors_alone && !takes_vectors(loads))) continue;
     const int left = (moves ? room.where_moved : room.registers) - besides;
     const int depth = std::min(left / step, deepest);

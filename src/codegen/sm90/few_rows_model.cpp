@@ -30,10 +30,12 @@ std::int64_t most_rows(const Loads& loads) {
   return loads.of_a == LoadsOfA::elements ? kMostOfElements : kMostRowsTaken;
 }
 
-// What the other terms do not tell, along K: CTAs that leave room on their SM.
+// What the other terms do not tell, along K: CTAs that leave room on their SM, but for those that
+// leave it for steps ahead.
 double correction(const Config& config, const Loads& loads) {
   constexpr double kUnfilled = 1.05;
-  return takes_vectors(loads) && !fills(config, occupancy(config, loads)) ? kUnfilled : 1;
+  const bool leaves_room = config.ctas == 0 && !fills(config, occupancy(config, loads));
+  return takes_vectors(loads) && leaves_room ? kUnfilled : 1;
 }
 
 // Blocks of 8 rows of a tile. Those behind the last row repeat what it loads.

@@ -118,7 +118,7 @@ void expect_takes_all(std::int64_t rows, std::size_t num_configs) {
 }
 
 TEST(SideBySide, EveryConfigTakesAllSteps) {
-  expect_takes_all(16, 7);
+  expect_takes_all(16, 8);
   expect_takes_all(64, 22);
 }
 

@@ -157,7 +157,7 @@ TEST(Sm90Swapped, AreChosenWhereTheyWereMeasuredAhead) {
             "cooperative 128x160, 5 stages, cluster 2x1, swapped");
   EXPECT_TRUE(chosen(along_n, {1, 9173, 64, 1344}).ends_with(", swapped"));
   EXPECT_EQ(chosen(residual, {1, 1576, 768, 3072}), "ping-pong 64x144, 6 stages, swapped");
-  EXPECT_EQ(chosen(residual, {1, 1, 2048, 768}), "few rows 8x16, 8 warps");
+  EXPECT_EQ(chosen(residual, {1, 1, 2048, 768}), "few rows 8x16, 8 warps, 2 CTAs an SM");
 }
 
 }  // namespace
