@@ -172,9 +172,11 @@ def test_rows_of_experts_that_are_elsewhere_are_zero(bias):
 
 @pytest.mark.parametrize(("num_here", "num_routed"), [(8, None), (8, 8), (3, 8)])
 @pytest.mark.parametrize("bias", [False, True])
-def test_gradients(num_here, num_routed, bias):
-    model = Experts(num_here, 2, swiglu, bias, True, num_routed)
-    x = torch.randn(24, WIDTH).bfloat16().requires_grad_()
+@pytest.mark.parametrize("num_tokens", [24, 27])  # PyTorch multiplies rows of 16 bytes alone
+@pytest.mark.parametrize("transposed", [True, False])
+def test_gradients(num_here, num_routed, bias, num_tokens, transposed):
+    model = Experts(num_here, 2, swiglu, bias, transposed, num_routed)
+    x = torch.randn(num_tokens, WIDTH).bfloat16().requires_grad_()
     run = torch.compile(model, backend=epifuse.torch.backend)
     results = []
     for each in (run, model):
@@ -197,7 +199,7 @@ def test_gradients_where_scales_go_before_the_last_product(monkeypatch):
 
     monkeypatch.setattr(inductor, "scale_rows_before_products", moved)
     with torch._inductor.config.patch(force_disable_caches=True):
-        test_gradients(8, None, False)
+        test_gradients(8, None, False, 24, True)
     before, after, *_ = graphs
     assert before != after
 
