@@ -10,9 +10,9 @@
 
 namespace epifuse::cli {
 
-// What two right results may differ by beside an ulp: a part of the element, and one of the root
-// mean square of all. In 16 bits sums in another order are far closer. Fast sums of fp8 lose more,
-// 2^-9 of the root mean square on average, and what they lose depends on the order.
+// What two right results may differ by: a part of the element, and one of the root mean square of
+// all, and in fp8 an ulp. In 16 bits sums in another order are far closer. Fast sums of fp8 lose
+// more, 2^-9 of the root mean square on average, and what they lose depends on the order.
 struct Slack {
   double relative, of_mean;
 };

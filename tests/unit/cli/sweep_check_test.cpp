@@ -37,6 +37,7 @@ TEST(SweepCheck, SumsOfSixteenBitsDifferByRoundings) {
   const Slack slack = slack_of_product("bf16");
   EXPECT_TRUE(are_near({1, 2, 0}, {1 + 1 / 128.0, 2, 0.002}, DType::bf16, slack));
   EXPECT_FALSE(are_near({1, 2, 0.03}, {1, 2, 0}, DType::bf16, slack));
+  EXPECT_FALSE(are_near({1 + 1 / 64.0, 2, 0}, {1, 2, 0}, DType::bf16, slack)) << "two ulps";
   EXPECT_FALSE(are_near({1, 2.25, 0}, {1, 2, 0}, DType::bf16, slack));
   EXPECT_FALSE(are_near({1, 2, NAN}, {1, 2, 3}, DType::bf16, slack));
   const double infinity = std::numeric_limits<double>::infinity();
