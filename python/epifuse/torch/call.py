@@ -61,7 +61,7 @@ def _report(text: str, reasons: dict[str, int], device: str) -> None:
 _report._inductor_lowering_function = True  # type: ignore[attr-defined]
 
 
-def _ask_for_inputs_in_memory() -> None:
+def store_what_kernels_read() -> None:
     """Makes Inductor store what a kernel reads as it is made, as for its own products: whoever
     reads it transposed before the kernel does gets a view, rather than a result of its own."""
     from torch._inductor.lowering import add_needs_realized_inputs
@@ -75,8 +75,6 @@ def keep_report(graph: torch.fx.Graph, report: tuple[str, dict[str, int]]) -> bo
     The first kernel does. In a graph of products alone a node does that has no result.
     """
     calls = [node for node in graph.nodes if node.target in (fused, fused_in_place)]
-    if calls:
-        _ask_for_inputs_in_memory()
     for call in calls:  # Inductor may write the code of some other than the first one first
         call.meta["epifuse_report"] = report
     products = [node.meta.get("val") for node in graph.nodes if origin.is_product(node)]

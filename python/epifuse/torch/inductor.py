@@ -10,7 +10,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 
 from epifuse import _native, settings
 from epifuse.torch import op, process
-from epifuse.torch.call import keep_report
+from epifuse.torch.call import keep_report, store_what_kernels_read
 from epifuse.torch.group_masks import without_masks_nobody_reads
 from epifuse.torch.masks import without_masks_set_nowhere
 from epifuse.torch.overlapped import LaunchPass
@@ -98,6 +98,8 @@ class FusionPass(CustomGraphPass):
         if self.before is not None:
             self.before(graph)
         report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
+        if report.kernels:
+            store_what_kernels_read()
         add_short_sums(graph)
         store_tables(graph, is_replayed=_is_replayed())
         sort_by_short_keys(graph)
