@@ -80,6 +80,7 @@ struct GemmParams {
   unsigned batched;
   int lets_next_start;  // whether the kernel after this one may set itself up early
   int a_bytes;          // that come to a stage of A: of all rows of a tile, or of the few there are
+  int least_rows;       // of a group's last tile that is a whole one: 65, or 1 without short tiles
   float parameters[kMaxScalars];
   Vector rows[kMaxVectors];
   Vector cols[kMaxVectors];

@@ -12,7 +12,7 @@ namespace epifuse::sm90 {
 // A short tile is one block of 64 rows, which ping-pong consumers multiply alone: the last rows of
 // a group where they fit into it. It takes about half of a tile's time, so a CTA takes two of them,
 // side by side, in the place of one tile. Its rows of A are a box of their own: two boxes of 64
-// rows a stage in place of one cost whole tiles up to 4 %.
+// rows a stage in place of one cost whole tiles up to 4 %. The host says whether there are any.
 template <class Config>
 constexpr bool kHasShortTiles =
     Config::Scheduler::kGrouped && !Config::Consumers::kCooperative &&
@@ -38,18 +38,18 @@ struct GroupScheduler {
       // Ends outside of the rows there are must not lead out of memory.
       const long long end = integer_at(p.groups, group);
       row_end = end <= first_row ? first_row : end < p.m ? static_cast<int>(end) : p.m;
-      next_place += tiles(rows_of_tile) * columns_of_tiles;
-      if (has_short(rows_of_tile)) next_place += (columns_of_tiles + 1) / 2;
+      next_place += tiles(p, rows_of_tile) * columns_of_tiles;
+      if (has_short(p, rows_of_tile)) next_place += (columns_of_tiles + 1) / 2;
     }
     return group < p.groups.num_rows;
   }
   // Whole ones along m: also those whose last rows are missing.
-  __device__ __forceinline__ int tiles(int rows_of_tile) const {
-    const int fewest = kHasShortTiles<Config> ? kBlockRows + 1 : 1;
-    return (row_end - first_row + rows_of_tile - fewest) / rows_of_tile;
+  __device__ __forceinline__ int tiles(const abi::GemmParams& p, int rows_of_tile) const {
+    const int least = kHasShortTiles<Config> ? p.least_rows : 1;
+    return (row_end - first_row + rows_of_tile - least) / rows_of_tile;
   }
-  __device__ __forceinline__ bool has_short(int rows_of_tile) const {
-    return kHasShortTiles<Config> && row_end - first_row > tiles(rows_of_tile) * rows_of_tile;
+  __device__ __forceinline__ bool has_short(const abi::GemmParams& p, int rows_of_tile) const {
+    return kHasShortTiles<Config> && row_end - first_row > tiles(p, rows_of_tile) * rows_of_tile;
   }
 };
 

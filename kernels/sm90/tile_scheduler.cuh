@@ -62,7 +62,7 @@ struct TileScheduler {
     const int tiles_n = columns_of_tiles(p);
     if constexpr (Scheduler::kGrouped) {
       if (!group.find(p, tile, kRows, tiles_n)) return false;
-      tiles_m = group.tiles(kRows);
+      tiles_m = group.tiles(p, kRows);
       tile -= group.first_place;
       batch.inner = group.group;
       group.is_short = tile >= tiles_m * tiles_n;

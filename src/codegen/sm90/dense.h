@@ -66,6 +66,9 @@ inline bool has_short_tiles(const Config& config) {
 inline bool are_exchanged(const Config& config, const Variant& variant) {
   return config.swapped || variant.swapped;
 }
+// Of a group's last tile that is a whole one, as the kernel takes the groups of `sizes`: where they
+// are small, the weights come from memory, and a short tile would read them apart from the others.
+int least_rows_of_tile(const Config& config, const GemmSizes& sizes);
 // Columns of a tile's results.
 inline int result_columns(const Config& config) { return config.tile_n / config.products; }
 // Warpgroups that multiply. Cooperative ones have as many rows of a tile each, whole blocks.
@@ -163,5 +166,8 @@ struct Tiling {
 int clusters_at_once(int size, const targets::DeviceLimits& limits);
 // `sizes`: of the results.
 Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits);
+// The same for a model of time: as many tiles as groups of rows have on average, in whole ones.
+Tiling expected_tiling(const Config& config, const GemmSizes& sizes,
+                       const targets::DeviceLimits& limits);
 
 }  // namespace epifuse::codegen::sm90

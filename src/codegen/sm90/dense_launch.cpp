@@ -270,6 +270,7 @@ class Binder {
     const Tiling tiling = tile(config_, sizes, limits);
     params_.raster = tiling.raster;
     params_.columns = static_cast<int>(tiling.columns);
+    params_.least_rows = least_rows_of_tile(config_, sizes);
     params_.lets_next_start = tiling.is_one_wave;
     out_.cluster = static_cast<unsigned>(cluster_size(config_));
     out_.grid = static_cast<unsigned>(tiling.num_ctas);

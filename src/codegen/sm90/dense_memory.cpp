@@ -91,4 +91,16 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
   return (bytes + written_back + again) / c.bytes_per_us;
 }
 
+double groups_apart_us(const ModelConstants& c, const Config& config, const GemmSizes& sizes,
+                       const Tiling& tiling, double lines_of_b) {
+  constexpr double kAgain = 0.4, kBytes = 2;
+  if (!config.grouped || lines_of_b <= 1) return 0;
+  const double weights =
+      kBytes * config.products * static_cast<double>(sizes.batch * sizes.n * sizes.k);
+  const double missed = std::max(0.0, 1 - c.l2_bytes / std::max(weights, 1.0));
+  const double further =
+      static_cast<double>(tiling.tiles) / static_cast<double>(sizes.batch * tiling.columns) - 1;
+  return kAgain * missed * std::max(further, 0.0) * weights / c.bytes_per_us;
+}
+
 }  // namespace epifuse::codegen::sm90

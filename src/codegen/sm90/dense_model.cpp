@@ -44,39 +44,6 @@ namespace {
 
 constexpr int kStepDepth = 64;  // of K, which is counted in 16-bit elements
 
-// Columns of tiles such that all tiles fill whole waves, as long as the narrow width allows.
-std::int64_t columns_of_two_widths(const Config& config, const GemmSizes& sizes, int at_once) {
-  const std::int64_t rows = sizes.batch * ceil_div(sizes.m, config.tile_m * config.cluster_m);
-  const std::int64_t fewest = ceil_div(sizes.n, result_columns(config));
-  if (sizes.n % kNarrower != 0) return fewest;
-  const std::int64_t most = sizes.n / (result_columns(config) - kNarrower);
-  std::int64_t best = fewest;
-  double best_waves = 0;
-  for (std::int64_t columns = fewest; columns <= most; ++columns) {
-    // A wave of narrower tiles takes less: the time is that of the whole waves at the mean width.
-    const double waves =
-        static_cast<double>(ceil_div(rows * columns, at_once)) / static_cast<double>(columns);
-    if (columns > fewest && waves >= best_waves) continue;
-    best_waves = waves;
-    best = columns;
-  }
-  return best;
-}
-
-}  // namespace
-
-int clusters_at_once(int size, const targets::DeviceLimits& limits) {
-  switch (size) {
-    case 1: return limits.num_sms;
-    case 2: return limits.clusters_of_2;
-    case 3: return limits.clusters_of_3;
-    case 4: return limits.clusters_of_4;
-    default: return limits.clusters_of_8 * 8 / size;
-  }
-}
-
-namespace {
-
 // Columns that narrow tiles lack together. 0: all are wide, as where narrow ones would not add up.
 std::int64_t narrower_by(const Config& config, const GemmSizes& sizes, std::int64_t columns) {
   const std::int64_t excess = columns * result_columns(config) - sizes.n;
@@ -311,30 +278,6 @@ Clocks clocks_of(const ModelConstants& c, const Config& config, double waves, do
   return {start + waves * main + (waves - 1) * (epilogue + exchange), epilogue + exchange};
 }
 
-}  // namespace
-
-Tiling tile(const Config& config, const GemmSizes& sizes, const targets::DeviceLimits& limits) {
-  constexpr int kBandRows = 2048;  // a wave is about as wide as it is high (docs/gotchas-hopper.md)
-  const int size = cluster_size(config);
-  const int at_once = clusters_at_once(size, limits);
-  Tiling out;
-  out.columns = config.two_widths ? columns_of_two_widths(config, sizes, at_once)
-                                  : ceil_div(sizes.n, result_columns(config) * config.cluster_n);
-  const std::int64_t rows = config.tile_m * config.cluster_m;
-  // At most: the last tile of every group may be a partial one.
-  const std::int64_t rows_of_tiles =
-      sizes.groups > 0 ? sizes.m / rows + std::min(sizes.groups, sizes.m) : ceil_div(sizes.m, rows);
-  out.tiles = sizes.batch * rows_of_tiles * out.columns;
-  const std::int64_t clusters =
-      config.split_k > 1 ? out.tiles : std::min<std::int64_t>(out.tiles, at_once);
-  out.num_ctas = clusters * size;
-  out.is_one_wave = out.tiles <= at_once;
-  out.raster = std::max(kBandRows / (config.tile_m * config.cluster_m), 1);
-  return out;
-}
-
-namespace {
-
 // `unpaired` and `given` in the kernel's orientation.
 double us_of(const plan::FusedGemm& unpaired, const Config& config, const GemmSizes& given,
              const targets::DeviceProfile& device) {
@@ -345,7 +288,7 @@ double us_of(const plan::FusedGemm& unpaired, const Config& config, const GemmSi
   if (size_bytes(step.gemm.a.dtype) == 1) c.multiplies_per_clock /= c.eight_bit_slows;
   GemmSizes sizes = even_groups(given);
   sizes.k = depth_in_16_bits(step.gemm.a.dtype, sizes.k);
-  const Tiling tiling = tile(config, sizes, limits);
+  const Tiling tiling = expected_tiling(config, given, limits);
   const int at_once = std::max(clusters_at_once(cluster_size(config), limits), 1);
   const Waves waves = waves_of(c, tiling, at_once);
   const double columns = columns_of_busiest(config, sizes, tiling.columns, waves.whole);
@@ -361,7 +304,8 @@ double us_of(const plan::FusedGemm& unpaired, const Config& config, const GemmSi
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);
-  const double memory = memory_us(c, load, config, sizes, tiling, waves.drift, at_once, wide);
+  const double memory = memory_us(c, load, config, sizes, tiling, waves.drift, at_once, wide) +
+                        groups_apart_us(c, config, sizes, tiling, lines.b);
   const double us =
       few_rows_slow(step.gemm, config, sizes) *
       (overlapped({clocks.beside_memory / c.clocks_per_us, memory}, c.overlap) +

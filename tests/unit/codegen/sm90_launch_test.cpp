@@ -142,6 +142,24 @@ int box_rows(const Launch& launch, std::size_t offset) {
   return map == launch.maps.end() ? 0 : map->box_rows;
 }
 
+int least_rows(const Launch& launch) {
+  int rows = 0;
+  std::memcpy(&rows, launch.params.data() + offsetof(abi::GemmParams, least_rows), sizeof rows);
+  return rows;
+}
+
+TEST(Sm90Launch, SmallGroupsHaveNoShortTiles) {
+  for (const auto& [rows, least] : {std::pair<std::int64_t, int>{511, 1}, {5119, 1}, {5120, 65}}) {
+    const Case all(rows, kGroups);
+    for (const sm90::Config& config : sm90::configs(all.step(), *targets::find_target("sm_90a"))) {
+      SCOPED_TRACE(fmt::format("{}, {} rows", print(config), rows));
+      const Launch launch = sm90::launch(all.plan, all.step(), config, {}, all.bound,
+                                         targets::reference_gpu().limits);
+      EXPECT_EQ(least_rows(launch), sm90::has_short_tiles(config) ? least : 1);
+    }
+  }
+}
+
 TEST(Sm90Launch, ShortTilesOfGroupsHaveBoxesOfTheirOwn) {
   int num_short = 0;
   for (const std::int64_t rows : {1, 64, 65, 300}) {

@@ -118,7 +118,9 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
       !own.family->why_not_bound(prepared.plan, gemm, ReadTensors(gemm, bound).bound());
   if (!is_addressable && !ways.usual.is_copied) return std::nullopt;
   add(ways.names, name_of(ways.usual));
-  const bool splits = !prepared.is_named && !gemm.gemm.is_scaled() &&
+  // A product of groups that no family takes runs on CUDA cores, far slower than any that one does.
+  const bool is_hopeless = gemm.gemm.has_groups() && is_addressable;
+  const bool splits = !prepared.is_named && !gemm.gemm.is_scaled() && !is_hopeless &&
                       (compiles || late.is_split_compiled(prepared.plan, step));
   if (splits) add(ways.names, std::string(tune::kProductAndTail));
   if (!is_addressable) {
