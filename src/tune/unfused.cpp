@@ -150,6 +150,25 @@ SumsApart sums_apart(const plan::FusedGemm& step, const codegen::GemmSizes& size
   return found;
 }
 
+// Whether a framework has a pass over the full result in any case, which does the epilogue too:
+// rows whose maximum is taken are scaled by it next.
+bool has_pass_behind(const plan::FusedGemm& step) {
+  const auto stores = [&](plan::StoreKind kind) {
+    return std::ranges::find(step.epilogue.stores, kind, &plan::Store::kind) !=
+           step.epilogue.stores.end();
+  };
+  return stores(plan::StoreKind::row_max) && stores(plan::StoreKind::tile);
+}
+
+// What such a pass reads beside the result.
+double bytes_loaded(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  double bytes = 0;
+  for (const plan::Load& load : step.epilogue.loads) {
+    bytes += num_elements(load, sizes) * static_cast<double>(size_bytes(load.dtype));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 double tail_us(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,
@@ -187,11 +206,16 @@ const plan::Load* row_of_product(const plan::FusedGemm& step) {
   return is_row && load.dtype == step.gemm.a.dtype ? &load : nullptr;
 }
 
+DType framework_dtype(const plan::GemmDesc& gemm) {
+  return is_fp8(gemm.a.dtype) ? DType::bf16 : gemm.a.dtype;
+}
+
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
   if (adds_one_row(step, sizes)) return 0;
   const double ours = tail_bytes(step, sizes, step.gemm.result);
+  if (has_pass_behind(step)) return bytes_loaded(step, sizes) / ours;
   const SumsApart sums = sums_apart(step, sizes);
-  const double its = tail_bytes(sums.rest, sizes, step.gemm.a.dtype) +
+  const double its = tail_bytes(sums.rest, sizes, framework_dtype(step.gemm)) +
                      bytes_read_again(sums.rest, sizes) + sums.bytes;
   return ours > 0 ? its / ours : 0;
 }
@@ -204,9 +228,10 @@ std::optional<double> framework_tail_us(const plan::FusedGemm& step,
   if (device.known == nullptr) return std::nullopt;
   if (adds_one_row(step, sizes)) return 0;
   const targets::DeviceRates& rates = device.known->measured->rates;
+  if (has_pass_behind(step)) return kOfRate * bytes_loaded(step, sizes) / rates.bytes_per_us;
   const SumsApart sums = sums_apart(step, sizes);
   double us = 0;
-  for (const double bytes : {tail_bytes(sums.rest, sizes, step.gemm.a.dtype),
+  for (const double bytes : {tail_bytes(sums.rest, sizes, framework_dtype(step.gemm)),
                              bytes_read_again(sums.rest, sizes), sums.bytes}) {
     if (bytes > 0) us += targets::pass_us(kOfRate * bytes, rates);
   }

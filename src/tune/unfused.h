@@ -30,8 +30,11 @@ bool adds_one_row(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 // where there is none. The vendor may have another algorithm for such a product.
 const plan::Load* row_of_product(const plan::FusedGemm& step);
 
-// What a framework's passes behind its own product take of such a tail's time: its product has the
-// dtype of the operands, and to add a row to it is the library's work. Sums of columns of what it
+// What a framework's product rounds its sums to.
+DType framework_dtype(const plan::GemmDesc& gemm);
+
+// What a framework's passes behind its own product take of such a tail's time: its product has
+// framework_dtype, and to add a row to it is the library's work. Sums of columns of what it
 // stores are a pass of their own (Inductor's).
 double framework_part_of_tail(const plan::FusedGemm& step, const codegen::GemmSizes& sizes);
 // What they take by their bytes; empty where the device's rate is not known.

@@ -1,5 +1,6 @@
-// Every candidate kernel of a step, not only the one that the model chooses, against the float64
-// reference: at sizes that are no multiples of its tile, with several tiles a CTA and with none.
+// Every candidate kernel of a step, not only the one that the model chooses, and the vendor's
+// product with a tail, against the float64 reference: at sizes that are no multiples of its tile,
+// with several tiles a CTA and with none.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -147,6 +148,12 @@ class Candidates {
       check(name, scratch_bytes(kernels, config));
       ++num_run;
     }
+    // Of other results the vendor's product rounds what a kernel keeps.
+    const bool keeps_sums = gemm.gemm.result == DType::f32;
+    if (keeps_sums && !gemm.gemm.has_groups() && !gemm.gemm.is_scaled()) {
+      check(std::string(tune::kProductAndTail));
+      ++num_run;
+    }
     if (gemm.gemm.a.lookup < 0) return num_run;
     check(std::string(tune::kRowsFirst));
     return num_run + 1;
@@ -170,7 +177,8 @@ class Candidates {
     const cuda::DeviceBuffer workspace(cuda::Device::require(),
                                        cuda::workspace_bytes(prepared_, late_, rules, bound_));
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps.front());
-    const bool may_copy = gemm.epilogue.reduces() || name == tune::kRowsFirst;
+    const bool may_copy =
+        gemm.epilogue.reduces() || name == tune::kRowsFirst || name == tune::kProductAndTail;
     constexpr std::size_t kAlignment = 256;
     EXPECT_TRUE(may_copy || workspace.size_bytes() < scratch + kAlignment) << "something is copied";
     device_.poison_outputs();

@@ -171,5 +171,44 @@ TEST(Product, ResultsThatTheVendorWritesItself) {
   EXPECT_FALSE(has_direct_result(DType::f32, DType::bf16));
 }
 
+// x [m, k] and w [n, k] of e4m3 in rows of k elements, and a result in f32.
+Product of_eight_bits(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Product p;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.a = {nullptr, DType::e4m3, k, 1};
+  p.b = {nullptr, DType::e4m3, 1, k};
+  p.d = {nullptr, DType::f32, n, 1};
+  return p;
+}
+
+TEST(EightBits, AreTakenAlongKInRowsOfSixteenBytes) {
+  EXPECT_TRUE(takes_eight_bits(of_eight_bits(1, 16, 16)));
+  EXPECT_TRUE(takes_eight_bits(of_eight_bits(77, 4096, 208)));
+  EXPECT_FALSE(takes_eight_bits(of_eight_bits(16, 24, 64))) << "columns";
+  EXPECT_FALSE(takes_eight_bits(of_eight_bits(16, 32, 72))) << "K";
+  EXPECT_FALSE(takes_eight_bits(of_eight_bits(16, 32, 0))) << "no sum";
+  const auto with = [](auto change) {
+    Product p = of_eight_bits(64, 32, 64);
+    change(p);
+    return takes_eight_bits(p);
+  };
+  EXPECT_TRUE(with([](Product& p) { p.a.row_stride = 80; }));
+  EXPECT_FALSE(with([](Product& p) { p.a.row_stride = 72; }));
+  EXPECT_FALSE(with([](Product& p) { p.b.row_stride = 32, p.b.col_stride = 1; }))
+      << "weights along N";
+  EXPECT_FALSE(with([](Product& p) { p.a.row_stride = 1, p.a.col_stride = 64; })) << "x along M";
+  EXPECT_FALSE(with([](Product& p) { p.d.row_stride = 34; })) << "rows of 136 bytes";
+  EXPECT_FALSE(with([](Product& p) { p.a.data = reinterpret_cast<void*>(0x108); }));
+  EXPECT_TRUE(with([](Product& p) { p.a.data = reinterpret_cast<void*>(0x110); }));
+  EXPECT_TRUE(with([](Product& p) { p.d.dtype = DType::bf16; }));
+  EXPECT_FALSE(with([](Product& p) { p.d.dtype = DType::e4m3; }));
+  EXPECT_FALSE(with([](Product& p) { p.b.dtype = DType::e5m2; })) << "another kind of float";
+  EXPECT_FALSE(with([](Product& p) { p.a.dtype = p.b.dtype = DType::i8; }));
+  EXPECT_TRUE(with([](Product& p) { p.batch = {{4, 64 * 64, 0, 64 * 32}}; }));
+  EXPECT_FALSE(with([](Product& p) { p.batch = {{4, 64 * 64 + 8, 0, 64 * 32}}; }));
+}
+
 }  // namespace
 }  // namespace epifuse::cuda

@@ -21,6 +21,15 @@ struct Asked {
   VendorEpilogue epilogue;
 };
 
+// A framework multiplies 8-bit floats with one scale a tensor by the vendor's product, in bf16.
+// With scales of rows it has kernels of its own, which nothing here measures
+// (docs/gotchas-hopper.md).
+bool has_scales_of_rows(const plan::FusedGemm& step) {
+  return std::ranges::any_of(step.epilogue.loads, [](const plan::Load& load) {
+    return load.access == plan::Access::col && load.dtype == DType::f32;
+  });
+}
+
 // Without memory for its result. Empty where no vendor takes it as it is, and where it reads what
 // another step leaves: a framework's product is asked for in the place of the whole plan.
 std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t index,
@@ -28,10 +37,12 @@ std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t inde
   const plan::Plan& plan = prepared.plan;
   const auto& step = std::get<plan::FusedGemm>(plan.steps[index]);
   const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.has_groups();
-  if (!is_one || size_bytes(step.gemm.a.dtype) != 2) return std::nullopt;
+  const bool is_fp8_product =
+      is_fp8(step.gemm.a.dtype) && !step.gemm.is_scaled() && !has_scales_of_rows(step);
+  if (!is_one || (size_bytes(step.gemm.a.dtype) != 2 && !is_fp8_product)) return std::nullopt;
   plan::FusedGemm bare = plan::is_bare(step) ? step : plan::split(plan, step).gemms.front();
   plan::Store& store = bare.epilogue.stores.front();
-  store.dtype = step.gemm.a.dtype;
+  store.dtype = tune::framework_dtype(step.gemm);
   for (const ir::ValueId id : bare.gemm.operands()) {
     if (bound.tensors[static_cast<std::size_t>(ir::storage(plan.graph, id))].data == nullptr) {
       return std::nullopt;
@@ -44,7 +55,7 @@ std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t inde
   product.rounds_partial_sums = true;
   const bool is_empty = product.m * product.n * product.k == 0;
   if (is_empty || product.batch.size() > 1 || !leading(product.a, product.m, product.k) ||
-      !leading(product.b, product.k, product.n)) {
+      !leading(product.b, product.k, product.n) || (is_fp8_product && !takes_eight_bits(product))) {
     return std::nullopt;
   }
   Asked asked{std::move(product), {}};
@@ -64,7 +75,10 @@ std::size_t bytes_of(const Product& p, std::int64_t rows, std::int64_t cols,
 }
 std::size_t bytes_of_a(const Product& p) { return bytes_of(p, p.m, p.k, &BatchDim::a_stride); }
 std::size_t bytes_of_b(const Product& p) { return bytes_of(p, p.k, p.n, &BatchDim::b_stride); }
-std::size_t bytes_of_d(const Product& p) { return bytes_of(p, p.m, p.n, &BatchDim::d_stride); }
+std::size_t bytes_of_d(const Product& p) {
+  return static_cast<std::size_t>(num_elements(p, p.m, p.n, &BatchDim::d_stride)) *
+         size_bytes(p.d.dtype);
+}
 
 bool is_same_size(const Product& a, const Product& b) {
   return a.m == b.m && a.n == b.n && a.k == b.k;

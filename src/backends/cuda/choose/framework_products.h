@@ -18,8 +18,8 @@ namespace epifuse::cuda {
 std::size_t framework_bytes(const Prepared& prepared, std::size_t step,
                             const codegen::Bound& bound);
 
-// Results have the operands' dtype, whatever dtype the step's sums are rounded to first. Lives
-// until the stream's work is done.
+// Results have the operands' dtype, of 8-bit floats bf16, whatever dtype the step's sums are
+// rounded to first. Lives until the stream's work is done.
 class FrameworkProducts {
  public:
   // `bound`: tensors of the step, with memory. `workspace`: kVendorWorkspaceBytes.

@@ -76,6 +76,7 @@ Product product_of(const plan::FusedGemm& step, const codegen::Bound& bound) {
   p.m = d.shape[d.shape.size() - 2];
   p.n = d.shape.back();
   p.k = gemm.k.eval(bound.sizes);
+  p.promoted = gemm.promoted;
   for (std::size_t from_end = d.shape.size() - 2; from_end-- > 0;) {
     BatchDim dim;
     dim.size = d.shape[d.shape.size() - 3 - from_end];
@@ -158,6 +159,23 @@ Product padded(Product p) {
 
 bool has_direct_result(DType operand, DType result) {
   return result == operand || result == DType::f32;
+}
+
+bool takes_eight_bits(const Product& p) {
+  constexpr std::int64_t kUnit = 16;  // bytes; cuBLASLt also wants so many of all sizes but m
+  const auto a = leading(p.a, p.m, p.k), b = leading(p.b, p.k, p.n), d = leading(p.d, p.m, p.n);
+  const bool is_e4m3 = p.a.dtype == DType::e4m3 && p.b.dtype == DType::e4m3;
+  const bool is_along_k = a && b && d && a->row_major && !b->row_major && d->row_major;
+  if (!is_e4m3 || !is_along_k || is_fp8(p.d.dtype) || p.k == 0) return false;
+  const auto result_bytes = static_cast<std::int64_t>(size_bytes(p.d.dtype));
+  std::vector<std::int64_t> units{p.n, p.k, a->stride, b->stride, d->stride * result_bytes};
+  for (const BatchDim& dim : p.batch) {
+    units.insert(units.end(), {dim.a_stride, dim.b_stride, dim.d_stride * result_bytes});
+  }
+  for (const void* data : {p.a.data, p.b.data, p.d.data}) {
+    units.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data) % kUnit));
+  }
+  return std::ranges::all_of(units, [](std::int64_t unit) { return unit % kUnit == 0; });
 }
 
 }  // namespace epifuse::cuda

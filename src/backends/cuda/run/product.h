@@ -32,6 +32,7 @@ struct Product {
   bool rounds_partial_sums = false;  // may: the fastest the library has, for baselines
   std::vector<BatchDim> batch;       // outermost first
   bool tf32 = false;                 // float32 operands may be multiplied so
+  bool promoted = false;             // sums of 8-bit floats are
   bool operator==(const Product&) const = default;
 };
 
@@ -62,5 +63,8 @@ std::int64_t num_elements(const Product& product, std::int64_t rows, std::int64_
 
 // Whether a vendor GEMM can write `result` from such operands.
 bool has_direct_result(DType operand, DType result);
+// Whether it takes 8-bit floats as they are, on GPUs with such tensor cores: both e4m3, along K, in
+// rows of 16 bytes, with a result of 16 or 32 bits.
+bool takes_eight_bits(const Product& product);
 
 }  // namespace epifuse::cuda

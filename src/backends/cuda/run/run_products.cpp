@@ -39,8 +39,8 @@ void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedM
 
 }  // namespace
 
-// fp8 and i8 are multiplied as bf16, which holds every value of each: so any layout is, and on any
-// GPU.
+// fp8 and i8 are multiplied as bf16, which holds every value of each, where the vendor does not
+// take them as they lie: so any layout is, and on any GPU.
 void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
                       std::int64_t rows, std::int64_t cols) {
   const DType given = matrix.dtype, dtype = is_narrow(given) ? DType::bf16 : given;
@@ -59,11 +59,12 @@ void RunBuilder::add_product(const plan::FusedGemm& step, bool allows_tf32) {
   for (const BatchDim& dim : product.batch) num_products *= dim.size;
   if (product.m * product.n * num_products == 0) return;
 
-  if (product.k > 0) {
+  const bool is_as_it_lies = late_.target().fp8_macs_per_clock > 0 && takes_eight_bits(product);
+  if (product.k > 0 && !is_as_it_lies) {
     pack(product, product.a, &BatchDim::a_stride, product.m, product.k);
     pack(product, product.b, &BatchDim::b_stride, product.k, product.n);
   }
-  const bool direct = has_direct_result(product.a.dtype, product.d.dtype);
+  const bool direct = is_as_it_lies || has_direct_result(product.a.dtype, product.d.dtype);
   const auto d_leading = leading(product.d, product.m, product.n);
   if (direct && d_leading && d_leading->row_major) {
     multiply(product);

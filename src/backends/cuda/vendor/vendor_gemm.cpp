@@ -100,7 +100,7 @@ void describe(VendorKernel& kernel) {
   set_transpose(LtDescAttribute::transpose_a, !p.b.row_major);
   set_transpose(LtDescAttribute::transpose_b, !p.a.row_major);
   if (is_fp8(p.operand)) {
-    const std::int8_t fast = 1;
+    const std::int8_t fast = p.promoted ? 0 : 1;
     check(api, api.desc_set(kernel.desc, LtDescAttribute::fast_accumulation, &fast, sizeof fast),
           "cublasLtMatmulDescSetAttribute");
   }
@@ -198,6 +198,7 @@ std::vector<VendorCall> VendorGemm::calls(const Product& product, const VendorEp
                         product.d.dtype,
                         product.tf32,
                         product.rounds_partial_sums,
+                        product.promoted,
                         product.m,
                         product.n,
                         product.k,

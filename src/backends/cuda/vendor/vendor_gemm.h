@@ -34,7 +34,7 @@ struct VendorEpilogue {
 // What the library's choice of algorithm depends on.
 struct VendorProblem {
   DType operand = DType::bf16, result = DType::bf16;
-  bool tf32 = false, rounds_partial_sums = false;
+  bool tf32 = false, rounds_partial_sums = false, promoted = false;
   std::int64_t m = 0, n = 0, k = 0;
   Leading a, b;
   std::int64_t d_stride = 0;  // D is row-major
