@@ -183,8 +183,8 @@ def measure(point, device, rounds):
     return Measured(point, us["epifuse"], us["inductor"], how(report), error)
 
 
-def summary(all_measured):
-    """Lines about all points together."""
+def summary(all_measured, text=text):
+    """Lines about all points together; `text` names one."""
     ratios = sorted(each.ratio for each in all_measured)
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     p95 = ratios[min(len(ratios) - 1, math.ceil(0.95 * len(ratios)) - 1)]

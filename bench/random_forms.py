@@ -1,0 +1,205 @@
+"""Random programs of several forms by epifuse, beside plain Inductor, in CUDA graphs.
+
+    python3 bench/random_forms.py --seed 1 --count 24 [--form gated scaled] [--only TEXT]
+    python3 bench/random_forms.py --count 2 --dry-run
+
+Gates, products of 8-bit floats and integers with scales, groups of rows, several products and
+steps of training (bench/forms.py), which `bench/random_torch.py` does not draw. All points are
+compiled first, in as many processes as there are cores. Then one process measures them: both
+contenders' CUDA graphs take turns, the L2 flushed before each. A point counts as slower where it
+takes more than 1.03 of Inductor's time and 2 us more, and as wrong where its results are further
+from eager PyTorch's than 0.02 of them and 1.5 times as far as Inductor's. The exit code is 1 if
+any is wrong. What PyTorch itself refuses is named and left out. `--dry-run` runs on the CPU, at
+small sizes, to see that all forms run.
+"""
+
+import argparse
+import functools
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import torch
+from contenders import interleaved, turns
+from forms import DTYPES, FORMS, Tensors
+from random_torch import MOST_ERROR, Measured, how, own_caches, summary
+
+import epifuse.torch
+from epifuse.torch.report import Report
+
+SMALL = {"m": 7, "n": 128, "k": 128, "experts": 4}  # of a dry run
+MOST_OF_INDUCTORS = 1.5  # times its error
+
+
+def text(point):
+    named = ("seed", "kind", "m", "n", "k")
+    words = [f"{key}={value}" for key, value in point.items() if key not in named]
+    shape = f"{point['m']}x{point['n']}x{point['k']}"
+    return " ".join([point["kind"], point["seed"], shape, *words])
+
+
+def points_of(options):
+    points = []
+    for kind in options.form:
+        for i in range(options.count):
+            drawn = FORMS[kind].draw(random.Random(f"{kind} {options.seed} {i}"))
+            points.append({"kind": kind, "seed": f"{options.seed}.{i}", **drawn})
+    if options.dry_run:
+        for point in points:
+            small = {key: most for key, most in SMALL.items() if key in point}
+            point.update({key: min(point[key], most) for key, most in small.items()})
+    return [point for point in points if options.only in text(point)]
+
+
+def flat(results):
+    if torch.is_tensor(results):
+        return [results]
+    return [each for part in results for each in flat(part)]
+
+
+def call_of(run, point, args):
+    """All results as a call; of a step of training with the gradients of its operands."""
+    if point["kind"] != "trained":
+        return lambda: flat(run(*args))
+    leaves, gradient = args
+    wanted = [each for each in leaves if each is not None]
+
+    def step():
+        y = run(*leaves)
+        gradients = torch.autograd.grad(y, wanted, gradient, allow_unused=True)
+        return [y.detach(), *(each for each in gradients if each is not None)]
+
+    return step
+
+
+def compiled(point, device, fresh=False):
+    """Both contenders' calls and eager's after a first one of each, and our report."""
+    torch.compiler.reset()
+    form, report = FORMS[point["kind"]], Report()
+    args = form.operands(point, Tensors(device, DTYPES[point.get("dtype", "bf16")]))
+    options = {"epifuse.only_faster": device == "cuda"}
+    if fresh:
+        options["fx_graph_cache"] = False
+    backend = functools.partial(epifuse.torch.backend, report=report)
+    run = form.program(point)
+    plain = torch.compile(run, dynamic=False, fullgraph=True)
+    ours = torch.compile(run, dynamic=False, fullgraph=True, backend=backend, options=options)
+    calls = {"inductor": call_of(plain, point, args), "epifuse": call_of(ours, point, args)}
+    calls["inductor"]()
+    with torch._functorch.config.patch(enable_autograd_cache=not fresh):
+        calls["epifuse"]()
+    return calls, call_of(run, point, args), report
+
+
+def compile_ahead(point, device):
+    """In a process of its own: fills the caches. What went wrong, if anything."""
+    try:
+        compiled(point, device)
+        if device == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+    except Exception as error:  # noqa: BLE001: it is named, and the point left out
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    return ""
+
+
+def compile_all(points, device, jobs, folder):
+    """Those that compile."""
+    begin = time.perf_counter()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, max(len(points), 1)), mp_context=context) as pool:
+        errors = list(pool.map(functools.partial(compile_ahead, device=device), points))
+    # Choices that were measured beside others that compiled are measured again.
+    shutil.rmtree(f"{folder}/epifuse/tuned", ignore_errors=True)
+    for point, error in zip(points, errors, strict=True):
+        if error:
+            print(f"{text(point)}: not compiled, {error}", flush=True)
+    print(f"{len(points)} points compiled in {time.perf_counter() - begin:.0f} s", flush=True)
+    return [point for point, error in zip(points, errors, strict=True) if not error]
+
+
+def error_of(results, exact):
+    """The largest of all results, relative to those of `exact`."""
+    errors = []
+    for got, expected in zip(results, exact, strict=True):
+        got, expected = got.double(), expected.double()
+        errors.append(((got - expected).norm() / expected.norm().clamp(min=1e-30)).item())
+    return torch.tensor(errors).max().item()  # NaN where any is
+
+
+def is_right(error, inductors):
+    return error <= max(MOST_ERROR, MOST_OF_INDUCTORS * inductors)
+
+
+def captured(call):
+    """A call's CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+def measure(point, device, rounds):
+    """The point, and whether its results are right."""
+    calls, eager, report = compiled(point, device, fresh=True)
+    exact = [each.clone() for each in eager()]
+    errors = {name: error_of(call(), exact) for name, call in calls.items()}
+    if device == "cuda":
+        us = interleaved({name: captured(call) for name, call in calls.items()}, rounds)
+        torch.cuda.empty_cache()
+    else:
+        us = turns(calls, seconds=0.02)
+    measured = Measured(point, us["epifuse"], us["inductor"], how(report), errors["epifuse"])
+    return measured, is_right(errors["epifuse"], errors["inductor"])
+
+
+def run(options, folder):
+    device = "cpu" if options.dry_run else "cuda"
+    points = compile_all(points_of(options), device, options.jobs, folder)
+    begin, of_form, are_right = time.perf_counter(), {}, True
+    for point in points:
+        if time.perf_counter() - begin > options.seconds:
+            print("the time was over before all points were measured")
+            break
+        measured, right = measure(point, device, options.rounds)
+        of_form.setdefault(point["kind"], []).append(measured)
+        are_right = are_right and right
+        print(f"{text(point)}: {measured.us:.1f} us, Inductor {measured.inductor_us:.1f}, "
+              f"ratio {measured.ratio:.3f}, error {measured.error:.1e}"
+              f"{'' if right else ' WRONG'}, {measured.how}", flush=True)  # fmt: skip
+    for kind, all_measured in of_form.items():
+        print(f"{kind}: " + "\n".join(summary(all_measured, text)))
+    return 0 if are_right else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--form", nargs="+", choices=list(FORMS), default=list(FORMS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=24, help="points of each form")
+    parser.add_argument("--only", default="", help="only points whose text has this")
+    parser.add_argument("--rounds", type=int, default=24)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
+                        help="processes that compile")
+    parser.add_argument("--seconds", type=float, default=300,
+                        help="measure no point after this long")
+    parser.add_argument("--dry-run", action="store_true", help="on the CPU, small")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        own_caches(folder)
+        sys.exit(run(options, folder))
+
+
+if __name__ == "__main__":
+    main()
