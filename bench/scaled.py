@@ -176,7 +176,7 @@ def captured(call):
 
 
 def compiled(point, options):
-    """The program by a compiler; a bare product is ours too, by default the vendor's."""
+    """The program by a compiler; a bare product is ours too, where most are left to the vendor."""
     if options and point.epilogue == IDENTITY:
         options = {**options, "options": {"epifuse.only_faster": False}}
     return torch.compile(point.run, **options)

@@ -39,9 +39,10 @@ std::vector<codegen::GemmConfig> best_candidates(
     const targets::DeviceProfile& device, std::size_t most,
     const std::function<bool(const codegen::GemmConfig&)>& counts) {
   const auto by_time = by_expected_us(kernels, gemm, sizes, device);
+  const double limit = hopeless(device, most);
   std::vector<codegen::GemmConfig> best;
   for (const auto& [index, us] : by_time) {
-    if (best.size() == most || us > hopeless(device, most) * by_time.front().us) break;
+    if (best.size() == most || us > limit * by_time.front().us) break;
     const codegen::GemmConfig& config = kernels.candidates[index];
     if (counts(config)) best.push_back(config);
   }
