@@ -81,6 +81,15 @@ def expression(epilogue):
     return run
 
 
+def gate_and_up(products, layout):
+    """Of two products, or of the columns of one."""
+    if layout.startswith("separate"):
+        return products
+    if layout.startswith("halves"):
+        return products[0].chunk(2, -1)
+    return products[0][..., ::2], products[0][..., 1::2]
+
+
 def gated_expression(epilogue, layout):
     """The function of (x, weights, biases) of a point of suite `gated`; (y, z..) with `preact`.
 
@@ -93,16 +102,24 @@ def gated_expression(epilogue, layout):
         products = [x @ (w if nn else w.t()) for w in weights]
         if "bias" in words:
             products = [h + b for h, b in zip(products, biases, strict=True)]
-        if layout.startswith("separate"):
-            parts = products
-        elif layout.startswith("halves"):
-            parts = products[0].chunk(2, -1)
-        else:
-            parts = products[0][..., ::2], products[0][..., 1::2]
-        y = gate(*parts)
+        y = gate(*gate_and_up(products, layout))
         return (y, *products) if "preact" in words else y
 
     return run
+
+
+def captured(call):
+    """A call that replays a CUDA graph of one."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
 
 
 def interleaved(runs, rounds=30, flushes=1):

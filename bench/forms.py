@@ -9,18 +9,11 @@ import math
 
 import torch
 import torch.nn.functional as F
-from contenders import GATES
+from contenders import ACTIVATIONS, GATES, gate_and_up
+from random_torch import DTYPES
 from scaled import E4M3, LARGEST, by_blocks, by_rows, by_squares, scale_of
 
-ACTIVATIONS = {
-    "none": lambda x: x,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-    "relu2": lambda x: F.relu(x).square(),
-}
-DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
+ALL_ACTIVATIONS = {**ACTIVATIONS, "none": lambda x: x, "relu2": lambda x: F.relu(x).square()}
 MOST_WEIGHTS = 3e9  # bytes, of experts
 
 
@@ -72,7 +65,7 @@ class Gated:
             **sizes(random, units, (1, 64, 64), (9000, 12000, 12000), 6e11),
             "dtype": mostly(random, "bf16", "f16", 0.67),
             "gate": random.choice(["swiglu", "swiglu", "geglu_erf", "geglu_tanh", "reglu", "glu"]),
-            "layout": random.choice(["separate", "halves", "halves", "by turns"]),
+            "layout": random.choice(["separate", "halves", "halves", "interleaved"]),
             "along": mostly(random, "k", "n", 0.67),
             "bias": random.random() < 0.3,
             "more": random.choice(["", "", "preact", "residual", "scale"]),
@@ -93,13 +86,7 @@ class Gated:
         def run(x, weights, biases, more):
             products = [F.linear(x, w if p["along"] == "k" else w.t(), b)
                         for w, b in zip(weights, biases, strict=True)]  # fmt: skip
-            if p["layout"] == "separate":
-                parts = products
-            elif p["layout"] == "halves":
-                parts = products[0].chunk(2, -1)
-            else:
-                parts = products[0][..., ::2], products[0][..., 1::2]
-            y = gate(*parts)
+            y = gate(*gate_and_up(products, p["layout"]))
             if p["more"] == "residual":
                 y = y + more
             elif p["more"] == "scale":
@@ -124,7 +111,7 @@ class Scaled:
         return {
             **sizes(random, units, (1, 128, least), (9000, 12000, 12000), 1.2e12),
             "scales": scales,
-            "act": random.choice(["none", "none", "silu", "gelu", "relu", "relu2"]),
+            "act": random.choice(["none", "none", "silu", "gelu_erf", "relu", "relu2"]),
             "bias": random.random() < 0.4,
             "residual": random.random() < 0.3,
             "fast": random.random() < 0.7 and scales != "blocks",
@@ -149,7 +136,7 @@ class Scaled:
         return x, of_x, w, of_w, bias, residual, static
 
     def program(p):
-        act = ACTIVATIONS[p["act"]]
+        act = ALL_ACTIVATIONS[p["act"]]
 
         def run(x, of_x, w, of_w, bias, residual, static):
             if not p["quantised"]:
@@ -191,7 +178,7 @@ class Grouped:
             "experts": experts,
             "form": random.choice(["plain", "gate", "gate", "gather", "put", "bias"]),
             "along": mostly(random, "k", "n", 0.67),
-            "act": random.choice(["silu", "gelu"]),
+            "act": random.choice(["silu", "gelu_erf"]),
             "skewed": random.random() < 0.3,
         }
 
@@ -207,7 +194,7 @@ class Grouped:
                 tensors.normal(experts, columns), ids, tensors.uniform(m, 1))  # fmt: skip
 
     def program(p):
-        act, form = ACTIVATIONS[p["act"]], p["form"]
+        act, form = ALL_ACTIVATIONS[p["act"]], p["form"]
 
         def run(x, w, ends, order, biases, ids, probabilities):
             x = x[order] if form == "gather" else x
@@ -232,7 +219,7 @@ class Int8:
     def draw(random):
         return {
             **sizes(random, (1, 16, 16), (17, 128, 128), (9000, 12000, 12000), 1.2e12),
-            "act": random.choice(["none", "silu", "gelu", "relu"]),
+            "act": random.choice(["none", "silu", "gelu_erf", "relu"]),
             "bias": random.random() < 0.4,
             "residual": random.random() < 0.3,
             "along": mostly(random, "k", "n", 0.67),
@@ -247,7 +234,7 @@ class Int8:
         return tensors.bytes(m, k), w, of_x, of_w, bias, residual
 
     def program(p):
-        act = ACTIVATIONS[p["act"]]
+        act = ALL_ACTIVATIONS[p["act"]]
 
         def run(x, w, of_x, of_w, bias, residual):
             sums = torch._int_mm(x, w.t() if p["along"] == "k" else w)
@@ -265,7 +252,7 @@ class Chained:
         return {
             **sizes(random, (1, 8, 8), (1, 128, 128), (9000, 8192, 8192), 3e11),
             "form": random.choice(["lora", "mlp", "norm", "qkv", "layer norm"]),
-            "act": random.choice(["silu", "gelu", "gelu_tanh", "relu", "relu2"]),
+            "act": random.choice(["silu", "gelu_erf", "gelu_tanh", "relu", "relu2"]),
             "bias": random.random() < 0.4,
             "dtype": random.choice(list(DTYPES)),
             "rank": random.choice([8, 16, 64]),
@@ -287,7 +274,7 @@ class Chained:
         return x, w, b, tensors.normal(n), tensors.normal(n)
 
     def program(p):
-        act = ACTIVATIONS[p["act"]]
+        act = ALL_ACTIVATIONS[p["act"]]
         return {
             "lora": lambda x, w, b, a, c: F.linear(x, w, b) + 2 * F.linear(F.linear(x, a), c),
             "mlp": lambda x, w, b, v, c: x + F.linear(act(F.linear(x, w, b)), v, c),
@@ -304,7 +291,7 @@ class Trained:
         return {
             **sizes(random, (1, 8, 8), (256, 128, 128), (16000, 8192, 4096), 2e11),
             "form": random.choice(["mlp", "gate", "norm", "linear"]),
-            "act": random.choice(["silu", "gelu", "gelu_tanh", "relu", "relu2"]),
+            "act": random.choice(["silu", "gelu_erf", "gelu_tanh", "relu", "relu2"]),
             "bias": random.random() < 0.5,
             "dtype": mostly(random, "bf16", "f16", 0.67),
         }
@@ -324,7 +311,7 @@ class Trained:
         return leaves, result
 
     def program(p):
-        act = ACTIVATIONS[p["act"]]
+        act = ALL_ACTIVATIONS[p["act"]]
         forward = {
             "mlp": lambda x, w, b, v, c: x + F.linear(act(F.linear(x, w, b)), v, c),
             "gate": lambda x, w, u, v, c: x + F.linear(act(F.linear(x, w)) * F.linear(x, u), v, c),

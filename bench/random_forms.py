@@ -15,19 +15,16 @@ small sizes, to see that all forms run.
 
 import argparse
 import functools
-import multiprocessing
 import os
 import random
-import shutil
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 
 import torch
-from contenders import interleaved, turns
-from forms import DTYPES, FORMS, Tensors
-from random_torch import MOST_ERROR, Measured, how, own_caches, summary
+from contenders import captured, interleaved, turns
+from forms import FORMS, Tensors
+from random_torch import DTYPES, MOST_ERROR, Measured, compile_all, how, own_caches, summary
 
 import epifuse.torch
 from epifuse.torch.report import Report
@@ -96,30 +93,11 @@ def compiled(point, device, fresh=False):
     return calls, call_of(run, point, args), report
 
 
-def compile_ahead(point, device):
-    """In a process of its own: fills the caches. What went wrong, if anything."""
-    try:
-        compiled(point, device)
-        if device == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-    except Exception as error:  # noqa: BLE001: it is named, and the point left out
-        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    return ""
-
-
-def compile_all(points, device, jobs, folder):
-    """Those that compile."""
-    begin = time.perf_counter()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, max(len(points), 1)), mp_context=context) as pool:
-        errors = list(pool.map(functools.partial(compile_ahead, device=device), points))
-    # Choices that were measured beside others that compiled are measured again.
-    shutil.rmtree(f"{folder}/epifuse/tuned", ignore_errors=True)
+def those_that_compile(points, device, jobs, folder):
+    errors = compile_all(compiled, points, device, jobs, folder)
     for point, error in zip(points, errors, strict=True):
         if error:
-            print(f"{text(point)}: not compiled, {error}", flush=True)
-    print(f"{len(points)} points compiled in {time.perf_counter() - begin:.0f} s", flush=True)
+            print(f"{text(point)}: not compiled, {error.splitlines()[0]}", flush=True)
     return [point for point, error in zip(points, errors, strict=True) if not error]
 
 
@@ -134,19 +112,6 @@ def error_of(results, exact):
 
 def is_right(error, inductors):
     return error <= max(MOST_ERROR, MOST_OF_INDUCTORS * inductors)
-
-
-def captured(call):
-    """A call's CUDA graph."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph.replay
 
 
 def measure(point, device, rounds):
@@ -165,7 +130,7 @@ def measure(point, device, rounds):
 
 def run(options, folder):
     device = "cpu" if options.dry_run else "cuda"
-    points = compile_all(points_of(options), device, options.jobs, folder)
+    points = those_that_compile(points_of(options), device, options.jobs, folder)
     begin, of_form, are_right = time.perf_counter(), {}, True
     for point in points:
         if time.perf_counter() - begin > options.seconds:

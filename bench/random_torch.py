@@ -127,6 +127,7 @@ def how(report):
     return "; ".join(parts)
 
 
+@torch.no_grad()
 def compiled(point, device, fresh=False):
     """Both contenders with their arguments and our report, after a first call of each.
 
@@ -146,29 +147,29 @@ def compiled(point, device, fresh=False):
     return {"inductor": plain, "epifuse": ours}, args, report
 
 
-def compile_ahead(point, device):
+def compile_ahead(point, compiled, device):
     """In a process of its own: fills the caches. What went wrong, if anything."""
     try:
-        with torch.no_grad():
-            compiled(point, device)
-            if device == "cuda":
-                torch.cuda.synchronize()
-                torch.cuda.empty_cache()
-    except Exception as error:  # noqa: BLE001: the point says it again when it is measured
-        return f"{text(point)}: {error}"
+        compiled(point, device)
+        if device == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+    except Exception as error:  # noqa: BLE001: the caller says of which point
+        return f"{type(error).__name__}: {error}"
     return ""
 
 
-def compile_all(points, device, jobs, folder):
+def compile_all(compiled, points, device, jobs, folder):
+    """What went wrong, of each point. `compiled(point, device)` is of a module, to be named."""
     begin = time.perf_counter()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(points)), mp_context=context) as pool:
-        ahead = functools.partial(compile_ahead, device=device)
-        failures = [each for each in pool.map(ahead, points) if each]
+    with ProcessPoolExecutor(min(jobs, max(len(points), 1)), mp_context=context) as pool:
+        ahead = functools.partial(compile_ahead, compiled=compiled, device=device)
+        errors = list(pool.map(ahead, points))
     # Choices that were measured beside others that compiled are measured again.
     shutil.rmtree(pathlib.Path(folder) / "epifuse" / "tuned", ignore_errors=True)
     print(f"{len(points)} points compiled in {time.perf_counter() - begin:.0f} s", flush=True)
-    return failures
+    return errors
 
 
 def measure(point, device, rounds):
@@ -231,8 +232,10 @@ def run(options, folder):
     device = "cpu" if options.dry_run else "cuda"
     begin = time.perf_counter()
     points = points_of(options)
-    for failure in compile_all(points, device, options.jobs, folder):
-        print(f"not compiled ahead: {failure}", file=sys.stderr)
+    errors = compile_all(compiled, points, device, options.jobs, folder)
+    for point, error in zip(points, errors, strict=True):
+        if error:
+            print(f"not compiled ahead: {text(point)}: {error}", file=sys.stderr)
     rows = []
     if options.results is not None and options.results.exists():
         rows = json.loads(options.results.read_text())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from contenders import interleaved, sustained, turns
+from contenders import captured, interleaved, sustained, turns
 
 E4M3, LARGEST, BLOCK = torch.float8_e4m3fn, 448.0, 128
 BASELINE = "scaled_mm"
@@ -159,20 +159,6 @@ POINTS = [
     Point("blocks", "swiglu+blocks", 8192, 14336, 4096, swiglu_in_blocks),
     *(mlp(form, tokens) for form in ("rows", "blocks") for tokens in (8192, 2048, 64)),
 ]
-
-
-def captured(call):
-    """A call that replays a CUDA graph of one."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph.replay
 
 
 def compiled(point, options):

@@ -86,15 +86,21 @@ bool beats_vendor(std::optional<double> bare_ratio) { return bare_ratio.value_or
 
 namespace {
 
+double bytes_loaded(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
+  double bytes = 0;
+  for (const plan::Load& load : step.epilogue.loads) {
+    bytes += num_elements(load, sizes) * static_cast<double>(size_bytes(load.dtype));
+  }
+  return bytes;
+}
+
 // What the tail of a step moves; 0 when the product is all there is to do.
 double tail_bytes(const plan::FusedGemm& step, const codegen::GemmSizes& sizes, DType product) {
   const double elements = static_cast<double>(sizes.batch) * static_cast<double>(sizes.m * sizes.n);
   double bytes = elements * static_cast<double>(size_bytes(product)) *
                  static_cast<double>(step.epilogue.num_accumulators);
+  bytes += bytes_loaded(step, sizes);
   bool stores_anything = false;
-  for (const plan::Load& load : step.epilogue.loads) {
-    bytes += num_elements(load, sizes) * static_cast<double>(size_bytes(load.dtype));
-  }
   for (const plan::Store& store : step.epilogue.stores) {
     const bool is_second =
         step.gemm.gating == plan::Gating::separate && store.value == step.gemm.second;
@@ -158,15 +164,6 @@ bool has_pass_behind(const plan::FusedGemm& step) {
            step.epilogue.stores.end();
   };
   return stores(plan::StoreKind::row_max) && stores(plan::StoreKind::tile);
-}
-
-// What such a pass reads beside the result.
-double bytes_loaded(const plan::FusedGemm& step, const codegen::GemmSizes& sizes) {
-  double bytes = 0;
-  for (const plan::Load& load : step.epilogue.loads) {
-    bytes += num_elements(load, sizes) * static_cast<double>(size_bytes(load.dtype));
-  }
-  return bytes;
 }
 
 }  // namespace
