@@ -101,5 +101,21 @@ TEST_F(GpuMeasuring, WhatAFrameworkTakesIsMeasuredBesideTheKernel) {
   }
 }
 
+TEST_F(GpuMeasuring, SoIsItsProductOfEightBitsWithScalesOfRows) {
+  CompileOptions options;
+  options.tune = Tune::full;
+  const Graph graph = Graph::parse(
+      "graph g(x: e4m3[M, 1024], w: e4m3[2048, 1024], s: f32[M, 1], t: f32[1, 2048]) {\n"
+      "  h = matmul x, w^T\n  u = mul h, s\n  v = mul u, t\n  a = silu v\n"
+      "  y = cast a -> bf16\n  return y\n}\n");
+  prepare(compile(graph, Target::cuda(), options), {500});
+  const auto kept = tune::TuneStore(folder_.path()).list();
+  ASSERT_EQ(kept.size(), 1u);
+  const tune::Tuned& tuned = kept.front().tuned;
+  EXPECT_GT(tuned.us, tuned.framework_us / 4) << tuned.measured;
+  EXPECT_LT(tuned.us, tuned.framework_us * 4) << tuned.measured;
+  EXPECT_GT(tuned.framework_us, 2) << tuned.measured;
+}
+
 }  // namespace
 }  // namespace epifuse

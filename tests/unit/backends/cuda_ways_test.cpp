@@ -209,22 +209,32 @@ TEST_F(OddWays, AndForPaddedOperandsWhereRowsBeginOffSixteenBytes) {
   EXPECT_EQ(framework_bytes_at(prepared_, 16), 2U * (16 * 104 + 104 * 56 + 16 * 56));
 }
 
-std::size_t framework_bytes_of_eight_bits(const std::string& scale, const char* type = "e4m3") {
+// Scales are each "NAME: DTYPE SHAPE".
+std::size_t framework_bytes_of_eight_bits(const std::vector<std::string>& scales,
+                                          const char* type = "e4m3") {
+  std::string inputs, ops, last = "h";
+  for (const std::string& scale : scales) {
+    inputs += ", " + scale;
+    const std::string input = scale.substr(0, scale.find(':'));
+    ops += fmt::format("  by_{0} = mul {1}, {0}\n", input, last);
+    last = "by_" + input;
+  }
   const std::string text = fmt::format(
-      "graph g(x: {0}[M, 512], w: e4m3[256, 512], s: f32{1}, r: bf16[M, 256]) {{\n"
-      "  h = matmul x, w^T -> f32\n  g = mul h, s\n  c = cast g -> bf16\n  y = add c, r\n"
-      "  return y\n}}\n",
-      type, scale);
+      "graph g(x: {0}[M, 512], w: e4m3[256, 512], r: bf16[M, 256]{1}) {{\n"
+      "  h = matmul x, w^T -> f32\n{2}  c = cast {3} -> bf16\n  y = add c, r\n  return y\n}}\n",
+      type, inputs, ops, last);
   const Prepared prepared = prepare_uncompiled(plan::make_plan(ir::parse(text), {}),
                                                *targets::find_target("sm_90a"), true);
   return framework_bytes_at(prepared, 32);
 }
 
-// In bf16, where one scale is of a whole tensor.
+// In bf16, where scales are of whole tensors or of all rows and columns.
 TEST(FrameworkBytes, OfEightBitsAreThoseOfProductsThatTheVendorHas) {
-  EXPECT_EQ(framework_bytes_of_eight_bits("[]"), 2U * 32 * 256);
-  EXPECT_EQ(framework_bytes_of_eight_bits("[M, 1]"), 0U) << "a framework's own kernels";
-  EXPECT_EQ(framework_bytes_of_eight_bits("[]", "e5m2"), 0U);
+  constexpr std::size_t kResult = 2 * 32 * 256;
+  EXPECT_EQ(framework_bytes_of_eight_bits({"s: f32[]"}), kResult);
+  EXPECT_EQ(framework_bytes_of_eight_bits({"s: f32[M, 1]", "t: f32[1, 256]"}), kResult);
+  EXPECT_EQ(framework_bytes_of_eight_bits({"s: f32[M, 1]", "t: f32[]"}), 0U) << "no such product";
+  EXPECT_EQ(framework_bytes_of_eight_bits({"s: f32[]"}, "e5m2"), 0U);
 }
 
 // A copy of rows that are looked up, then a product of it.

@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/cuda/run/run_parts.h"
+#include "base/strided.h"
 #include "tune/unfused.h"
 
 namespace epifuse::cuda {
@@ -21,9 +22,22 @@ struct Asked {
   VendorEpilogue epilogue;
 };
 
-// A framework multiplies 8-bit floats with one scale a tensor by the vendor's product, in bf16.
-// With scales of rows it has kernels of its own, which nothing here measures
-// (docs/gotchas-hopper.md).
+// The memory of the first float32 that an epilogue reads so, where at least `count` lie: which of
+// them, and what they are, does not matter here. Null where there is none.
+const void* scales(const plan::Plan& plan, const plan::FusedGemm& step, const codegen::Bound& bound,
+                   plan::Access access, std::int64_t count) {
+  for (const plan::Load& load : step.epilogue.loads) {
+    if (load.access != access || load.dtype != DType::f32) continue;
+    const auto stored = static_cast<std::size_t>(ir::storage(plan.graph, load.value));
+    const codegen::BoundTensor& tensor = bound.tensors[stored];
+    const auto reach = checked_reach(tensor.layout.shape, tensor.layout.strides);
+    if (reach && reach->last + 1 >= count) return tensor.data;
+  }
+  return nullptr;
+}
+
+// A framework multiplies 8-bit floats by the vendor's product, in bf16, with one scale a tensor or,
+// where an epilogue reads a column of them, with one a row.
 bool has_scales_of_rows(const plan::FusedGemm& step) {
   return std::ranges::any_of(step.epilogue.loads, [](const plan::Load& load) {
     return load.access == plan::Access::col && load.dtype == DType::f32;
@@ -37,8 +51,7 @@ std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t inde
   const plan::Plan& plan = prepared.plan;
   const auto& step = std::get<plan::FusedGemm>(plan.steps[index]);
   const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.has_groups();
-  const bool is_fp8_product =
-      is_fp8(step.gemm.a.dtype) && !step.gemm.is_scaled() && !has_scales_of_rows(step);
+  const bool is_fp8_product = is_fp8(step.gemm.a.dtype) && !step.gemm.is_scaled();
   if (!is_one || (size_bytes(step.gemm.a.dtype) != 2 && !is_fp8_product)) return std::nullopt;
   plan::FusedGemm bare = plan::is_bare(step) ? step : plan::split(plan, step).gemms.front();
   plan::Store& store = bare.epilogue.stores.front();
@@ -59,6 +72,11 @@ std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t inde
     return std::nullopt;
   }
   Asked asked{std::move(product), {}};
+  if (is_fp8_product && has_scales_of_rows(step)) {
+    asked.epilogue.a_scales = scales(plan, step, bound, plan::Access::col, asked.product.m);
+    asked.epilogue.b_scales = scales(plan, step, bound, plan::Access::row, asked.product.n);
+    if (!asked.epilogue.a_scales || !asked.epilogue.b_scales) return std::nullopt;
+  }
   if (const plan::Load* row = tune::row_of_product(step)) {
     backends::resolve_view(plan.graph, row->value, bound);
     const codegen::BoundTensor& tensor = bound[row->value];

@@ -28,9 +28,15 @@ enum class LtDescAttribute : int {
   bias_pointer = 8,
   aux_pointer = 11,
   aux_leading = 12,
+  a_scale_pointer = 17,
+  b_scale_pointer = 18,
   fast_accumulation = 25,
   bias_type = 26,
+  a_scale_mode = 31,
+  b_scale_mode = 32,
 };
+// Of cublasLtMatmulMatrixScale_t: a float32 for each row of A or column of B (12.9 and later).
+inline constexpr std::int32_t kLtScaleOfRows = 3;
 // Flags of cublasLtEpilogue_t; aux stores what enters the activation.
 enum LtEpilogue : std::uint32_t {
   kLtNoEpilogue = 1,

@@ -85,6 +85,11 @@ void describe_epilogue(VendorKernel& kernel) {
     set(LtDescAttribute::aux_leading, kernel.problem.d_stride);
   }
   if (flags != 0) set(LtDescAttribute::epilogue, flags);
+  if (wanted.a_scales == nullptr) return;
+  set(LtDescAttribute::a_scale_mode, kLtScaleOfRows);
+  set(LtDescAttribute::b_scale_mode, kLtScaleOfRows);
+  set(LtDescAttribute::a_scale_pointer, wanted.b_scales);
+  set(LtDescAttribute::b_scale_pointer, wanted.a_scales);
 }
 
 void describe(VendorKernel& kernel) {

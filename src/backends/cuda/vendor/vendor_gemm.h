@@ -19,7 +19,7 @@ namespace epifuse::cuda {
 constexpr std::size_t kVendorWorkspaceBytes = std::size_t{32} << 20;
 
 // What the library itself can do to a product on its way out:
-// d = activation(alpha * a * b + residual + bias).
+// d = activation(alpha * a_scales * a * b * b_scales + residual + bias).
 struct VendorEpilogue {
   enum class Activation : std::uint8_t { none, relu, gelu_tanh };
   float alpha = 1;
@@ -27,6 +27,8 @@ struct VendorEpilogue {
   const void* bias = nullptr;      // [n], of the result's dtype
   const void* residual = nullptr;  // laid out as d
   void* preact = nullptr;          // laid out as d; takes what enters gelu_tanh
+  const void* a_scales = nullptr;  // [m] and [n], float32, both or none: of 8-bit floats
+  const void* b_scales = nullptr;
   std::size_t workspace_bytes = kVendorWorkspaceBytes;  // that an algorithm may take
   auto operator<=>(const VendorEpilogue&) const = default;
 };
