@@ -1,6 +1,6 @@
 // Describes problems for the GEMM whose threads copy operands themselves: of each matrix the
 // address and the strides. Rows must start where as many bytes can be moved at once as the kernel
-// does; other problems are done by hand.
+// does, and those of both weights of a gate be equally far apart; other problems are done by hand.
 #pragma once
 
 #include "kernels/common/pointer_arrays.cuh"
@@ -15,9 +15,10 @@ class CopyDescriber : public pointer_arrays::Describer {
  public:
   using Describer::Describer;
 
-  // x[m, k] or x[n, k], whose elements have kBytes: as the matrix at `field` of the block. A single
-  // row has no stride and nothing is read of no products: threads without a row still have an
-  // address, which is to be a multiple of what is copied at once.
+  // x[m, k] or x[n, k], whose elements have kBytes: as the matrix at `field` of the block; that of
+  // b comes before that of second_b. A single row has no stride and nothing is read of no products:
+  // threads without a row still have an address, which is to be a multiple of what is copied at
+  // once.
   template <int kBytes, bool kIsKMajor, int kAlignment>
   __device__ __forceinline__ void operand(abi::Matrix abi::CopiedGemmParams::*field,
                                           const View& x) {
@@ -27,6 +28,9 @@ class CopyDescriber : public pointer_arrays::Describer {
     void* const data = is_there ? static_cast<void*>(x.data) : &out_;
     const long long stride = is_there && rows.rows > 1 ? rows.row_stride : 0;
     out_.product.*field = {data, kIsKMajor ? stride : 1, kIsKMajor ? 1 : stride, {}};
+    if (field != &abi::CopiedGemmParams::second_b) return;
+    const abi::Matrix& b = out_.product.b;
+    if ((kIsKMajor ? b.row_stride : b.col_stride) != stride) suits_ = false;
   }
 
   // A full-size load or result, of which several elements are moved at once; ..

@@ -209,6 +209,19 @@ std::optional<WhyNot> why_not_start(const plan::Plan& plan, const plan::Operand&
   return std::nullopt;
 }
 
+// A thread steps through the rows of both weights of a gate by one distance.
+std::optional<WhyNot> why_not_step(const plan::Plan& plan, const plan::GemmDesc& gemm,
+                                   const GemmViews& views) {
+  const MatrixView first = rows_of(gemm.b, views.b),
+                   second = rows_of(gemm.second_b, views.second_b);
+  if (first.rows <= 1 || first.row_stride == second.row_stride) return std::nullopt;
+  return WhyNot{"gates_apart",
+                fmt::format("rows of {} are {} elements apart and those of {} {}, and both are "
+                            "copied by one distance.",
+                            plan.graph[gemm.b.value].name, first.row_stride,
+                            plan.graph[gemm.second_b.value].name, second.row_stride)};
+}
+
 }  // namespace
 
 std::size_t params_bytes(const EpilogueLayout& layout, const Config& config) {
@@ -254,7 +267,8 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const MatrixView b = has_adjacent_gates(gemm) ? both_gates(views->b) : views->b;
   if (auto no = why_not_start(plan, gemm.b, b)) return no;
   if (gemm.gating != plan::Gating::separate) return std::nullopt;
-  return why_not_start(plan, gemm.second_b, views->second_b);
+  if (auto no = why_not_start(plan, gemm.second_b, views->second_b)) return no;
+  return why_not_step(plan, gemm, *views);
 }
 
 Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bound) {

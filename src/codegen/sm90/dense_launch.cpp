@@ -326,12 +326,14 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
     return why_not(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(gemm.a, views->a)) return no;
+  const bool is_gated = gemm.gating != plan::Gating::none;
+  const plan::Operand* b = &gemm.b;
   for (const MatrixView& view : views_of_b(gemm, *views)) {
-    const bool is_gated = gemm.gating != plan::Gating::none;
-    if (is_gated && is_misaligned(gemm.b, view)) {
-      return why_not_tma(rows_of(gemm.b, view), gemm.b.dtype, plan.graph[gemm.b.value].name);
+    if (is_gated && is_misaligned(*b, view)) {
+      return why_not_tma(rows_of(*b, view), b->dtype, plan.graph[b->value].name);
     }
-    if (auto no = why_not_operand(gemm.b, view)) return no;
+    if (auto no = why_not_operand(*b, view)) return no;
+    if (gemm.gating == plan::Gating::separate) b = &gemm.second_b;
   }
   return std::nullopt;
 }

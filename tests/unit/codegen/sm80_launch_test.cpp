@@ -182,6 +182,21 @@ TEST_F(Sm80Launch, CopiesAsMuchAtOnceAsAllRowsAllow) {
   }
 }
 
+TEST_F(Sm80Launch, LeavesGatesWhoseWeightsHaveRowsApart) {
+  for (const std::int64_t n : {72, 1}) {
+    bind(kGates, {{"M", 130}, {"N", n}, {"K", 40}});
+    EXPECT_FALSE(sm80::why_not_bound(plan_, step(), bound_));
+    bound_.tensors[static_cast<std::size_t>(step().gemm.second_b.value)].layout.strides = {48, 1};
+    const auto no = sm80::why_not_bound(plan_, step(), bound_);
+    ASSERT_EQ(no.has_value(), n > 1) << "one row has no next one";
+    if (!no) continue;
+    EXPECT_EQ(no->code, "gates_apart");
+    EXPECT_EQ(no->sentence,
+              "rows of v are 40 elements apart and those of u 48, and both are copied by one "
+              "distance.");
+  }
+}
+
 TEST_F(Sm80Launch, ExchangesTheOperandsOfColumnMajorResults) {
   bind(kResidual, {{"M", 128}, {"N", 64}, {"K", 64}});
   for (const plan::Store& store : step().epilogue.stores) {
