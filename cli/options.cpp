@@ -89,11 +89,15 @@ Target runnable_target(const std::string& name) {
 void GraphOptions::add_to(CLI::App& app) {
   app.add_option("FILE-AND-SIZES", words, "Graphs (.epi) and sizes of their symbols: M=4096")
       ->required();
+  add_how(app);
+  app.add_flag("--tf32", tf32, "GPUs may multiply float32 matrices as TF32 (10 mantissa bits)");
+}
+
+void GraphOptions::add_how(CLI::App& app) {
   app.add_option("--target", target, target_names())->capture_default_str();
   app.add_option("--numerics", numerics, "fast, exact or approx (docs/numerics.md)")
       ->capture_default_str()
       ->check(CLI::IsMember({"fast", "exact", "approx"}));
-  app.add_flag("--tf32", tf32, "GPUs may multiply float32 matrices as TF32 (10 mantissa bits)");
   app.add_option("--family", family, "The kernel family that GPUs use; `epifuse devices` has all");
 }
 

@@ -31,6 +31,7 @@ struct GraphOptions {
   std::string family;  // empty: the one that suits the GPU
 
   void add_to(CLI::App& app);
+  void add_how(CLI::App& app);             // of those, what graphs of the command's own need
   std::vector<std::string> files() const;  // ArgumentError when there is none
   Sizes sizes()
       const;  // ArgumentError on a symbol given twice, and an integer below 0 or above 2^63

@@ -12,6 +12,7 @@
 #include "base/float_types.h"
 #include "check/random_graph.h"
 #include "check/verify_program.h"
+#include "codegen/family.h"
 #include "command.h"
 #include "epifuse/error.h"
 #include "ir/text.h"
@@ -24,7 +25,7 @@ namespace epifuse::cli {
 namespace {
 
 struct Options {
-  GraphOptions graph;  // the target and the numerics; its graphs are random
+  GraphOptions graph;  // the target, the numerics and the family; its graphs are random
   std::string last;
   std::int64_t num_graphs = 200;
   std::uint64_t seed = 1;
@@ -87,11 +88,12 @@ Failure failure_of(std::uint64_t seed, const RandomGraph& random, std::string wh
 }
 
 void print_failure(const Failure& failure, const Options& options) {
+  const std::string& family = options.graph.family;
   fmt::print(
       "{}#{}\nWRONG: {}\nagain: epifuse verify --seed {} --graphs 1 --target {} "
-      "--numerics {}\n\n",
+      "--numerics {}{}\n\n",
       failure.graph, failure.sizes, failure.what, failure.seed, options.graph.target,
-      options.graph.numerics);
+      options.graph.numerics, family.empty() ? "" : " --family " + family);
   std::fflush(stdout);  // a later graph may end the process
 }
 
@@ -145,6 +147,7 @@ nlohmann::json to_json(const std::vector<Failure>& failures, const Options& opti
 
 int run(const Options& options) {
   if (options.print) return print_graphs(options);
+  codegen::check_family(options.graph.family);
   const Target target = runnable_target(options.graph.target);
   std::vector<Failure> failures;
   {
@@ -174,10 +177,7 @@ std::function<int()> define_verify(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   add_seed(app, options->seed, "Of the first graph; the next ones count up");
-  app.add_option("--target", options->graph.target, target_names())->capture_default_str();
-  app.add_option("--numerics", options->graph.numerics, "fast, exact or approx (docs/numerics.md)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fast", "exact", "approx"}));
+  options->graph.add_how(app);
   app.add_option("--last", options->last, "File that gets each graph before it runs, for a crash");
   app.add_flag("--print", options->print, "Print the graphs instead of running them");
   app.add_flag("--json", options->json, "Print JSON");

@@ -50,7 +50,7 @@ def test_unknown_op():
 def test_unknown_families_and_suites():
     write_graph("a.epi")
     for words in (["run", "a.epi", *QUIET], ["explain", "a.epi", "--target", "cpu"],
-                  ["emit", "a.epi"], ["bench"]):
+                  ["emit", "a.epi"], ["verify", "--target", "cpu"], ["bench"]):
         fails("family: expected one of sm90_dense, sm80, got 'sm99'", *words, "--family", "sm99")
     for words in (["bench"], ["bench", "--list"]):
         fails("bench: expected a suite among dense, square, small, bare, gated, fp8, random, "
