@@ -1,0 +1,60 @@
+"""The check of all architectures of transformers: what it makes, and what it calls wrong."""
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+import architectures
+import small_models
+
+
+@pytest.mark.parametrize("name", ["clip", "qwen3_moe", "t5", "vit", "whisper"])
+def test_a_small_model_is_made_and_reads_what_is_given(name):
+    model = small_models.make(name).eval()
+    assert 1e4 < sum(each.numel() for each in model.parameters()) < 2e7
+    with torch.no_grad():
+        values = architectures.values_of(model, model, small_models.inputs(model, "cpu"), False)
+    assert values and all(each.isfinite().all() for each in values.values())
+    again = small_models.make(name)
+    assert all(map(torch.equal, model.parameters(), again.parameters()))
+
+
+def test_far_is_what_others_are_not():
+    exact = {"result 0": torch.tensor([3.0, 4.0]), "result 1": torch.tensor([1, 2, 3, 4]),
+             "gradient of a": torch.tensor([100.0]), "gradient of b": torch.tensor([1e-9])}
+    got = {"result 0": torch.tensor([3.0, 4.5]), "result 1": torch.tensor([1, 2, 3, 5]),
+           "gradient of a": torch.tensor([100.5]), "gradient of b": torch.tensor([1e-3])}
+    far = architectures.distances(got, exact)
+    assert far == pytest.approx({"result 0": 0.1, "result 1": 0.25, "gradient of a": 0.005,
+                                 "gradient of b": 0.01}, rel=1e-3)  # fmt: skip
+    assert architectures.further(far, dict.fromkeys(far, 0.0)) == ["result 0", "result 1"]
+    assert architectures.further(far, {**far, "result 0": 0.07}) == []
+
+
+def test_what_is_not_finite_or_not_there_is_infinitely_far_but_where_it_should_be():
+    nan = torch.tensor([float("nan"), 1.0])
+    assert architectures.distances({"result 0": nan}, {"result 0": nan}) == {"result 0": 0.0}
+    assert architectures.distance(nan, torch.ones(2)) == float("inf")
+    assert architectures.distance(torch.ones(3), torch.ones(2)) == float("inf")
+    exact = {"result 0": torch.ones(1), "gradient of a": torch.zeros(2)}
+    assert architectures.distances({}, exact) == {"result 0": float("inf"), "gradient of a": 0.0}
+
+
+def _off_by(factor):
+    return lambda model: lambda **kwargs: {
+        key: value * factor for key, value in model(**kwargs).items()}
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_model_is_right_wrong_or_fails():
+    def compare(compiled_by):
+        return architectures.compare("albert", "cpu", True, compiled_by)
+
+    assert compare(architectures.by_epifuse) == {"verdict": "right", "about": ""}
+    wrong = compare(_off_by(1.125))
+    assert wrong["verdict"] == "wrong" and wrong["about"].startswith("result 0: ours 1.25e-01")
+    failed = compare(lambda model: lambda **kwargs: int("no number"))
+    assert failed["verdict"] == "failed" and "no number" in failed["about"]
+    none = architectures.compare("no such model", "cpu", False)
+    assert none["verdict"] == "not built"
