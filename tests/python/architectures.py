@@ -219,7 +219,7 @@ class Pool:
             worker.kill()
 
 
-def main() -> int:
+def options_of(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--train", action="store_true", help="gradients, too")
@@ -228,7 +228,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="of all")
     parser.add_argument("--most-seconds", type=float, default=150, help="of a model")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    options = options_of()
     if options.worker:
         work(options)
         return 0

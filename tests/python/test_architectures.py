@@ -1,5 +1,9 @@
 """The check of all architectures of transformers: what it makes, and what it calls wrong."""
 
+import pathlib
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -58,3 +62,26 @@ def test_a_model_is_right_wrong_or_fails():
     assert failed["verdict"] == "failed" and "no number" in failed["about"]
     none = architectures.compare("no such model", "cpu", False)
     assert none["verdict"] == "not built"
+
+
+def test_workers_answer_for_each_model():
+    done = subprocess.run([sys.executable, pathlib.Path(architectures.__file__), "--jobs", "1",
+                           "--only", "no such model", "nor this"], check=False,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == "2 not built\n" and done.returncode == 0, done.stderr
+
+
+def test_a_worker_that_ends_or_is_slow_is_replaced(monkeypatch):
+    code = """import sys, time
+for line in sys.stdin:
+    if line == "slow\\n": time.sleep(60)
+    if line == "ends\\n": sys.exit(3)
+    print('{"verdict": "right", "about": ""}', flush=True)
+"""
+    options = architectures.options_of(["--jobs", "1", "--most-seconds", "2"])
+    pool = architectures.Pool(options, ["ends", "fine", "slow", "fine too"])
+    monkeypatch.setattr(pool, "start", lambda index: subprocess.Popen(
+        [sys.executable, "-c", code], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    pool.run()
+    assert {name: result["verdict"] for name, result in pool.results.items()} == {
+        "ends": "ended its process", "fine": "right", "slow": "too slow", "fine too": "right"}
