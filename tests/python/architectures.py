@@ -25,9 +25,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import close
 import small_models
 import torch
-from close import in_float64, tensors
+from close import in_float64, tensors, wide
 
 import epifuse.torch
 
@@ -70,14 +71,12 @@ def distance(got: torch.Tensor, exact: torch.Tensor, least: float = 0.0) -> floa
         return float("inf")
     if not exact.is_floating_point():
         return float((got != exact).double().mean()) if exact.numel() else 0.0
-    got, exact = got.double(), exact.double()
     finite = exact.isfinite()
     if not got[finite].isfinite().all():
         return float("inf")
     if not finite.any():
         return 0.0
-    error, scale = ((t[finite].square().mean().sqrt()) for t in (got - exact, exact))
-    return float(error / scale.clamp_min(max(least, 1e-30)))
+    return close.distance(got[finite], exact[finite], max(least, 1e-30))
 
 
 def distances(got: Values, exact: Values) -> dict[str, float]:
@@ -105,10 +104,6 @@ def by_epifuse(model: torch.nn.Module) -> Callable[..., Any]:
 
 def exact_values(model: torch.nn.Module, kwargs: dict[str, Any], train: bool) -> Values:
     """In float64, or in float32 where the model has code that float64 does not suit."""
-    def wide(value: Any, dtype: torch.dtype) -> Any:
-        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.to(dtype) if is_float else value
-
     for dtype in (torch.float64, torch.float32):
         with contextlib.suppress(RuntimeError, ValueError, TypeError):
             other = in_float64(model).to(dtype)

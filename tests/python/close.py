@@ -17,10 +17,16 @@ def in_float64(model: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(model).double()
 
 
-def distance(got: torch.Tensor, reference: torch.Tensor) -> float:
-    """Root mean square of the difference, over that of the reference."""
+def wide(value: Any, dtype: torch.dtype = torch.float64) -> Any:
+    """A tensor of floats in that dtype, and anything else as it is."""
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.to(dtype) if is_float else value
+
+
+def distance(got: torch.Tensor, reference: torch.Tensor, least: float = 1e-30) -> float:
+    """Root mean square of the difference, over that of the reference, or over `least` if larger."""
     got, reference = got.double(), reference.double()
-    scale = reference.square().mean().sqrt().clamp_min(1e-30)
+    scale = reference.square().mean().sqrt().clamp_min(least)
     return float((got - reference).square().mean().sqrt() / scale)
 
 
@@ -29,10 +35,6 @@ def assert_no_further_than_eager(model: torch.nn.Module, compiled: Any, args: tu
                                  slack: float = 1.1) -> None:
     """The compiled model is as near to float64 as eager is, up to rounding luck."""
     kwargs = kwargs or {}
-
-    def wide(value: Any) -> Any:
-        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.double() if is_float else value
 
     with torch.no_grad():
         got = tensors(compiled(*args, **kwargs))
