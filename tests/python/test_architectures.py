@@ -50,6 +50,40 @@ def _off_by(factor):
         key: value * factor for key, value in model(**kwargs).items()}
 
 
+class _Router(torch.nn.Module):
+    """Sends each row to one of two weights, whichever of their products is larger."""
+
+    def __init__(self, gap):
+        super().__init__()
+        self.gate = torch.nn.Parameter(torch.tensor([1.75, 1.75 * (1 + gap)]))
+        self.weight = torch.nn.Parameter(torch.tensor([1.75, -1.75]))
+
+    def forward(self, x):
+        return x * self.weight[(x * self.gate).argmax(-1)]
+
+
+def test_rounding_moves_what_a_router_chooses_and_little_else():
+    def far(model):
+        model = model.to(torch.bfloat16)
+        exact = {"result 0": model(x).detach().double()}
+        return architectures.distances_when_shaken(model, {"x": x}, False, exact)["result 0"]
+
+    x = torch.full((64, 1), 1.0, dtype=torch.bfloat16)
+    assert far(_Router(gap=0.5)) == pytest.approx(2**-7 / 1.75, rel=0.01)  # one step of a weight
+    assert far(_Router(gap=2**-7)) == pytest.approx(2.0, rel=0.01)
+
+
+def test_weights_are_shaken_by_one_step_at_most_and_in_the_same_way_each_time():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(64, 64, dtype=torch.bfloat16)
+    kept = model.weight.clone()
+    shaken, again = architectures.shake(model, 3).weight, architectures.shake(model, 3).weight
+    steps = (shaken.view(torch.int16).int() - kept.view(torch.int16).int()).abs()
+    assert steps.max() == 1 and 0.1 < steps.double().mean() < 0.4
+    assert torch.equal(shaken, again) and torch.equal(model.weight, kept)
+    assert not torch.equal(shaken, architectures.shake(model, 4).weight)
+
+
 @pytest.mark.usefixtures("fresh")
 def test_a_model_is_right_wrong_or_fails():
     def compare(compiled_by):
