@@ -105,6 +105,10 @@ def by_epifuse(model: torch.nn.Module) -> Callable[..., Any]:
                          options={"epifuse.only_faster": False})
 
 
+def by_inductor(model: torch.nn.Module) -> Callable[..., Any]:
+    return torch.compile(model)
+
+
 def exact_values(model: torch.nn.Module, kwargs: dict[str, Any], train: bool) -> Values:
     """In float64, or in float32 where the model has code that float64 does not suit."""
     for dtype in (torch.float64, torch.float32):
@@ -163,7 +167,7 @@ def compare(name: str, device: str, train: bool,
         return {"verdict": "right", "about": ""}
     torch._dynamo.reset()
     try:
-        inductor = distances(values_of(model, torch.compile(model), kwargs, train), exact)
+        inductor = distances(values_of(model, by_inductor(model), kwargs, train), exact)
     except Exception as error:
         return {"verdict": "as Inductor", "about": repr(error)[:200]}
     if raised:
