@@ -172,12 +172,10 @@ def compare(name: str, device: str, train: bool,
         return {"verdict": "as Inductor", "about": repr(error)[:200]}
     if raised:
         return {"verdict": "failed", "about": raised}
-    wrong = [each for each in far if each in further(ours, inductor)]
-    verdict = "wrong" if wrong else "as Inductor"
+    verdict, wrong = "as Inductor", further({each: ours[each] for each in far}, inductor)
     if wrong:
         shaken = distances_when_shaken(model, kwargs, train, exact)
-        others = {each: max(shaken[each], inductor[each]) for each in ours}
-        wrong = [each for each in far if each in further(ours, others)]
+        wrong = further({each: ours[each] for each in wrong}, shaken)
         verdict = "wrong" if wrong else "as rounding"
     about = [f"{each}: ours {ours[each]:.2e}, eager {theirs[each]:.2e}, Inductor "
              f"{inductor[each]:.2e}" for each in (wrong or far)[:4]]
