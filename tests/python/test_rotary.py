@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from close import assert_no_further_than_eager, distance
+from close import assert_no_further_than_eager, distance, in_float64
 from torch import nn
 from torch.nn import functional as F
 
@@ -199,7 +199,7 @@ def test_rows_may_change(reports):
 def test_one_training_step(reports, form):
     model = Attention(FORMS[form], bias=True).bfloat16()
     x = torch.randn(2, ROWS, WIDTH).bfloat16()
-    wide, eager = copy.deepcopy(model).double(), copy.deepcopy(model)
+    wide, eager = in_float64(model), copy.deepcopy(model)
     compiled(model)(x).square().mean().backward()
     eager(x).square().mean().backward()
     wide(x.double()).square().mean().backward()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from close import distance
+from close import distance, wide
 from fx_capture import capture
 from torch.nn import functional as F
 
@@ -58,7 +58,7 @@ def exactly(function, *args):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "_grouped_mm", by_group)
-        return function(*(arg.double() if arg.is_floating_point() else arg for arg in args))
+        return function(*map(wide, args))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 import layers
 import pytest
 import torch
-from close import distance
+from close import distance, in_float64
 from torch import nn
 from torch.nn import functional as F
 from torch._inductor.utils import run_and_get_code
@@ -34,7 +34,7 @@ def assert_no_further_than_eager(model, run, batches, slack=1.25):
     ours = [each.clone() for each in gradients(model, run, batches)]
     assert process.stats().calls > calls
     eager = gradients(model, model, batches)
-    wide = copy.deepcopy(model).double()
+    wide = in_float64(model)
     exact = gradients(wide, wide, [x.double() for x in batches])
     names = ["x", *(name for name, _ in model.named_parameters())]
     for name, mine, theirs, wanted in zip(names, ours, eager, exact, strict=True):
