@@ -11,6 +11,7 @@ from test_rotary import FORMS, Attention
 from test_side_by_side import WIDTH, Decoder
 from test_training import assert_no_further_than_eager as assert_gradients_no_further_than_eager
 from torch import nn
+from torch._inductor.utils import run_and_get_code
 from torch.nn import functional as F
 
 import epifuse.torch
@@ -338,3 +339,21 @@ def test_gradients_of_grouped_weights(ends, is_added):
         scale = (end - first) ** 0.5 + 1
         assert (got[i].double() - exact).abs().max() <= scale * 2**-5
         first = end
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (64, 512), (1000, 4096)])
+def test_casts_to_e4m3_saturate(shape):
+    """What quantises has no bounds left; values beyond them, infinities and NaN are as eager's."""
+
+    def quantise(x, scale):
+        return (x.float() * scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
+
+    x = (torch.randn(shape, device="cuda") * 300).bfloat16()
+    x.view(-1)[:6] = torch.tensor([torch.inf, -torch.inf, torch.nan, -0.0, 448.0, 464.0])
+    scale = torch.rand(shape[0], 1, device="cuda") + 1
+    got, (code,) = run_and_get_code(compiled(quantise), x, scale)
+    assert "maximum" not in code and "minimum" not in code
+    expected = quantise(x, scale)
+    is_nan = expected.float().isnan()
+    assert is_nan.sum() == 1 and torch.equal(got.float().isnan(), is_nan)
+    assert torch.equal(got.view(torch.uint8)[~is_nan], expected.view(torch.uint8)[~is_nan])

@@ -18,6 +18,7 @@ from epifuse.torch.permutations import without_sums_into_permuted_rows
 from epifuse.torch.report import Report
 from epifuse.torch.rewrite import fuse
 from epifuse.torch.row_scales import scale_rows_before_products
+from epifuse.torch.saturation import without_bounds_of_casts
 from epifuse.torch.short_keys import sort_by_short_keys
 from epifuse.torch.short_sums import add_short_sums
 from epifuse.torch.tables import store_tables
@@ -100,6 +101,7 @@ class FusionPass(CustomGraphPass):
         report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
         if report.kernels:
             store_what_kernels_read()
+        without_bounds_of_casts(graph)
         add_short_sums(graph)
         store_tables(graph, is_replayed=_is_replayed())
         sort_by_short_keys(graph)
