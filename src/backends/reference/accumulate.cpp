@@ -39,6 +39,15 @@ constexpr double kShortCut = 0x1p-13;
 constexpr std::size_t kHalf = kLanes / 2;
 using Half = double __attribute__((vector_size(kHalf * sizeof(double))));
 
+inline void load_halves(const Lanes& lanes, Half& first, Half& second) {
+  std::memcpy(&first, lanes.data(), sizeof(first));
+  std::memcpy(&second, lanes.data() + kHalf, sizeof(second));
+}
+inline void store_halves(const Half& first, const Half& second, Lanes& lanes) {
+  std::memcpy(lanes.data(), &first, sizeof(first));
+  std::memcpy(lanes.data() + kHalf, &second, sizeof(second));
+}
+
 double spread_bound(const Spread& spread, std::size_t lane) {
   const double bias_a = std::max(std::abs(spread.shift_a[lane]), std::abs(spread.scale_a[lane]));
   const double bias_b = std::max(std::abs(spread.shift_b[lane]), std::abs(spread.scale_b[lane]));
@@ -61,26 +70,32 @@ void close_window(ShortSums& s) {
 
 EPIFUSE_WIDE_VECTORS
 void accumulate(const double* a, const double* b, std::int64_t count, Sums& sums) {
-  // Half of the lanes at a time: vectors by name, so that the sums surely stay in registers.
-  for (std::size_t first = 0; first < kLanes; first += kHalf) {
-    Half value, lowest, highest, squares, product;
-    std::memcpy(&value, &sums.value[first], sizeof(value));
-    std::memcpy(&lowest, &sums.lowest[first], sizeof(lowest));
-    std::memcpy(&highest, &sums.highest[first], sizeof(highest));
-    std::memcpy(&squares, &sums.squares[first], sizeof(squares));
-    for (std::int64_t k = 0; k < count; ++k) {
-      std::memcpy(&product, b + k * kLanes + first, sizeof(product));
-      product *= a[k];
-      value += product;
-      lowest = value < lowest ? value : lowest;
-      highest = value > highest ? value : highest;
-      squares += product * product;
-    }
-    std::memcpy(&sums.value[first], &value, sizeof(value));
-    std::memcpy(&sums.lowest[first], &lowest, sizeof(lowest));
-    std::memcpy(&sums.highest[first], &highest, sizeof(highest));
-    std::memcpy(&sums.squares[first], &squares, sizeof(squares));
+  // Two halves side by side: one alone waits for its additions. Vectors by name, so that the sums
+  // surely stay in registers.
+  Half value0, value1, lowest0, lowest1, highest0, highest1, squares0, squares1;
+  load_halves(sums.value, value0, value1);
+  load_halves(sums.lowest, lowest0, lowest1);
+  load_halves(sums.highest, highest0, highest1);
+  load_halves(sums.squares, squares0, squares1);
+  for (std::int64_t k = 0; k < count; ++k) {
+    Half product0, product1;
+    std::memcpy(&product0, b + k * kLanes, sizeof(product0));
+    std::memcpy(&product1, b + k * kLanes + kHalf, sizeof(product1));
+    product0 *= a[k];
+    product1 *= a[k];
+    value0 += product0;
+    value1 += product1;
+    lowest0 = value0 < lowest0 ? value0 : lowest0;
+    lowest1 = value1 < lowest1 ? value1 : lowest1;
+    highest0 = value0 > highest0 ? value0 : highest0;
+    highest1 = value1 > highest1 ? value1 : highest1;
+    squares0 += product0 * product0;
+    squares1 += product1 * product1;
   }
+  store_halves(value0, value1, sums.value);
+  store_halves(lowest0, lowest1, sums.lowest);
+  store_halves(highest0, highest1, sums.highest);
+  store_halves(squares0, squares1, sums.squares);
 }
 
 EPIFUSE_WIDE_VECTORS
