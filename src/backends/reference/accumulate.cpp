@@ -185,7 +185,14 @@ bool is_bounded(const Sums& sums, const Spread* spread, std::size_t lane) {
          (spread == nullptr || std::isfinite(spread->squares[lane]));
 }
 
+void UnboundedSum::add_finite(double value, double largest) {
+  value_ += value;
+  largest_ += largest;
+}
+
 void UnboundedSum::add(const Interval& term) {
+  const double largest = std::max(std::abs(term.low), std::abs(term.high));
+  if (std::isfinite(largest)) return add_finite(term.value, largest);
   value_ += term.value;
   if (must_be_nan(term)) {
     certain_nan_ = true;
@@ -201,6 +208,8 @@ void UnboundedSum::add(const Interval& term) {
 
 Interval UnboundedSum::result() const {
   if (certain_nan_ || (certain_inf_[0] && certain_inf_[1])) return exactly(kNaN);
+  // Finite terms alone may become an infinity of the other sign first, or not.
+  if (largest_ > static_cast<double>(std::numeric_limits<float>::max())) return anything(value_);
   if (!uncertain_ && certain_inf_[0] && !possible_inf_[1]) return exactly(-kInfinity);
   if (!uncertain_ && certain_inf_[1] && !possible_inf_[0]) return exactly(kInfinity);
   return anything(value_);

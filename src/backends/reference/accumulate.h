@@ -66,10 +66,12 @@ bool is_bounded(const Sums& sums, const Spread* spread, std::size_t lane);
 class UnboundedSum {
  public:
   void add(const Interval& term);
+  // A finite term of at most this magnitude: of a product before it is rounded.
+  void add_finite(double value, double largest);
   Interval result() const;
 
  private:
-  double value_ = 0;
+  double value_ = 0, largest_ = 0;  // of finite terms, all of one sign
   bool certain_nan_ = false, uncertain_ = false;
   bool certain_inf_[2] = {false, false}, possible_inf_[2] = {false, false};  // minus, plus
 };

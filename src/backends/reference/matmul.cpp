@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::int64_t kChunk = 512;  // of K: a packed panel of B then stays in the L1 cache
 
+// Its greatest magnitude; NaN or infinite where it may be that.
+double largest_of(const Interval& x) { return std::max(std::abs(x.low), std::abs(x.high)); }
+
 using Visit = std::function<void(std::int64_t row, std::int64_t col, const Interval& element)>;
 
 // The block scales of one matrix of a batch, or, without a table, none.
@@ -288,7 +291,12 @@ class Product {
     UnboundedSum sum;
     for (std::size_t k = 0; k < row.size(); ++k) {
       const Interval factors[] = {row[k], column[k]};
-      sum.add(apply(ir::info(ir::Op::mul), factors, evaluation_.numerics));
+      const double largest = largest_of(row[k]) * largest_of(column[k]);
+      if (std::isfinite(largest)) {
+        sum.add_finite(row[k].value * column[k].value, largest);
+      } else {
+        sum.add(apply(ir::info(ir::Op::mul), factors, evaluation_.numerics));
+      }
     }
     return sum.result();
   }

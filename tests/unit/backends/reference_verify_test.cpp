@@ -134,6 +134,36 @@ TEST(Verify, MatmulWithInfinities) {
   EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).failed, 4);
 }
 
+// In one order, or rounded on their own, finite products become an infinity of the other sign.
+TEST(Verify, MatmulWithInfinitiesBesideProductsBeyondFloat32) {
+  HostTensor a(DType::f32, {3, 3}), b(DType::f32, {3, 1}), y(DType::f32, {3, 1});
+  a.fill({-121, kInf, 1, -1, -1, kInf, -1, 1, kInf});
+  b.fill({3.5e37, 1, 1});
+  const auto graph =
+      ir::parse("graph g(a: f32[M, K], b: f32[K, N]) {\n y = matmul a, b\n return y\n}");
+  const std::vector<Binding> tensors{a.bind("a"), b.bind("b"), y.bind("y")};
+  for (const double first : {kInf, kNaN, -kInf}) {
+    y.fill({first, kInf, kInf});
+    EXPECT_TRUE(reference::verify(graph, tensors, {}).at(0).ok());
+  }
+  y.fill({kInf, kNaN, -kInf});
+  EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).failed, 2);
+}
+
+// A sum, too, may leave float32's range before its infinity comes.
+TEST(Verify, SumsWithInfinitiesBesideNumbersBeyondFloat32) {
+  HostTensor x(DType::f32, {2, 4}), y(DType::f32, {2, 1});
+  x.fill({-3e38, -3e38, kInf, 1, -3e38, 3e37, kInf, 1});
+  const auto graph = ir::parse("graph g(x: f32[M, N]) {\n y = row_sum x\n return y\n}");
+  const std::vector<Binding> tensors{x.bind("x"), y.bind("y")};
+  for (const double first : {kInf, kNaN}) {
+    y.fill({first, kInf});
+    EXPECT_TRUE(reference::verify(graph, tensors, {}).at(0).ok());
+  }
+  y.fill({kInf, kNaN});
+  EXPECT_EQ(reference::verify(graph, tensors, {}).at(0).failed, 1);
+}
+
 // Sums of bf16 products on CPUs read subnormals as zero; those of f32 do not.
 TEST(Verify, SubnormalsInBf16MayCountAsZero) {
   const double tiny = 0x1p-130, large = 0x1p127;
