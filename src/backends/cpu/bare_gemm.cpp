@@ -36,6 +36,15 @@ MatrixType transposed(MatrixType type) {
   return type;
 }
 
+// Whether a dim of the batches is that of an operand, as oneDNN wants it: a result that is repeated
+// along a dim is none that it knows.
+bool has_own_batches(const MatrixType& a, const MatrixType& b, const MatrixType& c) {
+  for (std::size_t d = 0; d + 2 < c.shape.size(); ++d) {
+    if (std::max(a.shape[d], b.shape[d]) != c.shape[d]) return false;
+  }
+  return true;
+}
+
 // The product of matrices, or of batches of them; empty when oneDNN cannot be told of it.
 std::optional<MatmulType> matmul_type(const GemmProblem& problem, const Operand& result) {
   Operand a = problem.a, b = problem.b[0], c = result;
@@ -56,6 +65,7 @@ std::optional<MatmulType> matmul_type(const GemmProblem& problem, const Operand&
   const std::optional<MatrixType> b_type = matrix_type(b_grid, b);
   const std::optional<MatrixType> c_type = matrix_type(c_grid, c);
   if (!a_type || !b_type || !c_type || c_type->strides.back() != 1) return std::nullopt;
+  if (!has_own_batches(*a_type, *b_type, *c_type)) return std::nullopt;
   return MatmulType{*a_type, transposed(*b_type), *c_type, threads_here()};
 }
 
