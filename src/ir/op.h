@@ -72,7 +72,7 @@ struct OpInfo {
   double in_eps, out_eps, approx_err;
   int cost;    // instructions an element on a GPU, about
   bool cheap;  // worth repeating rather than going through memory
-  std::array<Turn, 3> turns;
+  std::array<Turn, 5> turns;
   double (*reference)(const double* x);  // expr in double; null for structural ops
 };
 

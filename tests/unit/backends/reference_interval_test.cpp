@@ -121,6 +121,18 @@ TEST(Interval, APowerOfANegativeBaseIsANumberAtIntegersOnly) {
   EXPECT_FALSE(may_be_nan(apply(ir::Op::pow, {base, exactly(2)})));
 }
 
+// As IEEE 754's pow has it.
+TEST(Interval, APowerOfOneAndTheZerothOfNanAreOne) {
+  const Interval near_one{1 - 0x1p-24, 1 - 0x1p-60, 1 + 0x1p-24};
+  const Interval near_zero{-0x1p-30, 0x1p-40, 0x1p-30};
+  EXPECT_TRUE(accepts(apply(ir::Op::pow, {near_one, exactly(kNaN)}), 1));
+  EXPECT_TRUE(accepts(apply(ir::Op::pow, {near_one, exactly(kNaN)}), kNaN));
+  EXPECT_TRUE(accepts(apply(ir::Op::pow, {exactly(kNaN), near_zero}), 1));
+  EXPECT_TRUE(accepts(apply(ir::Op::pow, {exactly(kNaN), near_zero}), kNaN));
+  EXPECT_TRUE(must_be_nan(apply(ir::Op::pow, {exactly(kNaN), exactly(0.5)})));
+  EXPECT_TRUE(must_be_nan(apply(ir::Op::pow, {exactly(2), exactly(kNaN)})));
+}
+
 TEST(Interval, WhatFollowsFromNothingComputedMayBeAnything) {
   const Interval nothing = undefined();
   for (const Interval& y :
