@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/ceil_div.h"
 #include "base/parallel.h"
 #include "codegen/family.h"
 #include "tune/fit.h"
@@ -112,16 +111,11 @@ class FamilyFit {
                                      &measured_};
     const targets::DeviceProfile profile{device_.limits, device_.driver, &known,
                                          device_.macs_per_clock, device_.fp8_macs_per_clock};
-    constexpr std::int64_t kAtOnce = 64;  // some 200 us of a thread
-    const std::int64_t count = std::ssize(times_);
     std::vector<double> us(times_.size());
-    parallel_for(ceil_div(count, kAtOnce), [&](std::int64_t part, int) {
-      const std::int64_t end = std::min(count, (part + 1) * kAtOnce);
-      for (auto i = static_cast<std::size_t>(part * kAtOnce); i < static_cast<std::size_t>(end);
-           ++i) {
-        const TimedConfig& each = times_[i];
-        us[i] = family_.expected_us(each.point->step(), each.config, each.point->sizes, profile);
-      }
+    parallel_for(std::ssize(times_), [&](std::int64_t i, int) {
+      const auto at = static_cast<std::size_t>(i);
+      const TimedConfig& each = times_[at];
+      us[at] = family_.expected_us(each.point->step(), each.config, each.point->sizes, profile);
     });
     return us;
   }

@@ -68,8 +68,8 @@ def inverted(indices: Any) -> fx.Node | None:
     return permutation if _counts_up(inverse.args[2], size) else None
 
 
-SAME_NUMBERS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype",
-                *RESHAPES, "aten.clone.default", "aten.squeeze.dim",
+CASTS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype")
+SAME_NUMBERS = (*CASTS, *RESHAPES, "aten.clone.default", "aten.squeeze.dim",
                 "aten.unsqueeze.default")  # fmt: skip
 
 

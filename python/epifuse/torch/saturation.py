@@ -15,10 +15,10 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import bind, tensor_of
+from epifuse.torch.rows import CASTS
 
 _E4M3 = torch.float8_e4m3fn
 _LARGEST = torch.finfo(_E4M3).max
-_CASTS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype")
 # The names of the bounds of x below and above.
 _BOUNDS = {"aten.clamp.default": ("min", "max"), "aten.clamp_min.default": ("min", None),
            "aten.clamp_max.default": (None, "max"),
@@ -40,17 +40,15 @@ def _is_kept(bound: Any, sign: int) -> bool:
     return bound is None or isinstance(bound, (int, float)) and sign * bound >= _LARGEST
 
 
-def _within(node: Any) -> Any:
+def _within(node: Node) -> Node:
     """What a node bounds by no more than a cast does; the node itself if it does something else."""
-    names = _BOUNDS.get(str(node.target)) if isinstance(node, Node) else None
-    value = tensor_of(node)
-    if names is None or value is None or value.dtype != torch.float32:
+    if str(node.target) not in _BOUNDS:
         return node
     arguments = bind(node)
-    low, high = (arguments[name] if name is not None else None for name in names)
-    x = arguments["self"]
-    is_plain = tensor_of(x) is not None and tensor_of(x).dtype == torch.float32
-    return x if is_plain and _is_kept(low, -1) and _is_kept(high, 1) else node
+    low, high = map(arguments.get, _BOUNDS[str(node.target)])
+    value = tensor_of(arguments["self"])
+    is_plain = value is not None and value.dtype == torch.float32
+    return arguments["self"] if is_plain and _is_kept(low, -1) and _is_kept(high, 1) else node
 
 
 def without_bounds_of_casts(
@@ -59,9 +57,8 @@ def without_bounds_of_casts(
     """Takes them out of what Inductor computes, in place."""
     for cast in list(graph.nodes):
         value = tensor_of(cast)
-        if str(cast.target) not in _CASTS or value is None or value.dtype != _E4M3:
-            continue
-        if not saturates(value.device):
+        is_cast = str(cast.target) in CASTS and value is not None and value.dtype == _E4M3
+        if not is_cast or not saturates(value.device):
             continue
         while (inner := _within(bounded := cast.args[0])) is not bounded:
             cast.replace_input_with(bounded, inner)

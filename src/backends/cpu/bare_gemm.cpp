@@ -36,8 +36,8 @@ MatrixType transposed(MatrixType type) {
   return type;
 }
 
-// Whether a dim of the batches is that of an operand, as oneDNN wants it: a result that is repeated
-// along a dim is none that it knows.
+// Whether each dim of the batches comes from an operand: oneDNN repeats one of them along it, but
+// not both.
 bool has_own_batches(const MatrixType& a, const MatrixType& b, const MatrixType& c) {
   for (std::size_t d = 0; d + 2 < c.shape.size(); ++d) {
     if (std::max(a.shape[d], b.shape[d]) != c.shape[d]) return false;

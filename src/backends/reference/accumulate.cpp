@@ -191,7 +191,7 @@ void UnboundedSum::add_finite(double value, double largest) {
 }
 
 void UnboundedSum::add(const Interval& term) {
-  const double largest = std::max(std::abs(term.low), std::abs(term.high));
+  const double largest = magnitude_of(term);
   if (std::isfinite(largest)) return add_finite(term.value, largest);
   value_ += term.value;
   if (must_be_nan(term)) {

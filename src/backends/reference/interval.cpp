@@ -223,7 +223,7 @@ Interval apply(const ir::OpInfo& op, std::span<const Interval> operands, Numeric
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Interval x = widen_operand(operands[i], op.in_eps);
     points[i] = candidates(op, static_cast<int>(i), x);
-    if (i == 0) magnitude_x0 = std::max(std::abs(x.low), std::abs(x.high));
+    if (i == 0) magnitude_x0 = magnitude_of(x);
   }
   const Image image = image_of_box(op, points);
   if (image.num_numbers == 0) return exactly(kNaN);

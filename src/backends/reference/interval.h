@@ -1,6 +1,8 @@
 // Arithmetic on bounded values: what a correct float32 computation of each op may give.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "backends/reference/evaluate.h"
@@ -23,6 +25,11 @@ bool is_undefined(const Interval& x);
 bool is_exact(const Interval& x);  // one value, or certainly NaN
 bool may_be_nan(const Interval& x);
 bool must_be_nan(const Interval& x);
+
+// The greatest of its points; infinite or NaN where an end is.
+inline double magnitude_of(const Interval& x) {
+  return std::max(std::abs(x.low), std::abs(x.high));
+}
 
 // How far the ends are from the value; infinite or NaN where they are.
 double radius_of(const Interval& x);

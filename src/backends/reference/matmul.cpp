@@ -16,9 +16,6 @@ namespace {
 
 constexpr std::int64_t kChunk = 512;  // of K: a packed panel of B then stays in the L1 cache
 
-// Its greatest magnitude; NaN or infinite where it may be that.
-double largest_of(const Interval& x) { return std::max(std::abs(x.low), std::abs(x.high)); }
-
 using Visit = std::function<void(std::int64_t row, std::int64_t col, const Interval& element)>;
 
 // The block scales of one matrix of a batch, or, without a table, none.
@@ -137,7 +134,7 @@ enum class Reading : std::uint8_t { as_they_are, tf32, subnormals_as_zero };
 double moved_by(Reading reading, const Interval& x) {
   constexpr std::uint32_t kLostBits = (1u << 13) - 1;
   constexpr double kSmallestNormal = 0x1p-126;
-  const double largest = std::max(std::abs(x.low), std::abs(x.high));
+  const double largest = magnitude_of(x);
   if (reading == Reading::as_they_are || !std::isfinite(largest)) return 0;
   if (largest < kSmallestNormal) return largest;
   if (reading == Reading::subnormals_as_zero) return 0;
@@ -290,11 +287,11 @@ class Product {
       column.push_back(b_.at(first_k_ + k, col));
     UnboundedSum sum;
     for (std::size_t k = 0; k < row.size(); ++k) {
-      const Interval factors[] = {row[k], column[k]};
-      const double largest = largest_of(row[k]) * largest_of(column[k]);
+      const double largest = magnitude_of(row[k]) * magnitude_of(column[k]);
       if (std::isfinite(largest)) {
         sum.add_finite(row[k].value * column[k].value, largest);
       } else {
+        const Interval factors[] = {row[k], column[k]};
         sum.add(apply(ir::info(ir::Op::mul), factors, evaluation_.numerics));
       }
     }
