@@ -1,12 +1,14 @@
 """Products that the framework was measured to run faster: left out by the pass, with the reason."""
 
+import threading
+
 import pytest
 import torch
 import torch.nn.functional as F
 from fx_capture import capture
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from epifuse.torch import ahead
+from epifuse.torch import ahead, rewrite
 from epifuse.torch.call import fused
 from epifuse.torch.rewrite import fuse
 
@@ -20,12 +22,15 @@ def two_products(x, w, v, b):
     return F.silu(y.reshape(-1, v.shape[0]) @ v)
 
 
+def captured_on_gpu(run, *shapes):
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        tensors = [torch.empty(*shape, device="cuda", dtype=torch.bfloat16) for shape in shapes]
+    return capture(run, *tensors, inductor=True).graph
+
+
 @pytest.fixture(name="graph")
 def captured():
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        tensors = [torch.empty(*shape, device="cuda", dtype=torch.bfloat16)
-                   for shape in ((2, 8, 16), (16, 24), (24, 40), (24,))]  # fmt: skip
-    return capture(two_products, *tensors, inductor=True).graph
+    return captured_on_gpu(two_products, (2, 8, 16), (16, 24), (24, 40), (24,))
 
 
 @pytest.fixture(name="choices")
@@ -73,6 +78,53 @@ def test_what_the_framework_runs_faster_stays_as_it_was(graph, choices, left):
     assert report.reasons() == {"framework_is_faster": len(left)}
     assert {each.why for each in report.products_left} == {LEFT["why"]}
     assert sum(name == "aten.erf.default" for name in targets(graph)) == ("gelu" in left)
+
+
+def test_kernels_are_compiled_at_once(graph, monkeypatch):
+    both = threading.Barrier(2, timeout=60)  # nobody is told anything before both are asked for
+
+    def choice(*_):
+        both.wait()
+        return {"how": ["ping-pong"], "grounds": [""], "left": None}
+
+    monkeypatch.setattr(ahead._native, "choice", choice)
+    ahead._start.cache_clear()
+    assert len(fuse(graph, OPTIONS, only_faster=True).kernels) == 2
+    ahead._start.cache_clear()
+
+
+def rotated_heads(x, w, cos, sin, v):
+    """Of 2 heads, whose halves are turned against each other; they are the next one's batches."""
+    a, b = (x @ w).view(2, 127, 2, 128).transpose(1, 2).chunk(2, -1)
+    return F.silu(torch.cat((a * cos - b * sin, b * cos + a * sin), -1) @ v)
+
+
+def transposed_chain(x, w, v, u):
+    """Each product reads the one before it transposed, or in another shape."""
+    y = F.relu(x @ w).transpose(1, 2)
+    z = F.gelu(y.reshape(-1, 32) @ v)
+    return F.silu(z.view(2, -1, 24).transpose(1, 2) @ u)
+
+
+@pytest.mark.parametrize("run, shapes", [
+    (two_products, [(2, 8, 16), (16, 24), (24, 40), (24,)]),
+    (rotated_heads, [(2, 127, 96), (96, 256), (127, 64), (127, 64), (128, 24)]),
+    (transposed_chain, [(2, 32, 16), (16, 40), (32, 24), (40, 16)]),
+])  # fmt: skip
+@pytest.mark.parametrize("is_left", [False, True])
+def test_what_is_started_is_what_the_graph_asks_for(choices, monkeypatch, run, shapes, is_left):
+    begun, insert = [], rewrite._Rewriter.insert
+
+    def inserted(self, kernel):
+        begun.append(ahead._start.cache_info().misses)
+        return insert(self, kernel)
+
+    monkeypatch.setattr(rewrite._Rewriter, "insert", inserted)
+    if is_left:
+        choices[0].update(silu={"how": [], "grounds": [], "left": LEFT})
+    report = fuse(captured_on_gpu(run, *shapes), OPTIONS, only_faster=True)
+    assert begun[0] == ahead._start.cache_info().misses == len(begun) >= 2
+    assert len(report.kernels) < len(begun) if is_left else len(report.kernels) == len(begun)
 
 
 def padded_product(x, w):

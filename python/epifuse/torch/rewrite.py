@@ -18,9 +18,9 @@ from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.call import OneLine, fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.equal_work import merge_equal_work
+from epifuse.torch.expected import Expected, as_asked, shape_to_read
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
-from epifuse.torch.layout import empty_in_order, order_before_last
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view, sums_both_ways
 from epifuse.torch.padding import PADDED, put_back, without_padding
 from epifuse.torch.report import Report
@@ -53,28 +53,8 @@ class _NoSize(Exception):
     """A shape with more sizes that no node has than a reshape can find itself."""
 
 
-def _is_alike(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether no size that is known differs."""
-    return len(shape) == len(other) and all(
-        a == b for a, b in zip(shape, other) if isinstance(a, int) and isinstance(b, int))
-
-
 class _Left(Exception):
     """A kernel that the framework is faster without: a code and one sentence."""
-
-
-def _lay_as_asked(call: Node, outputs: list[Node], kernel: dict[str, Any]) -> None:
-    """Lets the only result of a kernel that joins halves of heads lie as the program's own does:
-    what reads heads next to each other, as products behind attention, need not copy it."""
-    if len(outputs) != 1 or not re.search(r" = (concat|interleave) ", kernel["graph"]):
-        return
-    (result,), asked = call.meta["val"], outputs[0].meta["val"]
-    order = kernel["outputs"][0].get("order") or order_before_last(asked)
-    mode = getattr(result, "fake_mode", None)
-    if order is None or mode is None or len(result.shape) != len(order):
-        return
-    with mode:
-        call.meta["val"] = [empty_in_order(result, order)]
 
 
 def _how(choice: dict[str, Any]) -> str:
@@ -113,27 +93,24 @@ class _Rewriter:
         return self.call(torch.ops.aten.reshape.default, (node, shape))
 
     def input_shape(self, tensor: dict[str, Any]) -> list[int] | None:
-        """What the kernel reshapes an input to: one size may be -1. What another kernel would have
-        stored in a shape of its own is the program's tensor, where that kernel was not made."""
-        asked = tensor["shape"]
-        if asked is None:
-            lies = self.imported.shapes.get(tensor["value"])
-            node = self.imported.names[tensor["value"]]
-            if lies is None or _is_alike(lies, tuple(node.meta["val"].shape)):
-                return None
-            asked = lies
-        sizes = [int(size) if str(size).isdigit() else -1 for size in asked]
-        if sizes.count(-1) > 1:
+        """What the kernel reshapes an input to: one size may be -1. Raises _NoSize."""
+        name = tensor["value"]
+        sizes = shape_to_read(tensor, self.imported.shapes.get(name),
+                              self.imported.names[name].meta["val"])
+        if sizes is not None and sizes.count(-1) > 1:
             raise _NoSize
         return sizes
 
-    def start(self, kernel: dict[str, Any]) -> None:
-        """Starts to compile and measure a kernel, before others are waited for."""
-        values = [self.imported.names[tensor["value"]].meta["val"] for tensor in kernel["inputs"]]
-        if not self.waits or any(tensor["shape"] is not None or tensor["value"] in
-                                 self.imported.stored for tensor in kernel["inputs"]):
+    def start(self, kernels: list[dict[str, Any]]) -> None:
+        """Starts to compile and measure kernels, before any of them is waited for."""
+        if not self.waits:
             return
-        compile_ahead(kernel["graph"], self.options, values)
+        expected = Expected(self.imported)
+        for kernel in kernels:
+            inputs = expected.inputs(kernel)
+            if inputs is not None:
+                compile_ahead(kernel["graph"], self.options, inputs)
+                expected.add(kernel, self.options, inputs)
 
     def choice(self, kernel: dict[str, Any], inputs: list[Node]) -> dict[str, Any]:
         """What runs go by, as far as it is known. Raises _Left."""
@@ -178,7 +155,8 @@ class _Rewriter:
                 raise
             call = self.call(fused, (inputs, OneLine(kernel["graph"]), self.options),
                              f"epifuse_{kernel['name']}")
-            _lay_as_asked(call, outputs, kernel)
+            if len(outputs) == 1:
+                call.meta["val"] = [as_asked(call.meta["val"][0], kernel, outputs[0].meta["val"])]
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
                 stored = result = self.call(operator.getitem, (call, index))
                 order = kernel["outputs"][index].get("order")
@@ -326,8 +304,7 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
     left_out = [(entry["value"], entry["code"], entry["why"]) for entry in found["left_out"]]
     kernels = conversions.with_operands(graph, found["kernels"], imported)
     left_out += conversions.left_out(found["kernels"], kernels)
-    for kernel in kernels:
-        rewriter.start(kernel)
+    rewriter.start([kernel for kernel in kernels if _on_one_device(kernel, imported)])
     for kernel in kernels:
         values = [tensor["value"] for tensor in kernel["outputs"]]
         if not _on_one_device(kernel, imported):
