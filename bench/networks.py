@@ -158,3 +158,96 @@ def quantised_by_rows(model):
 
     quantize_(model, Float8DynamicActivationFloat8WeightConfig(granularity=PerRow()))
     return model
+
+
+class DitLayer(nn.Module):
+    """Of a diffusion transformer: shift, scale and gate are made of what steers it."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.steer = nn.Linear(width, 6 * width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width, elementwise_affine=False) for _ in range(2))
+
+    def forward(self, x, steer):
+        shift, scale, gate, *of_mlp = self.steer(F.silu(steer))[:, None].chunk(6, -1)
+        y = self.norms[0](x) * (1 + scale) + shift
+        q, k, v = self.qkv(y).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        x = x + gate * self.o(y)
+        shift, scale, gate = of_mlp
+        y = self.norms[1](x) * (1 + scale) + shift
+        return x + gate * self.down(F.gelu(self.up(y), approximate="tanh"))
+
+
+class Dit(nn.Module):
+    def __init__(self, layers=2, width=1152, heads=16):
+        super().__init__()
+        self.layers = nn.ModuleList(DitLayer(width, heads) for _ in range(layers))
+
+    def forward(self, x, steer):
+        for layer in self.layers:
+            x = layer(x, steer)
+        return x
+
+
+def dit():
+    """At the width of DiT-XL, 256 patches; a model and what it reads."""
+    return Dit(), {"x": torch.randn(16, 256, 1152), "steer": torch.randn(16, 1152)}
+
+
+class MixerLayer(nn.Module):
+    """Products over patches and over channels in turn."""
+
+    def __init__(self, width, patches):
+        super().__init__()
+        mlp = lambda n, inner: nn.Sequential(nn.Linear(n, inner), nn.GELU(), nn.Linear(inner, n))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.over_patches, self.over_channels = mlp(patches, width // 2), mlp(width, 4 * width)
+
+    def forward(self, x):
+        x = x + self.over_patches(self.norms[0](x).transpose(1, 2)).transpose(1, 2)
+        return x + self.over_channels(self.norms[1](x))
+
+
+def mixer(width=768, patches=196):
+    """MLP-Mixer's base."""
+    model = nn.Sequential(*(MixerLayer(width, patches) for _ in range(2)))
+    return model, {"input": torch.randn(32, patches, width)}
+
+
+class UnetBlock(nn.Module):
+    """Of a latent diffusion model: attention over pixels, then over a text, and a gated MLP."""
+
+    def __init__(self, width, of_text, heads):
+        super().__init__()
+        self.heads = heads
+        linear = lambda k: nn.Linear(k, width, bias=False)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.own = nn.ModuleList(linear(width) for _ in range(3))
+        self.cross = nn.ModuleList(linear(k) for k in (width, of_text, of_text))
+        self.outs = nn.ModuleList(nn.Linear(width, width) for _ in range(2))
+        self.gate, self.down = nn.Linear(width, 8 * width), nn.Linear(4 * width, width)
+        self.first, self.last = nn.Conv2d(width, width, 1), nn.Conv2d(width, width, 1)
+
+    def attend(self, layers, x, y):
+        split = lambda z: z.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        q, k, v = (split(layer(z)) for layer, z in zip(layers, (x, y, y), strict=True))
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+    def forward(self, image, text):
+        x = self.first(image).flatten(2).transpose(1, 2)
+        y = self.norms[0](x)
+        x = x + self.outs[0](self.attend(self.own, y, y))
+        x = x + self.outs[1](self.attend(self.cross, self.norms[1](x), text))
+        y, gate = self.gate(self.norms[2](x)).chunk(2, -1)
+        x = x + self.down(y * F.gelu(gate))
+        return image + self.last(x.transpose(1, 2).reshape(image.shape))
+
+
+def unet_block(width=640, of_text=768):
+    """Of Stable Diffusion, at 32 x 32 pixels."""
+    given = {"image": torch.randn(4, width, 32, 32), "text": torch.randn(4, 77, of_text)}
+    return UnetBlock(width, of_text, heads=10), given
