@@ -7,8 +7,9 @@ gradients of their mean square, are compared with float64's. Where ours are furt
 times eager PyTorch's, plain Inductor's are computed, too, and eager PyTorch's of weights that are
 rounded otherwise: a router may send a token elsewhere for that. A model is wrong where ours are
 further than 1.5 times all of those, and failed where ours alone raises. What is off by rounding
-alone is measured by the largest gradient. The exit code is 1 if a model is wrong, failed or ended
-its process. It needs no GPU, but on two cores a model takes half a minute.
+alone is measured by the largest gradient. Memory that nobody has written holds NaN, on CPUs
+-1.7e38. The exit code is 1 if a model is wrong, failed or ended its process. It needs no GPU, but
+on two cores a model takes half a minute.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ TOLERANCE = {"result": 1e-5, "gradient": 1e-2}
 ROUNDING = 1e-3  # of the largest gradient, which the smallest are rounding beside
 MOST_PARAMETERS = 60e6
 SHAKES = 8  # sets of weights that are rounded otherwise
+FILLED = [(256, 1 << 19), (32, 1 << 25)]  # blocks, and bytes of each: of both of PyTorch's pools
 BAD = ("wrong", "failed", "ended its process")
 
 
@@ -100,6 +102,15 @@ def further(ours: dict[str, float], others: dict[str, float]) -> list[str]:
             if far > MOST_OF_OTHERS * others[name] + TOLERANCE[kind_of(name)]]
 
 
+def fill_free_memory(device: str) -> None:
+    """What is allocated next on a GPU holds NaN, so that what nobody wrote shows. On a CPU workers
+    have MALLOC_PERTURB_ for that."""
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        _blocks = [torch.full((size,), 255, dtype=torch.uint8, device=device)
+                   for count, size in FILLED for _ in range(count)]
+
+
 def by_epifuse(model: torch.nn.Module) -> Callable[..., Any]:
     return torch.compile(model, backend=epifuse.torch.backend,
                          options={"epifuse.only_faster": False})
@@ -157,6 +168,7 @@ def compare(name: str, device: str, train: bool,
     except Exception as error:  # whatever transformers raises where small sizes do not suit it
         return {"verdict": "not built", "about": repr(error)[:200]}
     theirs = distances(eager, exact)
+    fill_free_memory(device)
     try:
         ours = distances(values_of(model, compiled_by(model), kwargs, train), exact)
         far = further(ours, theirs)
@@ -214,7 +226,8 @@ class Pool:
     def start(self, index: int) -> subprocess.Popen[str]:
         command = [sys.executable, __file__, "--worker", "--device", self.options.device]
         gpus = max(torch.cuda.device_count(), 1)
-        given = os.environ | {"HF_HUB_OFFLINE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        given = os.environ | {"HF_HUB_OFFLINE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                              "MALLOC_PERTURB_": "1"}  # memory begins as 0xfe: -1.7e38
         if self.options.device == "cuda":
             given["CUDA_VISIBLE_DEVICES"] = str(index % gpus)
         return subprocess.Popen(command + ["--train"] * self.options.train, env=given, text=True,

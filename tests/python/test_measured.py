@@ -127,6 +127,16 @@ def test_what_is_started_is_what_the_graph_asks_for(choices, monkeypatch, run, s
     assert len(report.kernels) < len(begun) if is_left else len(report.kernels) == len(begun)
 
 
+def test_what_cannot_be_told_ahead_is_compiled_in_turn(graph, choices, monkeypatch, caplog):
+    def add(*_):
+        raise RuntimeError("no such shape")
+
+    monkeypatch.setattr(rewrite.Expected, "add", add)
+    report = fuse(graph, OPTIONS, only_faster=True)
+    assert len(report.kernels) == len(choices[1]) == 2
+    assert "no such shape" in caplog.text
+
+
 def padded_product(x, w):
     """As Inductor writes it, of 16x20 by 20x24."""
     return F.silu(F.pad(x, (0, 4)) @ F.pad(w, (0, 0, 0, 4)))

@@ -102,15 +102,19 @@ class _Rewriter:
         return sizes
 
     def start(self, kernels: list[dict[str, Any]]) -> None:
-        """Starts to compile and measure kernels, before any of them is waited for."""
+        """Starts to compile and measure kernels, before any of them is waited for. Those of which
+        it cannot be told what they read are when their turn comes."""
         if not self.waits:
             return
         expected = Expected(self.imported)
-        for kernel in kernels:
-            inputs = expected.inputs(kernel)
-            if inputs is not None:
-                compile_ahead(kernel["graph"], self.options, inputs)
-                expected.add(kernel, self.options, inputs)
+        try:
+            for kernel in kernels:
+                inputs = expected.inputs(kernel)
+                if inputs is not None:
+                    compile_ahead(kernel["graph"], self.options, inputs)
+                    expected.add(kernel, self.options, inputs)
+        except (RuntimeError, ValueError) as error:
+            log.warning("not all kernels are compiled at once: %s", error)
 
     def choice(self, kernel: dict[str, Any], inputs: list[Node]) -> dict[str, Any]:
         """What runs go by, as far as it is known. Raises _Left."""
