@@ -1,6 +1,6 @@
-"""What kernels will read and store, before any of them is in the graph: so that all are compiled at
-once. It is what the graph's nodes will say, unless a kernel is left out; then its readers are
-compiled when their turn comes."""
+"""What kernels will read and store, told before any of them is in the graph, so that all are
+compiled at once. The graph's nodes will say the same, unless a kernel is left out. Then its readers
+are compiled when their turn comes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _is_alike(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 def shape_to_read(tensor: dict[str, Any], lies: tuple[Any, ...] | None,
                   value: torch.Tensor) -> list[int] | None:
-    """What a kernel reshapes an input to: each size that has no value yet is -1. None: nothing.
-    What another kernel would have stored in a shape of its own, in which it `lies`, is the
-    program's tensor, where that kernel was not made."""
+    """What a kernel reshapes an input to; a size that has no value yet is -1. None: it reads the
+    input as it is. `lies`: the shape in which another kernel stores the input. Where that kernel
+    was not made the input is the program's tensor, in a shape of its own."""
     asked = tensor["shape"]
     if asked is None:
         if lies is None or _is_alike(lies, tuple(value.shape)):

@@ -102,8 +102,8 @@ class _Rewriter:
         return sizes
 
     def start(self, kernels: list[dict[str, Any]]) -> None:
-        """Starts to compile and measure kernels, before any of them is waited for. Those of which
-        it cannot be told what they read are when their turn comes."""
+        """Starts to compile and measure kernels, before any of them is waited for. A kernel whose
+        inputs cannot be told yet starts when its turn comes."""
         if not self.waits:
             return
         expected = Expected(self.imported)
