@@ -150,11 +150,11 @@ def interleaved(runs, rounds=30, flushes=1):
     return {k: statistics.median(a.elapsed_time(b) * 1e3 for a, b in v) for k, v in events.items()}
 
 
-def turns(calls, seconds=2.0):
-    """Median microseconds of each on the CPU, calls in rotating order."""
+def turns(calls, seconds=2.0, least=15):
+    """Median microseconds of each on the CPU, `least` calls or more in rotating order."""
     names, times = list(calls), {name: [] for name in calls}
     begin, i = time.perf_counter(), 0
-    while time.perf_counter() - begin < seconds or i < 15:
+    while time.perf_counter() - begin < seconds or i < least:
         for j in range(len(names)):
             name = names[(i + j) % len(names)]
             start = time.perf_counter()

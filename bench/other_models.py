@@ -11,27 +11,20 @@ epifuse measures its kernels, and both contenders' CUDA graphs take turns, the L
 each. A model counts as slower where it takes more than 1.03 of Inductor's time and 2 us more, and
 as wrong where its results are further from eager PyTorch's than 0.02 of them and 1.5 times as far
 as Inductor's. The exit code is 1 if any is wrong. What does not compile by plain Inductor, or does
-not run in a CUDA graph, is named and left out. `--dry-run` runs on the CPU and times nothing.
+not run in a CUDA graph, is named and left out. `--dry-run` runs on the CPU.
 """
 
 import argparse
 import functools
 import inspect
-import os
 import sys
 import tempfile
-import time
-from dataclasses import dataclass, field
 
 import networks
 import torch
 import transformers
-from contenders import captured, interleaved
-from random_forms import is_right
-from random_torch import Measured, compile_all, own_caches, summary
-
-import epifuse.torch
-from epifuse.torch.report import Report
+from random_forms import both, measure, measure_all, those_that_compile
+from random_torch import add_options, own_caches, summary
 
 LAYERS = {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
           "decoder_layers", "num_decoder_layers", "num_encoder_layers"}  # fmt: skip
@@ -39,17 +32,9 @@ NUM_LAYERS, MOST_WORDS, SAMPLES = 2, 4096, 160000
 ROUNDING = 1e-3  # of the largest result or gradient, beside which the smallest are rounding
 
 
-@dataclass(frozen=True)
-class Size:
-    """Samples, tokens of each, and what differs from the architecture's configuration."""
-
-    batch: int
-    length: int = 0
-    config: dict = field(default_factory=dict)
-
-
 def size(batch, length=0, **config):
-    return Size(batch, length, config)
+    """Samples, tokens of each, and what differs from the architecture's configuration."""
+    return batch, length, config
 
 
 def wide(width, inner, heads, kv_heads=0, **config):
@@ -97,7 +82,7 @@ WRITTEN_OUT = {"dit": networks.dit, "mixer": networks.mixer, "unet_block": netwo
 
 def config_of(name):
     """Of two layers, or two a stage, and of few words."""
-    config = transformers.CONFIG_MAPPING[name](**MODELS[name].config)
+    config = transformers.CONFIG_MAPPING[name](**MODELS[name][-1])
     shrink(config)
     config.use_cache = False
     return config
@@ -122,7 +107,7 @@ def shrink(config):
 
 def inputs(name, model, device):
     """Tokens, pixels or sound: what the model's forward() is called with."""
-    batch, length = MODELS[name].batch, MODELS[name].length
+    batch, length, _ = MODELS[name]
     floats = lambda *shape: torch.randn(*shape, device=device, dtype=torch.bfloat16)
     accepts, config = inspect.signature(model.forward).parameters, model.config
     words = getattr(getattr(config, "text_config", config), "vocab_size", MOST_WORDS)
@@ -188,22 +173,11 @@ def call_of(run, model, given, train):
 
 
 def compiled(name, device, fresh=False, train=False):
-    """Both contenders' calls and eager's after a first one of each, and our report."""
+    """Of a model what random_forms.py's `both` gives."""
     torch.compiler.reset()
     model, given = built(name, device)
     model.requires_grad_(train)
-    report = Report()
-    backend = functools.partial(epifuse.torch.backend, report=report)
-    options = {"epifuse.only_faster": device == "cuda"}
-    if fresh:
-        options["fx_graph_cache"] = False
-    plain, ours = torch.compile(model), torch.compile(model, backend=backend, options=options)
-    calls = {"inductor": call_of(plain, model, given, train),
-             "epifuse": call_of(ours, model, given, train)}  # fmt: skip
-    calls["inductor"]()
-    with torch._functorch.config.patch(enable_autograd_cache=not fresh):
-        calls["epifuse"]()
-    return calls, call_of(model, model, given, train), report
+    return both(model, lambda run: call_of(run, model, given, train), device, fresh)
 
 
 def error_of(results, exact):
@@ -215,51 +189,21 @@ def error_of(results, exact):
     return torch.stack(errors).max().item()  # NaN where any is
 
 
-def measure(name, device, rounds, train):
-    """What both took, and whether ours is right. None of the time on a CPU."""
-    calls, eager, report = compiled(name, device, fresh=True, train=train)
-    exact = [each.clone() for each in eager()]
-    errors = {by: error_of(call(), exact) for by, call in calls.items()}
-    us = dict.fromkeys(calls, 0.0)
-    if device == "cuda":
-        us = interleaved({by: captured(call) for by, call in calls.items()}, rounds)
-        torch.cuda.empty_cache()
-    kernels = f"{len(report.kernels)} kernels of ours, {len(report.products_left)} products left"
-    measured = Measured({"name": name}, us["epifuse"], us["inductor"] or 1.0, kernels,
-                        errors["epifuse"])  # fmt: skip
-    return measured, is_right(errors["epifuse"], errors["inductor"])
-
-
-def names_that_compile(options, device, folder):
-    make = functools.partial(compiled, train=options.train)
-    errors = compile_all(make, options.only, device, options.jobs, folder)
-    for name, error in zip(options.only, errors, strict=True):
-        if error:
-            print(f"{name}: not compiled, {error.splitlines()[0]}", flush=True)
-    return [name for name, error in zip(options.only, errors, strict=True) if not error]
+def how(report):
+    return f"{len(report.kernels)} kernels of ours, {len(report.products_left)} products left"
 
 
 def run(options, folder):
     device = "cpu" if options.dry_run else "cuda"
-    names = names_that_compile(options, device, folder)
-    begin, all_measured, are_right = time.perf_counter(), [], True
-    for name in names:
-        if time.perf_counter() - begin > options.seconds:
-            print("the time was over before all models were measured")
-            break
-        try:
-            measured, right = measure(name, device, options.rounds, options.train)
-        except RuntimeError as error:  # of what a CUDA graph cannot hold
-            print(f"{name}: not measured, {str(error).splitlines()[0]}", flush=True)
-            continue
-        all_measured.append(measured)
-        are_right = are_right and right
-        times = f"{measured.us:.1f} us, Inductor {measured.inductor_us:.1f}, ratio " \
-                f"{measured.ratio:.3f}, " if device == "cuda" else ""  # fmt: skip
-        print(f"{name}: {times}error {measured.error:.1e}{'' if right else ' WRONG'}, "
-              f"{measured.how}", flush=True)  # fmt: skip
-    if all_measured and device == "cuda":
-        print("\n".join(summary(all_measured, lambda point: point["name"])))
+    make = functools.partial(compiled, train=options.train)
+    names = those_that_compile(make, options.only, str, device, options.jobs, folder)
+    all_measured, are_right = measure_all(
+        names,
+        lambda name: measure(name, make(name, device, fresh=True), device, options.rounds,
+                             error_of, how),
+        str, options.seconds, unsuited=RuntimeError)  # fmt: skip
+    if all_measured:
+        print("\n".join(summary(all_measured, str)))
     return 0 if are_right else 1
 
 
@@ -270,15 +214,11 @@ def main():
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="MODEL",
                         help=", ".join(names))
     parser.add_argument("--train", action="store_true", help="with gradients")
-    parser.add_argument("--rounds", type=int, default=24)
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
-                        help="processes that compile")
-    parser.add_argument("--seconds", type=float, default=500,
-                        help="measure no model after this long")
-    parser.add_argument("--dry-run", action="store_true", help="on the CPU")
+    add_options(parser, rounds=24, seconds=500)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         own_caches(folder)
-        sys.exit(run(parser.parse_args(), folder))
+        sys.exit(run(options, folder))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ small sizes, to see that all forms run.
 
 import argparse
 import functools
-import os
 import random
 import sys
 import tempfile
@@ -24,7 +23,16 @@ import time
 import torch
 from contenders import captured, interleaved, turns
 from forms import FORMS, Tensors
-from random_torch import DTYPES, MOST_ERROR, Measured, compile_all, how, own_caches, summary
+from random_torch import (
+    DTYPES,
+    MOST_ERROR,
+    Measured,
+    add_options,
+    compile_all,
+    how,
+    own_caches,
+    summary,
+)
 
 import epifuse.torch
 from epifuse.torch.report import Report
@@ -74,26 +82,32 @@ def call_of(run, point, args):
     return step
 
 
-def compiled(point, device, fresh=False):
-    """Both contenders' calls and eager's after a first one of each, and our report."""
-    torch.compiler.reset()
-    form, report = FORMS[point["kind"]], Report()
-    args = form.operands(point, Tensors(device, DTYPES[point.get("dtype", "bf16")]))
-    options = {"epifuse.only_faster": device == "cuda"}
+def both(program, call_of, device, fresh, **arguments):
+    """Both contenders' calls after a first one of each, eager's, and our report. `call_of` makes
+    one of a program; `arguments` are torch.compile's. `fresh`: as in random_torch.py."""
+    report, options = Report(), {"epifuse.only_faster": device == "cuda"}
     if fresh:
         options["fx_graph_cache"] = False
     backend = functools.partial(epifuse.torch.backend, report=report)
-    run = form.program(point)
-    plain = torch.compile(run, dynamic=False, fullgraph=True)
-    ours = torch.compile(run, dynamic=False, fullgraph=True, backend=backend, options=options)
-    calls = {"inductor": call_of(plain, point, args), "epifuse": call_of(ours, point, args)}
+    ours = torch.compile(program, backend=backend, options=options, **arguments)
+    calls = {"inductor": call_of(torch.compile(program, **arguments)), "epifuse": call_of(ours)}
     calls["inductor"]()
     with torch._functorch.config.patch(enable_autograd_cache=not fresh):
         calls["epifuse"]()
-    return calls, call_of(run, point, args), report
+    return calls, call_of(program), report
 
 
-def those_that_compile(points, device, jobs, folder):
+def compiled(point, device, fresh=False):
+    """Of a point what `both` gives."""
+    torch.compiler.reset()
+    form = FORMS[point["kind"]]
+    args = form.operands(point, Tensors(device, DTYPES[point.get("dtype", "bf16")]))
+    return both(form.program(point), lambda run: call_of(run, point, args), device, fresh,
+                dynamic=False, fullgraph=True)  # fmt: skip
+
+
+def those_that_compile(compiled, points, text, device, jobs, folder):
+    """Others are named."""
     errors = compile_all(compiled, points, device, jobs, folder)
     for point, error in zip(points, errors, strict=True):
         if error:
@@ -114,36 +128,52 @@ def is_right(error, inductors):
     return error <= max(MOST_ERROR, MOST_OF_INDUCTORS * inductors)
 
 
-def measure(point, device, rounds):
-    """The point, and whether its results are right."""
-    calls, eager, report = compiled(point, device, fresh=True)
+def measure(point, contenders, device, rounds, error_of=error_of, how=how):
+    """The point, and whether its results are right. `contenders`: what `both` gives."""
+    calls, eager, report = contenders
     exact = [each.clone() for each in eager()]
     errors = {name: error_of(call(), exact) for name, call in calls.items()}
     if device == "cuda":
         us = interleaved({name: captured(call) for name, call in calls.items()}, rounds)
         torch.cuda.empty_cache()
     else:
-        us = turns(calls, seconds=0.02)
+        us = turns(calls, seconds=0.02, least=1)
     measured = Measured(point, us["epifuse"], us["inductor"], how(report), errors["epifuse"])
     return measured, is_right(errors["epifuse"], errors["inductor"])
 
 
-def run(options, folder):
-    device = "cpu" if options.dry_run else "cuda"
-    points = those_that_compile(points_of(options), device, options.jobs, folder)
-    begin, of_form, are_right = time.perf_counter(), {}, True
+def measure_all(points, measure, text, seconds, unsuited=()):
+    """All that were measured by `measure(point)`, and whether all are right. Those at which it
+    raises what is `unsuited` are named and left out."""
+    begin, all_measured, are_right = time.perf_counter(), [], True
     for point in points:
-        if time.perf_counter() - begin > options.seconds:
+        if time.perf_counter() - begin > seconds:
             print("the time was over before all points were measured")
             break
-        measured, right = measure(point, device, options.rounds)
-        of_form.setdefault(point["kind"], []).append(measured)
+        try:
+            measured, right = measure(point)
+        except unsuited as error:
+            print(f"{text(point)}: not measured, {str(error).splitlines()[0]}", flush=True)
+            continue
+        all_measured.append(measured)
         are_right = are_right and right
         print(f"{text(point)}: {measured.us:.1f} us, Inductor {measured.inductor_us:.1f}, "
               f"ratio {measured.ratio:.3f}, error {measured.error:.1e}"
               f"{'' if right else ' WRONG'}, {measured.how}", flush=True)  # fmt: skip
-    for kind, all_measured in of_form.items():
-        print(f"{kind}: " + "\n".join(summary(all_measured, text)))
+    return all_measured, are_right
+
+
+def run(options, folder):
+    device = "cpu" if options.dry_run else "cuda"
+    points = those_that_compile(compiled, points_of(options), text, device, options.jobs, folder)
+    all_measured, are_right = measure_all(
+        points,
+        lambda point: measure(point, compiled(point, device, fresh=True), device, options.rounds),
+        text, options.seconds)  # fmt: skip
+    for kind in options.form:
+        of_kind = [each for each in all_measured if each.point["kind"] == kind]
+        if of_kind:
+            print(f"{kind}: " + "\n".join(summary(of_kind, text)))
     return 0 if are_right else 1
 
 
@@ -154,12 +184,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=24, help="points of each form")
     parser.add_argument("--only", default="", help="only points whose text has this")
-    parser.add_argument("--rounds", type=int, default=24)
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
-                        help="processes that compile")
-    parser.add_argument("--seconds", type=float, default=300,
-                        help="measure no point after this long")
-    parser.add_argument("--dry-run", action="store_true", help="on the CPU, small")
+    add_options(parser, rounds=24, seconds=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         own_caches(folder)

@@ -228,6 +228,16 @@ def own_caches(folder):
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # the points are what runs in parallel
 
 
+def add_options(parser, rounds, seconds):
+    """Those of all programs that measure what was compiled ahead."""
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
+                        help="processes that compile")
+    parser.add_argument("--seconds", type=float, default=seconds,
+                        help="measure nothing more after this long")
+    parser.add_argument("--dry-run", action="store_true", help="on the CPU, to see that all run")
+
+
 def run(options, folder):
     device = "cpu" if options.dry_run else "cuda"
     begin = time.perf_counter()
@@ -270,14 +280,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--filter", default="", help="only points whose text has this")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
-                        help="processes that compile")
-    parser.add_argument("--seconds", type=float, default=110, help="start no point after this long")
     parser.add_argument("--results", type=pathlib.Path, help="file that takes the rows")
     parser.add_argument("--commit", default="", help="what was measured, for the rows")
     parser.add_argument("--choices", help="file that takes the choices that were measured")
-    parser.add_argument("--dry-run", action="store_true", help="on the CPU, small, keeps nothing")
+    add_options(parser, rounds=30, seconds=110)
     options = parser.parse_args()
     if options.dry_run:
         options.results = None
