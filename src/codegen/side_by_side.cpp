@@ -27,8 +27,15 @@ bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y) {
          x.batch == y.batch && x.promoted == y.promoted;
 }
 
-// Whether one reads what the other stores, or what both load: a single row may be a whole result,
-// which is then written in place.
+// Whether its whole result may be bound to the memory of what is loaded: of a single row, or a
+// single column, that is as large.
+bool may_be_written(const plan::Plan& plan, const plan::Load& load, const FusedGemm& step) {
+  return std::ranges::any_of(step.epilogue.stores, [&](const plan::Store& store) {
+    return size_bytes(plan.graph[store.value].type.dtype) == size_bytes(load.dtype);
+  });
+}
+
+// Whether one reads what the other stores, or what both load may be written in place.
 bool meet(const plan::Plan& plan, const FusedGemm& step, const FusedGemm& earlier) {
   const auto is_same = [&](ir::ValueId x, ir::ValueId y) {
     return ir::storage(plan.graph, x) == ir::storage(plan.graph, y);
@@ -40,7 +47,7 @@ bool meet(const plan::Plan& plan, const FusedGemm& step, const FusedGemm& earlie
   const auto meets = [&](const plan::Load& load) {
     return is_stored(load.value) ||
            std::ranges::any_of(earlier.epilogue.loads, [&](const plan::Load& other) {
-             return is_same(load.value, other.value);
+             return is_same(load.value, other.value) && may_be_written(plan, load, step);
            });
   };
   return std::ranges::any_of(step.gemm.reads(), is_stored) ||

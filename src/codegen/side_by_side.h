@@ -41,9 +41,7 @@ struct SideBySideKind {
 // What a family does of such steps.
 struct SideBySideFunctions {
   std::size_t most = 0;                   // steps of a launch
-  std::span<const SideBySideKind> kinds;  // those for fewer rows first
-  // Of the steps; of more rows each has a launch of its own.
-  std::int64_t most_rows() const { return kinds.back().most_rows; }
+  std::span<const SideBySideKind> kinds;  // those for fewer rows first; the last one for any
 };
 
 // The first of the target's families, or of that name, that has such functions; null without one.

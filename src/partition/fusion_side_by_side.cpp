@@ -1,4 +1,4 @@
-// Products of one operand that are one launch where rows are few.
+// Products of one operand that are one launch.
 #include "partition/fusion_side_by_side.h"
 
 #include <algorithm>
@@ -16,18 +16,17 @@ bool go_together(const LoneProduct& x, const LoneProduct& y) {
 
 }  // namespace
 
-FewRows few_rows_side_by_side(const targets::TargetInfo& target, const std::string& family) {
+std::size_t most_side_by_side(const targets::TargetInfo& target, const std::string& family) {
   const codegen::KernelFamily* const found = codegen::family_side_by_side(target, family);
-  if (found == nullptr) return {};
-  return {found->side_by_side->most, found->side_by_side->most_rows()};
+  return found == nullptr ? 0 : found->side_by_side->most;
 }
 
 std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct>& products,
-                                                   const FewRows& few) {
+                                                   std::size_t most) {
   std::vector<std::vector<LoneProduct>> groups;
   for (const LoneProduct& each : products) {
     const auto group = std::ranges::find_if(groups, [&](const std::vector<LoneProduct>& known) {
-      return known.size() < few.most && go_together(known.front(), each);
+      return known.size() < most && go_together(known.front(), each);
     });
     if (group == groups.end()) {
       groups.push_back({each});

@@ -1,4 +1,4 @@
-// Products of one operand that are one launch where rows are few.
+// Products of one operand that are one launch.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,8 @@
 
 namespace epifuse {
 
-// What kernels of a target take side by side; nothing where most is 0.
-struct FewRows {
-  std::size_t most = 0;
-  std::int64_t most_rows = -1;
-};
-FewRows few_rows_side_by_side(const targets::TargetInfo& target, const std::string& family);
+// How many products a target's kernels take side by side; 0: none.
+std::size_t most_side_by_side(const targets::TargetInfo& target, const std::string& family);
 
 // A product that would be alone in a launch: `values` are what its kernel computes.
 struct LoneProduct {
@@ -26,9 +22,9 @@ struct LoneProduct {
   std::string epilogue, name;  // of its kernel
 };
 
-// Two to `few.most` products in each group, of one A and with work of one kind.
+// Two to `most` products in each group, of one A and with work of one kind.
 std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct>& products,
-                                                   const FewRows& few);
+                                                   std::size_t most);
 
 // Whether a kernel's plan is so many steps in one launch of so many rows.
 bool is_one_launch(const plan::Plan& plan, std::size_t num_products, std::int64_t rows,

@@ -93,7 +93,7 @@ class Finder {
         of_products_(of_products),
         left_before_(left_before),
         plans_(plans),
-        few_rows_(few_rows_side_by_side(target, options.family)) {}
+        most_side_by_side_(most_side_by_side(target, options.family)) {}
 
   // `fused`: what kernels of this plan may compute, or all; then what they compute.
   void add(const plan::Plan& plan, const std::map<std::string, std::string>& whole_of,
@@ -109,7 +109,7 @@ class Finder {
     for (const plan::Step& step : plan.steps) {
       if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(framework, *gemm);
     }
-    for (const std::vector<LoneProduct>& together : side_by_side(lone_, few_rows_)) {
+    for (const std::vector<LoneProduct>& together : side_by_side(lone_, most_side_by_side_)) {
       add_side_by_side(framework, together);
     }
     fused = fused_;
@@ -197,7 +197,7 @@ class Finder {
                 const plan::FusedGemm& step, bool has_kernel) {
     const auto sizes = likely_sizes(step.gemm);
     const ValueId product = step.gemm.matmul;
-    if (!sizes || sizes->m > few_rows_.most_rows) return;
+    if (!sizes || most_side_by_side_ == 0) return;
     if (has_kernel) {
       lone_.push_back(
           {&step, sizes->m, values, found_.kernels.back().epilogue, found_.kernels.back().name});
@@ -323,7 +323,7 @@ class Finder {
   const std::set<std::string>& of_products_;  // the framework's values that need one
   const Reasons& left_before_;                // products that stay with the framework
   plan::Plans& plans_;
-  const FewRows few_rows_;
+  const std::size_t most_side_by_side_;
   std::vector<LoneProduct> lone_;                                 // of the plan at hand
   std::size_t num_before_ = 0;                                    // kernels of plans before it
   const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand

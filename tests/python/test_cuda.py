@@ -176,7 +176,7 @@ def test_a_result_that_is_written_transposed(rows):
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
-@pytest.mark.parametrize("rows", [1, 9, 16, 17, 64])
+@pytest.mark.parametrize("rows", [1, 9, 16, 17, 64, 200])
 @pytest.mark.parametrize("bias", [False, True])
 def test_products_of_one_input(bias, rows, mode):
     model = Decoder(bias).bfloat16().cuda().requires_grad_(False)

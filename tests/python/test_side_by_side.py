@@ -31,7 +31,7 @@ class Decoder(nn.Module):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("rows", [1, 16, 17, 64, 65])
+@pytest.mark.parametrize("rows", [1, 16, 17, 64, 65, 200])
 def test_queries_keys_and_values(reports, rows, bias):
     model = Decoder(bias).bfloat16()
     x = torch.randn(rows, 1, WIDTH).bfloat16()
@@ -41,5 +41,23 @@ def test_queries_keys_and_values(reports, rows, bias):
     names = [kernel.name for report in reports for kernel in report.kernels]
     of_o = "matmul_residual" if rows > 1 else "matmul_bias"
     of_all = "matmul_bias_side_by_side" if bias else "matmul_side_by_side"
-    alone = ["matmul_bias"] * 3 if bias else []
-    assert sorted(names) == sorted([of_o, *([of_all] if rows <= 64 else alone)])
+    assert sorted(names) == sorted([of_o, of_all])
+
+
+@pytest.mark.parametrize("rows", [4, 40, 200])
+def test_queries_keys_and_values_of_8_bits(reports, rows):
+    """The scales of x are one tensor, which all three products read."""
+    weights = [torch.randn(n, WIDTH).to(torch.float8_e4m3fn) for n in (2 * WIDTH, WIDTH, WIDTH)]
+    scales = [torch.rand(1, len(w)) for w in weights]
+
+    def whole(x):
+        scale = x.abs().amax(-1, keepdim=True).float() / 448
+        x = (x / scale).to(torch.float8_e4m3fn)
+        return [torch._scaled_mm(x, w.t(), scale, s, out_dtype=torch.bfloat16, use_fast_accum=True)
+                for w, s in zip(weights, scales)]
+
+    x = torch.randn(rows, WIDTH).bfloat16()
+    for got, expected in zip(torch.compile(whole, backend=inductor.backend)(x), whole(x)):
+        assert distance(got, expected) <= 2**-7
+    names = [kernel.name for report in reports for kernel in report.kernels]
+    assert names == ["matmul_col_scale_row_scale_side_by_side"]

@@ -114,7 +114,9 @@ std::string side_by_side_text(const plan::Plan& plan) {
   std::string text = fmt::format("// {} steps from step {} on\n", range.count, range.first);
   for (const codegen::SideBySideKind& kind : family.side_by_side->kinds) {
     const auto configs = kind.configs(step, target);
-    text += fmt::format("// up to {} rows, {} configs\n", kind.most_rows, configs.size());
+    const bool is_for_any = &kind == &family.side_by_side->kinds.back();
+    const std::string rows = is_for_any ? "any" : fmt::format("up to {}", kind.most_rows);
+    text += fmt::format("// {} rows, {} configs\n", rows, configs.size());
     if (!configs.empty()) text += kind.source(plan, step, configs.front(), target).text;
   }
   return text;

@@ -1,10 +1,10 @@
-// Products of one A in one launch of the Hopper GEMM: by the kernels for few rows, or by tiles that
-// have all rows.
+// Products of one A in one launch of the Hopper GEMM: by the kernels for few rows, or by tiles.
 #include "codegen/side_by_side.h"
 
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "base/ceil_div.h"
@@ -40,37 +40,65 @@ bool suits_tiles(const FusedGemm& step) {
 
 constexpr int kMostParts = 4;  // of K; more were not measured
 
+// Whether the address of a tile's part, beside what one product has, makes a kernel spill.
+bool is_tight(const FusedGemm& step, const Config& config) {
+  constexpr int kFewAccumulators = 64, kCostOfBias = 4;
+  const Pressure p = pressure(as_compiled(step, {}).epilogue);
+  return accumulators(config) > kFewAccumulators && (p.vectors || p.cost > kCostOfBias);
+}
+
+// Those of one product whose tiles all have one width.
 std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target) {
   if (!suits_tiles(as_compiled(step, {}))) return {};
   std::vector<Config> out = configs(step, target);
   std::erase_if(out, [](const Config& config) {
-    return config.tile_m != kMostRowsOfTile || config.two_widths || config.swapped ||
-           config.cluster_m * config.cluster_n > 1 || config.split_k > kMostParts;
+    return config.two_widths || config.swapped || config.split_k > kMostParts;
   });
-  std::ranges::copy(configs_of(kShapes, step, target), std::back_inserter(out));
-  for (Config& config : out) config.side_by_side = true;
+  for (Config& config : out) {
+    config.side_by_side = true;
+    if (is_tight(step, config)) config = leaner(config).value_or(config);
+  }
   return out;
 }
 
-// The columns of all parts, each in whole tiles.
-std::int64_t columns_in_tiles(const Config& config, std::span<const GemmSizes> parts) {
-  const std::int64_t columns = result_columns(config);
-  std::int64_t sum = 0;
-  for (const GemmSizes& part : parts) sum += ceil_div(part.n, columns) * columns;
-  return sum;
+// Of tiles that have all rows.
+std::vector<Config> one_row_configs(const FusedGemm& step, const TargetInfo& target) {
+  std::vector<Config> out = tile_configs(step, target);
+  if (out.empty()) return out;
+  std::erase_if(out, [](const Config& config) {
+    return config.tile_m != kMostRowsOfTile || config.cluster_m * config.cluster_n > 1;
+  });
+  for (Config& config : configs_of(kShapes, step, target)) {
+    config.side_by_side = true;
+    out.push_back(config);
+  }
+  return out;
+}
+
+// Of a part in whole tiles, or clusters of them.
+std::int64_t in_tiles(const Config& config, std::int64_t columns) {
+  const std::int64_t of_tile = result_columns(config) * config.cluster_n;
+  return ceil_div(columns, of_tile) * of_tile;
+}
+
+// All parts as one product, whose columns are those of their tiles.
+GemmSizes all_in_tiles(const Config& config, std::span<const GemmSizes> parts) {
+  GemmSizes all = parts.front();
+  all.n = 0;
+  for (const GemmSizes& part : parts) all.n += in_tiles(config, part.n);
+  return all;
 }
 
 // With few rows a CTA's steps of K and, beside them, memory are all there is (2026-11-26, H200,
 // docs/gotchas-hopper.md): the model of one product knows neither a step's least time nor idle SMs.
-double tiles_us(const FusedGemm& step, const Config& config, std::span<const GemmSizes> parts,
-                const DeviceProfile& device) {
+double one_row_us(const FusedGemm& step, const Config& config, std::span<const GemmSizes> parts,
+                  const DeviceProfile& device) {
   constexpr double kStepUs = 0.15, kBytesPerUs = 1.3e5;     // of a CTA
   constexpr double kShareUs = 0.2, kShareColumnUs = 0.008;  // of a tile whose K is split
   constexpr double kIdleSlows = 0.15;                       // memory, for the SMs without a CTA
   constexpr double kStepBytes = 128, kResultBytes = 2;
   const ModelConstants c = constants_of(device);
-  GemmSizes all = parts.front();
-  all.n = columns_in_tiles(config, parts);
+  const GemmSizes all = all_in_tiles(config, parts);
   const Tiling tiling = tile(config, all, device.limits);
   const int at_once = std::max(clusters_at_once(cluster_size(config), device.limits), 1);
   const auto waves = static_cast<double>(ceil_div(tiling.tiles, at_once));
@@ -90,20 +118,20 @@ double tiles_us(const FusedGemm& step, const Config& config, std::span<const Gem
   return c.launch_us + both + waves * share + std::min(bytes, c.dirty_bytes) / c.bytes_per_us;
 }
 
-Launch tiles_launch(std::span<const Launch> parts, const Config& config,
+Launch tiles_launch(std::span<const Launch> parts, const GemmConfig& given,
                     const DeviceLimits& limits) {
+  const auto& config = given.as<Config>();
   EPIFUSE_CHECK(!parts.empty() && parts.size() <= abi::kMostSideBySide, "as many as there is room");
   abi::GemmSideBySideParams params{};
   Launch out = parts.front();
   out.maps.clear();
-  const std::int64_t columns = result_columns(config);
   GemmSizes all{};
   for (std::size_t i = 0; i < abi::kMostSideBySide; ++i) {
     if (i < parts.size()) {
       abi::GemmParams& part = params.parts[i];
       EPIFUSE_CHECK(parts[i].params.size() == sizeof part, "parts are a block each");
       std::memcpy(&part, parts[i].params.data(), sizeof part);
-      all = {1, part.m, all.n + ceil_div(part.n, columns) * columns, part.k};
+      all = {1, part.m, all.n + in_tiles(config, part.n), part.k};
       for (TensorMapRequest map : parts[i].maps) {
         map.offset += offsetof(abi::GemmSideBySideParams, parts) + i * sizeof part;
         out.maps.push_back(std::move(map));
@@ -126,6 +154,11 @@ double few_rows_of_all_us(const FusedGemm& step, const Config& config,
   return few_rows_us(step, config, all, device);
 }
 
+KernelSource tiles_source(const Plan& plan, const FusedGemm& step, const GemmConfig& config,
+                          const TargetInfo& target) {
+  return source(plan, step, config.as<Config>(), {}, target);
+}
+
 constexpr SideBySideKind kKinds[] = {
     {kMostFewRows,
      [](const FusedGemm& step, const TargetInfo&) { return opaque(few_rows_configs(step)); },
@@ -142,15 +175,23 @@ constexpr SideBySideKind kKinds[] = {
      }},
     {kMostRowsOfTile,
      [](const FusedGemm& step, const TargetInfo& target) {
+       return opaque(one_row_configs(step, target));
+     },
+     [](const FusedGemm& step, const GemmConfig& config, std::span<const GemmSizes> parts,
+        const DeviceProfile& device) {
+       return one_row_us(step, config.as<Config>(), parts, device);
+     },
+     tiles_source, tiles_launch},
+    {std::numeric_limits<std::int64_t>::max(),
+     [](const FusedGemm& step, const TargetInfo& target) {
        return opaque(tile_configs(step, target));
      },
      [](const FusedGemm& step, const GemmConfig& config, std::span<const GemmSizes> parts,
-        const DeviceProfile& device) { return tiles_us(step, config.as<Config>(), parts, device); },
-     [](const Plan& plan, const FusedGemm& step, const GemmConfig& config,
-        const TargetInfo& target) { return source(plan, step, config.as<Config>(), {}, target); },
-     [](std::span<const Launch> parts, const GemmConfig& config, const DeviceLimits& limits) {
-       return tiles_launch(parts, config.as<Config>(), limits);
-     }}};
+        const DeviceProfile& device) {
+       const auto& own = config.as<Config>();
+       return expected_us(step, own, all_in_tiles(own, parts), device);
+     },
+     tiles_source, tiles_launch}};
 
 constexpr SideBySideFunctions kSideBySide{abi::kMostSideBySide, kKinds};
 

@@ -51,7 +51,7 @@ TEST(SideBySide, LeavesOthersAlone) {
       << "another epilogue";
   EXPECT_EQ(ranges(two("  h = matmul x, a^T\n  y = add h, c\n  i = matmul x, b^T\n"
                        "  z = add i, c\n  return y, z\n",
-                       ", c: f32[]")),
+                       ", c: bf16[]")),
             Ranges{})
       << "what both read may be overwritten by one";
   EXPECT_EQ(ranges(two("  h = matmul x, a^T\n  y = add h, r\n  i = matmul x, a^T\n"
@@ -68,7 +68,22 @@ TEST(SideBySide, LeavesOthersAlone) {
       << "one multiplies by what the other stores";
 }
 
-TEST(SideBySide, IsOneLaunchOfFewRows) {
+// A column of scales that all read: no result of its size in memory can lie there.
+TEST(SideBySide, TakesStepsThatReadWhatNoneCanOverwrite) {
+  const auto scaled = [](const char* dtype) {
+    return fmt::format(
+        "graph g(x: e4m3[M, 64], a: e4m3[N, 64], b: e4m3[L, 64], s: f32[M, 1]) {{\n"
+        "  h = matmul x, a^T -> f32\n  p = mul h, s\n  y = cast p -> {0}\n"
+        "  i = matmul x, b^T -> f32\n  q = mul i, s\n  z = cast q -> {0}\n"
+        "  return y, z\n}}\n",
+        dtype);
+  };
+  EXPECT_EQ(ranges(scaled("bf16")), (Ranges{{0, 2}}));
+  EXPECT_EQ(ranges(scaled("e4m3")), (Ranges{{0, 2}}));
+  EXPECT_EQ(ranges(scaled("f32")), Ranges{}) << "z of one column";
+}
+
+TEST(SideBySide, IsOneLaunch) {
   const targets::TargetInfo& target = *targets::find_target("sm_90a");
   const jit::TemporaryFolder folder;
   const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(folder.path()));
@@ -84,16 +99,18 @@ TEST(SideBySide, IsOneLaunchOfFewRows) {
       return how.ends_with(", side by side in one launch of 3 steps");
     });
   };
-  for (const std::int64_t rows : {1, 16, 17, 64}) EXPECT_EQ(together(rows, late, {device}), 3);
-  EXPECT_EQ(together(65, late, {device}), 0);
+  for (const std::int64_t rows : {1, 16, 17, 64, 65, 200, 2048}) {
+    EXPECT_EQ(together(rows, late, {device}), 3) << rows;
+  }
   EXPECT_EQ(together(0, late, {device}), 0);
   EXPECT_EQ(together(1, early, {device}), 0) << "compiles for sizes";
   const ForcedChoice forced{1, "of one step alone"};
   EXPECT_EQ(together(1, late, {.device = device, .forced = &forced}), 0);
 }
 
-// Of a kind for so many rows, all configs: each compiles as it is, and takes all steps.
-void expect_takes_all(std::int64_t rows, std::size_t num_configs) {
+// Of a kind for so many rows, all configs or every so many: each compiles as it is, and takes all
+// steps.
+void expect_takes_all(std::int64_t rows, std::size_t num_configs, std::size_t every = 1) {
   const targets::TargetInfo& target = *targets::find_target("sm_90a");
   const jit::TemporaryFolder folder;
   const auto jit = std::make_shared<jit::Jit>(jit::KernelCache(folder.path()));
@@ -107,7 +124,8 @@ void expect_takes_all(std::int64_t rows, std::size_t num_configs) {
   EXPECT_EQ(configs.size(), num_configs);
   const codegen::Bound bound =
       backends::bind_stand_ins(prepared.plan, {{"M", rows}}, DeviceKind::cuda);
-  for (const codegen::GemmConfig& config : configs) {
+  for (std::size_t i = 0; i < configs.size(); i += every) {
+    const codegen::GemmConfig& config = configs[i];
     const ForcedChoice forced{0, std::string(kSideBySide) + codegen::print(config)};
     const ChoiceRules rules{.device = device, .forced = &forced};
     const backends::RunPlan run = plan_of_run(prepared, late, rules, bound);
@@ -120,6 +138,7 @@ void expect_takes_all(std::int64_t rows, std::size_t num_configs) {
 TEST(SideBySide, EveryConfigTakesAllSteps) {
   expect_takes_all(16, 8);
   expect_takes_all(64, 22);
+  expect_takes_all(65, 64, 9);
 }
 
 TEST(SideBySide, RunAloneWhereAllTogetherTakeLonger) {

@@ -17,7 +17,7 @@ std::string of_one_input(std::string_view rows, std::string_view rest) {
       rows, rest);
 }
 
-TEST(FusionSideBySide, ProductsOfOneInputAreOneKernelWhereRowsAreFew) {
+TEST(FusionSideBySide, ProductsOfOneInputAreOneKernel) {
   const FusionRequest request{.in_memory = {"q", "k", "v"}};
   const auto together = [](std::string_view rows) {
     return fmt::format(
@@ -26,9 +26,9 @@ TEST(FusionSideBySide, ProductsOfOneInputAreOneKernelWhereRowsAreFew) {
   const std::string bare = "  return q, k, v\n";
   EXPECT_EQ(found(of_one_input("16", bare), request, kHopper), together("16"));
   const std::string alone = "q: nothing_to_fuse\nk: nothing_to_fuse\nv: nothing_to_fuse\n";
-  EXPECT_EQ(found(of_one_input("17", bare), request, kHopper), together("17"));
-  EXPECT_EQ(found(of_one_input("64", bare), request, kHopper), together("64"));
-  EXPECT_EQ(found(of_one_input("65", bare), request, kHopper), alone);
+  for (const char* rows : {"17", "64", "65", "8192"}) {
+    EXPECT_EQ(found(of_one_input(rows, bare), request, kHopper), together(rows));
+  }
   EXPECT_EQ(found(of_one_input("16", bare), request), alone) << "on a CPU";
   EXPECT_EQ(found(of_one_input("16", bare), request, {DeviceKind::cuda, "sm_80"}), alone);
   EXPECT_EQ(found(of_one_input("M", bare), request, kHopper), alone) << "of any number of rows";

@@ -191,12 +191,16 @@ SideBySideKernel LateKernels::side_by_side(
   auto& [candidates, kernels] = found->second;
   if (is_new) candidates = kind.configs(gemm, target_);
   const auto least = [&] { return std::ranges::min_element(candidates, {}, us_of); };
+  constexpr double kClearly = 0.985;  // less than what is compiled is worth compiling
   while (!candidates.empty()) {
     const auto best = least();
     const double us = us_of(*best);
     if (!(us < below_us)) break;
-    const auto known = std::ranges::find(kernels, *best, &Kernel::config);
-    if (known != kernels.end()) return {&*known, us};
+    const auto us_of_known = [&](const Kernel& kernel) { return us_of(kernel.config); };
+    const auto known = std::ranges::min_element(kernels, {}, us_of_known);
+    if (known != kernels.end() && us_of_known(*known) <= std::min(us / kClearly, below_us)) {
+      return {&*known, us_of_known(*known)};
+    }
     std::vector<Kernel> compiled;
     const auto only = [&]() -> std::vector<std::size_t> {
       if (candidates.empty() || !compiled.empty()) return {};

@@ -93,7 +93,7 @@ class LateKernels {
   double alone_us(const Prepared& prepared, std::size_t step, const codegen::GemmSizes& sizes,
                   const targets::DeviceProfile& device);
   // The kernel of that kind for such steps whose config has the least `us_of`, where that is below
-  // `below_us`; compiled when it is asked for first.
+  // `below_us`, or one that is compiled and about as good; compiled when it is asked for first.
   SideBySideKernel side_by_side(const Prepared& prepared, codegen::StepRange range,
                                 const codegen::SideBySideKind& kind,
                                 const std::function<double(const codegen::GemmConfig&)>& us_of,

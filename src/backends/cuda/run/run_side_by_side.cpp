@@ -1,4 +1,4 @@
-// Products of one A, each with a B of its own, in one launch: few rows leave a launch little to do.
+// Products of one A, each with a B of its own, in one launch.
 #include <fmt/format.h>
 
 #include <limits>
