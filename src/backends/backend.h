@@ -49,6 +49,7 @@ struct RunPlan {
 // How a step of a plan runs best on certain tensors, as measured.
 struct MeasuredStep {
   std::size_t step = 0;
+  std::size_t num_steps = 1;         // from there on, that may be one launch
   std::string what;                  // "512x768x3072 bf16 bias+silu"
   std::string choice;                // "FAMILY, ping-pong 128x192, 4 stages"
   std::string measured;              // in words: times, and of how many ways

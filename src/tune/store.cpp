@@ -117,6 +117,8 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step, const 
   append_field(all, class_text(form.sizes));
   append_field(all, codegen::key(form.variant));
   if (form.is_copied) append_field(all, "copied");
+  for (const std::int64_t columns : form.beside)
+    append_field(all, fmt::format("beside {}", columns));
   return sha256_hex(all);
 }
 

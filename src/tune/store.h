@@ -38,6 +38,9 @@ inline constexpr std::string_view kOperandsFirst = "operands copied first";
 std::string operands_first(std::string_view kernel);
 // The kernel of such a choice, "" where the model chooses it; empty for other choices.
 std::optional<std::string_view> kernel_behind_copies(std::string_view choice);
+// Of steps that may be one launch: "side by side, ping-pong 128x192, 4 stages", or each by itself.
+inline constexpr std::string_view kSideBySide = "side by side, ";
+inline constexpr std::string_view kOneByOne = "one by one";
 
 // What a choice depends on beside the step.
 struct Machine {
@@ -53,6 +56,8 @@ struct StepForm {
   codegen::GemmVariant variant;
   // No kernel of the step's family can address them as they are: `variant` is of their copies.
   bool is_copied = false;
+  // Where the step is the first of several that may be one launch: the columns of the others.
+  std::vector<std::int64_t> beside = {};
 };
 
 // Names a choice: everything that can change the fastest way to run a step, of its sizes their

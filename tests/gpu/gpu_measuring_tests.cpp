@@ -62,6 +62,24 @@ TEST_F(GpuMeasuring, AKernelTakes60MsAtMostAndNothingWhereTheChoiceIsKnown) {
   EXPECT_LE(seconds_of(known), 2 * seconds_of(chosen) + kMostSeconds / 4);
 }
 
+// Queries, keys and values: one launch beside each by itself.
+TEST_F(GpuMeasuring, SeveralProductsOfOneOperandAreMeasuredTogether) {
+  CompileOptions options;
+  options.tune = Tune::compile;
+  const Program program =
+      compile(Graph::parse("graph g(x: bf16[M, 1024], a: bf16[2048, 1024], b: bf16[512, 1024], "
+                           "c: bf16[512, 1024]) {\n  q = matmul x, a^T\n  k = matmul x, b^T\n"
+                           "  v = matmul x, c^T\n  return q, k, v\n}\n"),
+              Target::cuda(), options);
+  prepare(program, {300});
+  const auto kept = tune::TuneStore(folder_.path()).list();
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_TRUE(kept[0].tuned.choice.starts_with(tune::kSideBySide)) << kept[0].tuned.choice;
+  EXPECT_NE(kept[0].tuned.measured.find(", one by one "), std::string::npos)
+      << kept[0].tuned.measured;
+  EXPECT_EQ(kept[0].description, "300x2048x1024 bf16 identity beside 512 512 columns");
+}
+
 TEST_F(GpuMeasuring, TheFirstUseCompilesTheBestOfItsSizesOnce) {
   const Program used = program(Tune::first_use);
   const auto num_compiled = [&] { return used.state().executable->num_compiled(); };

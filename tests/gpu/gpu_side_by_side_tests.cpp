@@ -12,6 +12,7 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/run/run_builder.h"
+#include "backends/cuda/run/run_side_by_side.h"
 #include "backends/reference/evaluate.h"
 #include "check/verify_program.h"
 #include "cli/tensors.h"
@@ -93,7 +94,7 @@ class GpuSideBySide : public ::testing::TestWithParam<Layout> {
     cli::HostTensors host(prepared.plan.graph, sizes, {});
     cli::TargetTensors device(host, Target::cuda());
     const codegen::Bound bound = backends::bind(prepared.plan, device.bindings(), DeviceKind::cuda);
-    const cuda::ForcedChoice forced{0, std::string(cuda::kSideBySide) + codegen::print(config)};
+    const cuda::ForcedChoice forced{0, std::string(tune::kSideBySide) + codegen::print(config)};
     cuda::ChoiceRules rules = context_.rules();
     rules.forced = &forced;
     if (cuda::num_side_by_side(prepared, 0, late, rules, bound) == 0) return false;

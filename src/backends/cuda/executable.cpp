@@ -347,9 +347,9 @@ std::vector<backends::MeasuredStep> CudaExecutable::measure(
   for (TunedStep& each :
        measure_steps(prepared_, late_, *here, backends::form_of(prepared_.plan, bound), rules)) {
     tune::Tuned& best = each.tuned;
-    backends::MeasuredStep& step = steps.emplace_back(
-        backends::MeasuredStep{each.step, std::move(each.description), std::move(best.choice),
-                               std::move(best.measured), std::move(each.dropped)});
+    backends::MeasuredStep& step = steps.emplace_back(backends::MeasuredStep{
+        each.step, 1 + each.form.beside.size(), std::move(each.description), std::move(best.choice),
+        std::move(best.measured), std::move(each.dropped)});
     step.us = best.us;
     step.framework_us = best.framework_us;
     step.padded_us = best.padded_us;
@@ -364,11 +364,12 @@ bool CudaExecutable::keep(const codegen::Bound& bound,
   const std::unique_lock lock(choices_mutex_);
   bool is_kept = true;
   for (const backends::MeasuredStep& each : steps) {
-    const StepChoice usual = choose_step(prepared_, each.step, late_, bound, {here->profile()});
-    if (usual.kernels == nullptr) continue;
+    const auto form =
+        form_of_choice(prepared_, {each.step, each.num_steps}, late_, bound, here->profile());
+    if (!form) continue;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]);
     const tune::Tuned tuned{each.choice, each.measured, each.us, each.framework_us, each.padded_us};
-    is_kept &= here->tuned().add(prepared_.plan, gemm, usual.form(), tuned, each.what);
+    is_kept &= here->tuned().add(prepared_.plan, gemm, *form, tuned, each.what);
   }
   ++generation_;
   return is_kept;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cuda/run/run_builder.h"
+#include "backends/cuda/run/run_side_by_side.h"
 #include "backends/pointer_arrays.h"
 #include "codegen/side_by_side.h"
 #include "ir/text.h"
@@ -126,7 +127,7 @@ void expect_takes_all(std::int64_t rows, std::size_t num_configs, std::size_t ev
       backends::bind_stand_ins(prepared.plan, {{"M", rows}}, DeviceKind::cuda);
   for (std::size_t i = 0; i < configs.size(); i += every) {
     const codegen::GemmConfig& config = configs[i];
-    const ForcedChoice forced{0, std::string(kSideBySide) + codegen::print(config)};
+    const ForcedChoice forced{0, std::string(tune::kSideBySide) + codegen::print(config)};
     const ChoiceRules rules{.device = device, .forced = &forced};
     const backends::RunPlan run = plan_of_run(prepared, late, rules, bound);
     ASSERT_EQ(run.how.size(), 3);
@@ -139,6 +140,73 @@ TEST(SideBySide, EveryConfigTakesAllSteps) {
   expect_takes_all(16, 8);
   expect_takes_all(64, 22);
   expect_takes_all(65, 64, 9);
+}
+
+// Queries, keys and values, of which something may have been measured.
+class MeasuredSideBySide : public ::testing::Test {
+ protected:
+  explicit MeasuredSideBySide(std::int64_t rows = 256)
+      : bound_(backends::bind_stand_ins(prepared_.plan, {{"M", rows}}, DeviceKind::cuda)) {}
+
+  std::vector<std::string> ways(std::size_t most, bool compiles) {
+    return ways_side_by_side(prepared_, 0, late_, bound_, device_, most, compiles)->names;
+  }
+  void keep(const std::string& choice) {
+    tuned_.keep(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps[0]),
+                *form_side_by_side(prepared_, 0, late_, bound_), {choice, "12.3 us measured"}, "");
+  }
+  backends::RunPlan run() {
+    return plan_of_run(prepared_, late_, {.device = device_, .tuned = &tuned_}, bound_);
+  }
+
+  const targets::TargetInfo& target_ = *targets::find_target("sm_90a");
+  const targets::DeviceProfile device_ = targets::reference_profile(target_);
+  const jit::TemporaryFolder folder_;
+  const std::shared_ptr<jit::Jit> jit_ =
+      std::make_shared<jit::Jit>(jit::KernelCache(folder_.path()));
+  const Prepared prepared_ = prepare_steps(plan_of(kThree), target_, *jit_);
+  LateKernels late_{target_, jit_};
+  codegen::Bound bound_;
+  TunedChoices tuned_{{"made up", 1, ""}, tune::TuneStore(folder_.path())};
+};
+
+TEST_F(MeasuredSideBySide, TheUsualWayIsFirstThenOneByOneThenOthers) {
+  const std::string usual = "side by side, ping-pong 64x128, 8 stages", apart(tune::kOneByOne);
+  EXPECT_EQ(ways(3, false), (std::vector{usual, apart})) << "all that is compiled";
+  const std::vector<std::string> all = ways(3, true);
+  ASSERT_EQ(all.size(), 4);
+  EXPECT_EQ(all[0], usual);
+  EXPECT_EQ(all[1], apart);
+  for (std::size_t i = 2; i < 4; ++i) EXPECT_TRUE(all[i].starts_with("side by side, ")) << all[i];
+  EXPECT_EQ(ways(3, false), all) << "what was compiled since takes part";
+}
+
+TEST_F(MeasuredSideBySide, RunByWhatWasMeasured) {
+  const std::string together = ", side by side in one launch of 3 steps";
+  EXPECT_EQ(run().how[0], "sm90_dense, ping-pong 64x128, 8 stages" + together);
+  keep("side by side, ping-pong 128x64, 8 stages");
+  EXPECT_EQ(run().how[0], "sm90_dense, ping-pong 128x64, 8 stages" + together);
+  EXPECT_EQ(run().grounds[0], "12.3 us measured");
+}
+
+TEST_F(MeasuredSideBySide, RunOneByOneWhereThatWasFaster) {
+  keep(std::string(tune::kOneByOne));
+  EXPECT_EQ(run().how[0].find("side by side"), std::string::npos) << run().how[0];
+  EXPECT_EQ(num_side_by_side(prepared_, 0, late_, {device_}, bound_), 3) << "by the model alone";
+}
+
+TEST_F(MeasuredSideBySide, AChoiceHoldsForTheColumnsOfAllSteps) {
+  const auto& step = std::get<plan::FusedGemm>(prepared_.plan.steps[0]);
+  tune::StepForm form = *form_side_by_side(prepared_, 0, late_, bound_);
+  EXPECT_EQ(form.beside, (std::vector<std::int64_t>{512, 512}));
+  const auto key = [&] { return tune::tune_key(prepared_.plan, step, form, {"made up", 1, ""}); };
+  const std::string three = key();
+  form.beside = {512};
+  EXPECT_NE(key(), three);
+  form.beside = {};
+  EXPECT_NE(key(), three) << "the first step alone";
+  EXPECT_EQ(form_side_by_side(prepared_, 1, late_, bound_), std::nullopt)
+      << "not the first of them";
 }
 
 TEST(SideBySide, RunAloneWhereAllTogetherTakeLonger) {

@@ -15,6 +15,7 @@
 #include "backends/cuda/choose/scratch_tensors.h"
 #include "backends/cuda/driver/timing.h"
 #include "backends/cuda/run/run_builder.h"
+#include "backends/cuda/run/run_side_by_side.h"
 #include "base/measure.h"
 #include "epifuse/error.h"
 #include "tune/framework_rounds.h"
@@ -101,6 +102,7 @@ class QuickTuner {
 
   void find_all_ways(std::size_t tensor_bytes) {
     for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
+      add_together(i, tensor_bytes);
       if (const std::size_t together = rules_.again ? 0 : num_together(i)) {
         i += together - 1;  // one launch, which is not chosen by what each would take alone
         continue;
@@ -110,6 +112,18 @@ class QuickTuner {
       auto ways = ways_of(i, tensor_bytes);
       if (ways && ways->names.size() > 1) steps_.push_back(*std::move(ways));
     }
+  }
+
+  // Of several steps from this one on, where they may be one launch.
+  void add_together(std::size_t step, std::size_t tensor_bytes) {
+    const bool compiles =
+        rules_.compiles && (rules_.again || has_memory_for(tensor_bytes + flush_bytes()));
+    auto ways = ways_side_by_side(prepared_, step, late_, form_.bound, context_.profile(),
+                                  rules_.most_candidates, compiles);
+    if (!ways || ways->names.size() < 2) return;
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
+    if (!rules_.again && context_.tuned().find(prepared_.plan, gemm, ways->form())) return;
+    steps_.push_back(*std::move(ways));
   }
 
   // Without a compiler, and where nothing will be measured for lack of memory, those that are
@@ -133,9 +147,9 @@ class QuickTuner {
     if (rules_.again) return known;
     std::erase_if(steps_, [&](const Ways& ways) {
       const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
-      auto kept = context_.tuned().kept(prepared_.plan, gemm, ways.usual.form());
+      auto kept = context_.tuned().kept(prepared_.plan, gemm, ways.form());
       if (!kept) return false;
-      known.push_back({ways.step, ways.usual.form(), *std::move(kept), describe(prepared_, ways)});
+      known.push_back({ways.step, ways.form(), *std::move(kept), describe(prepared_, ways)});
       return true;
     });
     return known;
@@ -204,8 +218,9 @@ class QuickTuner {
       const ForcedChoice way{ways.step, name};
       actions.push_back(build_step(prepared_, ways.step, late_, context_,
                                    forced(context_.rules(), way), memory_.tensors->bound(),
-                                   memory_.workspace));
-      if (name == tune::kProductAndTail) run(actions.back());  // the library loads its kernels
+                                   memory_.workspace, ways.num_steps()));
+      const bool has_vendor = name == tune::kProductAndTail || name == tune::kOneByOne;
+      if (has_vendor) run(actions.back());  // the library loads its kernels
       if (rules_.compares && is_comparable()) {
         memory_.tensors->poison(memory_.stream);
         run(actions.back());
@@ -310,10 +325,13 @@ class QuickTuner {
     if (const auto split = place(ways.names, tune::kProductAndTail)) {
       measured += fmt::format(", product and tail {:.1f}", result.us[*split]);
     }
+    if (const auto apart = place(ways.names, tune::kOneByOne)) {
+      measured += fmt::format(", one by one {:.1f}", result.us[*apart]);
+    }
     measured +=
         fmt::format(", the best of {} ways in {} rounds", result.num_measured, result.rounds);
     return {ways.step,
-            ways.usual.form(),
+            ways.form(),
             {ways.names[result.winner], std::move(measured)},
             describe(prepared_, ways)};
   }

@@ -144,7 +144,8 @@ void choose_bare(const Prepared& prepared, std::size_t step, LateKernels& late,
 std::optional<tune::Tuned> known_choice(const plan::Plan& plan, const plan::FusedGemm& gemm,
                                         std::size_t step, const StepChoice& choice,
                                         const ChoiceRules& rules) {
-  if (rules.forced != nullptr && rules.forced->step == step) {
+  const bool is_forced = rules.forced != nullptr && rules.forced->step == step;
+  if (is_forced && rules.forced->choice != tune::kOneByOne) {
     return tune::Tuned{rules.forced->choice, "being measured"};
   }
   if (rules.tuned == nullptr) return std::nullopt;

@@ -11,6 +11,7 @@
 #include "backends/cuda/driver/memory.h"
 #include "backends/cuda/driver/timing.h"
 #include "backends/cuda/run/run_builder.h"
+#include "backends/cuda/run/run_side_by_side.h"
 #include "backends/overlaps.h"
 #include "epifuse/error.h"
 #include "tune/rank.h"
@@ -34,8 +35,10 @@ class Tuner {
 
   std::vector<TunedStep> run() {
     for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
-      auto ways = find_ways(prepared_, i, late_, bound_, context_.profile());
-      if (ways) steps_.push_back(*std::move(ways));
+      for (auto* find : {ways_side_by_side, find_ways}) {
+        auto ways = find(prepared_, i, late_, bound_, context_.profile(), kAllWays, true);
+        if (ways) steps_.push_back(*std::move(ways));
+      }
     }
     if (!steps_.empty()) leave_out_missing_vendor(context_, steps_);
     reserve_workspace();
@@ -68,7 +71,7 @@ class Tuner {
       const ForcedChoice way{ways.step, name};
       actions.push_back(build_step(prepared_, ways.step, late_, context_,
                                    forced(context_.rules(), way), bound_,
-                                   static_cast<char*>(workspace_.data())));
+                                   static_cast<char*>(workspace_.data()), ways.num_steps()));
     }
     std::vector<std::function<void()>> runs;
     for (const std::vector<Action>& each : actions) {
@@ -78,7 +81,9 @@ class Tuner {
     }
     // The shortest of many medians owes something to luck: the finalists are timed once more.
     const auto all = time_interleaved(runs, kRounds, kMostSeconds);
-    const std::size_t always = place(ways.names, tune::kProductAndTail).value_or(0);
+    const std::size_t always =
+        place(ways.names, ways.beside.empty() ? tune::kProductAndTail : tune::kOneByOne)
+            .value_or(0);
     std::vector<std::string> names;
     std::vector<std::function<void()>> final_runs;
     for (const std::size_t i : tune::finalists(all, kFinalists, always)) {
@@ -96,11 +101,12 @@ class Tuner {
       measured += fmt::format(", product and tail {:.1f} and {:.1f}", interleaved[*split],
                               sustained[*split]);
     }
+    if (const auto apart = place(names, tune::kOneByOne)) {
+      measured +=
+          fmt::format(", one by one {:.1f} and {:.1f}", interleaved[*apart], sustained[*apart]);
+    }
     measured += fmt::format(", the best of {} ways", ways.names.size());
-    return {ways.step,
-            ways.usual.form(),
-            {names[best], std::move(measured)},
-            describe(prepared_, ways)};
+    return {ways.step, ways.form(), {names[best], std::move(measured)}, describe(prepared_, ways)};
   }
 
   const Prepared& prepared_;
@@ -113,11 +119,23 @@ class Tuner {
 
 }  // namespace
 
+std::optional<tune::StepForm> form_of_choice(const Prepared& prepared, codegen::StepRange steps,
+                                             LateKernels& late, const codegen::Bound& bound,
+                                             const targets::DeviceProfile& device) {
+  if (steps.count > 1) return form_side_by_side(prepared, steps.first, late, bound);
+  const StepChoice usual = choose_step(prepared, steps.first, late, bound, {device});
+  if (usual.kernels == nullptr) return std::nullopt;
+  return usual.form();
+}
+
 void leave_out_missing_vendor(Context& context, std::vector<Ways>& steps) {
   try {
     context.vendor();  // opens it once, which takes longer than a measurement
   } catch (const UnavailableError&) {
-    for (Ways& ways : steps) std::erase(ways.names, tune::kProductAndTail);
+    for (Ways& ways : steps) {
+      std::erase(ways.names, tune::kProductAndTail);
+      std::erase(ways.names, tune::kOneByOne);
+    }
     std::erase_if(steps, [](const Ways& ways) { return ways.names.size() < 2; });
   }
 }

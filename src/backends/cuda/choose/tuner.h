@@ -1,6 +1,7 @@
 // Measures every way to run the fused steps of a plan on given tensors.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,12 @@ struct TunedStep {
   std::vector<std::pair<std::string, double>> ways = {};  // microseconds of each that was measured
   std::vector<std::string> dropped = {};  // ways whose results were not those of the usual one
 };
+
+// What the choice for a step goes by, or for several that may be one launch; nothing where there is
+// none to make.
+std::optional<tune::StepForm> form_of_choice(const Prepared& prepared, codegen::StepRange steps,
+                                             LateKernels& late, const codegen::Bound& bound,
+                                             const targets::DeviceProfile& device);
 
 // Without the vendor's library its product with a tail is no way to run. Steps that one way is left
 // of have no choice.

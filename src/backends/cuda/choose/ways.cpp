@@ -2,6 +2,7 @@
 #include "backends/cuda/choose/ways.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -25,13 +26,6 @@ std::string name_of(const StepChoice& choice) {
 }
 
 constexpr double kAnyTime = std::numeric_limits<double>::infinity();
-
-// Times the best's expected time: no model is farther off, and one that knows the device was not in
-// any sweep (docs/gotchas-hopper.md). That only where all are asked for: few cost little.
-double hopeless(const targets::DeviceProfile& device, std::size_t most) {
-  constexpr double kOfAll = 1.6, kOfFew = 5;
-  return device.known != nullptr && most == kAllWays ? kOfAll : kOfFew;
-}
 
 // Of those that count, the ones of least expected time, in its order.
 std::vector<codegen::GemmConfig> best_candidates(
@@ -106,6 +100,19 @@ void add_behind_copies(const Prepared& prepared, LateKernels& late, const codege
 }
 
 }  // namespace
+
+tune::StepForm Ways::form() const {
+  tune::StepForm form = usual.form();
+  form.beside = beside;
+  return form;
+}
+
+// No model is farther off, and one that knows the device was not in any sweep
+// (docs/gotchas-hopper.md). That only where all are asked for: few cost little.
+double hopeless(const targets::DeviceProfile& device, std::size_t most) {
+  constexpr double kOfAll = 1.6, kOfFew = 5;
+  return device.known != nullptr && most == kAllWays ? kOfAll : kOfFew;
+}
 
 std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKernels& late,
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
@@ -188,8 +195,10 @@ std::size_t most_workspace(const Prepared& prepared, LateKernels& late, const Ch
 std::string describe(const Prepared& prepared, const Ways& ways) {
   const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[ways.step]);
   const codegen::GemmSizes& sizes = ways.usual.sizes;
-  return fmt::format("{}x{}x{} {} {}", sizes.m, sizes.n, sizes.k, name(gemm.gemm.a.dtype),
-                     label(gemm.epilogue));
+  const std::string step = fmt::format("{}x{}x{} {} {}", sizes.m, sizes.n, sizes.k,
+                                       name(gemm.gemm.a.dtype), label(gemm.epilogue));
+  if (ways.beside.empty()) return step;
+  return fmt::format("{} beside {} columns", step, fmt::join(ways.beside, " "));
 }
 
 }  // namespace epifuse::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,10 @@ struct Ways {
   std::size_t step = 0;
   StepChoice usual;                // the choice without any measurement
   std::vector<std::string> names;  // as in tune::Tuned: the usual way, product and tail, the others
+  std::vector<std::int64_t> beside = {};  // as tune::StepForm has them
+  // From `step` on; of several each name is of one launch for all, or of all one by one.
+  std::size_t num_steps() const { return 1 + beside.size(); }
+  tune::StepForm form() const;
 };
 
 constexpr std::size_t kAllWays = backends::MeasureRules{}.most_candidates;  // no limit
@@ -32,6 +37,9 @@ std::optional<Ways> find_ways(const Prepared& prepared, std::size_t step, LateKe
                               const codegen::Bound& bound, const targets::DeviceProfile& device,
                               std::size_t most = kAllWays, bool compiles = true);
 
+// Times the best's expected time, a way that is not worth a measurement where so many are.
+double hopeless(const targets::DeviceProfile& device, std::size_t most);
+
 // Where a way stands among names; nothing where it does not.
 std::optional<std::size_t> place(const std::vector<std::string>& names, std::string_view name);
 
@@ -42,7 +50,7 @@ ChoiceRules forced(ChoiceRules rules, const ForcedChoice& choice);
 std::size_t most_workspace(const Prepared& prepared, LateKernels& late, const ChoiceRules& rules,
                            const codegen::Bound& bound, std::span<const Ways> steps);
 
-// "512x768x3072 bf16 bias+silu".
+// "512x768x3072 bf16 bias+silu", "512x768x3072 bf16 bias beside 256 256 columns".
 std::string describe(const Prepared& prepared, const Ways& ways);
 
 }  // namespace epifuse::cuda

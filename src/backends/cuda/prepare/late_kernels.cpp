@@ -2,6 +2,7 @@
 #include "backends/cuda/prepare/late_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "codegen/tail.h"
@@ -182,41 +183,80 @@ codegen::StepRange LateKernels::range_at(const Prepared& prepared, std::size_t s
   return found == ranges_->end() ? codegen::StepRange{} : *found;
 }
 
+SideBySideKernels& LateKernels::side_by_side_of(const Prepared& prepared, codegen::StepRange range,
+                                                const codegen::SideBySideKind& kind) {
+  const auto [found, is_new] = side_by_side_.try_emplace(std::pair(range.first, &kind));
+  if (is_new) {
+    const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[range.first]);
+    found->second.candidates = kind.configs(gemm, target_);
+  }
+  return found->second;
+}
+
+// The `most` of least time; none is left where there is no compiler: each step runs alone.
+void LateKernels::compile_side_by_side(
+    const Prepared& prepared, codegen::StepRange range, const codegen::SideBySideKind& kind,
+    const std::function<double(const codegen::GemmConfig&)>& us_of, std::size_t most,
+    SideBySideKernels& all) {
+  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[range.first]);
+  std::vector<Kernel> compiled;
+  const auto least = [&] {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < all.candidates.size(); ++i) {
+      if (std::isfinite(us_of(all.candidates[i]))) order.push_back(i);
+    }
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return us_of(all.candidates[i]); });
+    if (order.size() > most) order.resize(most);
+    std::erase_if(order, [&](std::size_t i) {
+      return std::ranges::find(all.kernels, all.candidates[i], &Kernel::config) !=
+             all.kernels.end();
+    });
+    return order;
+  };
+  const auto source_of = [&](const codegen::GemmConfig& config) {
+    return kind.source(prepared.plan, gemm, config, target_);
+  };
+  try {
+    compile_candidates({{{all.candidates, compiled, least, source_of}}}, {}, {}, *jit_);
+  } catch (const UnavailableError&) {
+    all.candidates.clear();
+  }
+  std::ranges::move(compiled, std::back_inserter(all.kernels));
+}
+
 SideBySideKernel LateKernels::side_by_side(
     const Prepared& prepared, codegen::StepRange range, const codegen::SideBySideKind& kind,
     const std::function<double(const codegen::GemmConfig&)>& us_of, double below_us) {
   const std::scoped_lock lock(mutex_);
-  const auto& gemm = std::get<plan::FusedGemm>(prepared.plan.steps[range.first]);
-  const auto [found, is_new] = side_by_side_.try_emplace(std::pair(range.first, &kind));
-  auto& [candidates, kernels] = found->second;
-  if (is_new) candidates = kind.configs(gemm, target_);
-  const auto least = [&] { return std::ranges::min_element(candidates, {}, us_of); };
+  SideBySideKernels& all = side_by_side_of(prepared, range, kind);
+  const auto us_of_known = [&](const Kernel& kernel) { return us_of(kernel.config); };
   constexpr double kClearly = 0.985;  // less than what is compiled is worth compiling
-  while (!candidates.empty()) {
-    const auto best = least();
-    const double us = us_of(*best);
+  while (!all.candidates.empty()) {
+    const double us = us_of(*std::ranges::min_element(all.candidates, {}, us_of));
     if (!(us < below_us)) break;
-    const auto us_of_known = [&](const Kernel& kernel) { return us_of(kernel.config); };
-    const auto known = std::ranges::min_element(kernels, {}, us_of_known);
-    if (known != kernels.end() && us_of_known(*known) <= std::min(us / kClearly, below_us)) {
+    const auto known = std::ranges::min_element(all.kernels, {}, us_of_known);
+    if (known != all.kernels.end() && us_of_known(*known) <= std::min(us / kClearly, below_us)) {
       return {&*known, us_of_known(*known)};
     }
-    std::vector<Kernel> compiled;
-    const auto only = [&]() -> std::vector<std::size_t> {
-      if (candidates.empty() || !compiled.empty()) return {};
-      return {static_cast<std::size_t>(least() - candidates.begin())};
-    };
-    const auto source_of = [&](const codegen::GemmConfig& config) {
-      return kind.source(prepared.plan, gemm, config, target_);
-    };
-    try {
-      compile_candidates({{{candidates, compiled, only, source_of}}}, {}, {}, *jit_);
-    } catch (const UnavailableError&) {  // each step runs alone
-      candidates.clear();
-    }
-    std::ranges::move(compiled, std::back_inserter(kernels));
+    compile_side_by_side(prepared, range, kind, us_of, 1, all);
   }
   return {};
+}
+
+std::vector<const Kernel*> LateKernels::side_by_side_candidates(
+    const Prepared& prepared, codegen::StepRange range, const codegen::SideBySideKind& kind,
+    const std::function<double(const codegen::GemmConfig&)>& us_of, std::size_t most,
+    bool compiles) {
+  const std::scoped_lock lock(mutex_);
+  SideBySideKernels& all = side_by_side_of(prepared, range, kind);
+  if (compiles) compile_side_by_side(prepared, range, kind, us_of, most, all);
+  std::vector<const Kernel*> best;
+  for (const Kernel& kernel : all.kernels) {
+    if (std::isfinite(us_of(kernel.config))) best.push_back(&kernel);
+  }
+  std::ranges::stable_sort(best, {}, [&](const Kernel* kernel) { return us_of(kernel->config); });
+  if (best.size() > most) best.resize(most);
+  return best;
 }
 
 bool LateKernels::is_compiled(const Prepared& prepared, std::size_t step,

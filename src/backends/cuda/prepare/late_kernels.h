@@ -98,6 +98,12 @@ class LateKernels {
                                 const codegen::SideBySideKind& kind,
                                 const std::function<double(const codegen::GemmConfig&)>& us_of,
                                 double below_us);
+  // Of the kernels for such steps the `most` of least finite `us_of`, which come first; those that
+  // are not there are compiled, or with `compiles` false left out.
+  std::vector<const Kernel*> side_by_side_candidates(
+      const Prepared& prepared, codegen::StepRange range, const codegen::SideBySideKind& kind,
+      const std::function<double(const codegen::GemmConfig&)>& us_of, std::size_t most,
+      bool compiles);
   // Whether candidate() and split() compile nothing: their kernels are here, or in the cache.
   bool is_compiled(const Prepared& prepared, std::size_t step, const StepKernels& kernels,
                    const codegen::GemmConfig& config) const;
@@ -105,6 +111,12 @@ class LateKernels {
   bool is_split_compiled(const plan::Plan& plan, std::size_t step);
 
  private:
+  SideBySideKernels& side_by_side_of(const Prepared& prepared, codegen::StepRange range,
+                                     const codegen::SideBySideKind& kind);
+  void compile_side_by_side(const Prepared& prepared, codegen::StepRange range,
+                            const codegen::SideBySideKind& kind,
+                            const std::function<double(const codegen::GemmConfig&)>& us_of,
+                            std::size_t most, SideBySideKernels& all);
   using Variants = std::vector<std::unique_ptr<const StepKernels>>;
   const StepKernels& variant_of(Variants& variants, const Prepared& prepared, std::size_t step,
                                 const StepKernels& usual, const codegen::GemmVariant& variant,

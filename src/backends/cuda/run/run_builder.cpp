@@ -318,9 +318,9 @@ std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Conte
 
 std::vector<Action> build_step(const Prepared& prepared, std::size_t step, LateKernels& late,
                                Context& context, const ChoiceRules& rules, const Bound& bound,
-                               char* workspace) {
+                               char* workspace, std::size_t count) {
   RunBuilder builder(prepared, late, &context, rules, bound, workspace);
-  return encoded(context.device(), builder.take_step(step));
+  return encoded(context.device(), builder.take_steps(step, count));
 }
 
 void run(const Device& device, const Action& action, jit::CuStream stream) {

@@ -43,16 +43,9 @@ backends::RunPlan plan_of_run(const Prepared& prepared, LateKernels& late, const
 std::vector<Action> build_run(const Prepared& prepared, LateKernels& late, Context& context,
                               const codegen::Bound& bound, char* workspace);
 
-// Before the name of a config that a ForcedChoice forces on steps in one launch.
-inline constexpr std::string_view kSideBySide = "side by side, ";
-
-// How many steps from this one on are one launch on these tensors; 0: it is alone.
-std::size_t num_side_by_side(const Prepared& prepared, std::size_t step, LateKernels& late,
-                             const ChoiceRules& rules, const codegen::Bound& bound);
-
-// Those of one step of the plan, under other rules than the context's.
+// Those of one step of the plan, or of so many from there on, under other rules than the context's.
 std::vector<Action> build_step(const Prepared& prepared, std::size_t step, LateKernels& late,
                                Context& context, const ChoiceRules& rules,
-                               const codegen::Bound& bound, char* workspace);
+                               const codegen::Bound& bound, char* workspace, std::size_t count = 1);
 
 }  // namespace epifuse::cuda

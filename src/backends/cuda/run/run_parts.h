@@ -48,10 +48,10 @@ class RunBuilder {
     step_begins_.push_back(actions_.size());
   }
 
-  // The launches of one step of the plan, after construction.
-  std::vector<BuiltAction> take_step(std::size_t step) {
-    const auto begin = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step]);
-    const auto end = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[step + 1]);
+  // The launches of so many steps of the plan, after construction.
+  std::vector<BuiltAction> take_steps(std::size_t first, std::size_t count) {
+    const auto begin = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[first]);
+    const auto end = actions_.begin() + static_cast<std::ptrdiff_t>(step_begins_[first + count]);
     return {std::make_move_iterator(begin), std::make_move_iterator(end)};
   }
 
