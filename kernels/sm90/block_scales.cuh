@@ -40,20 +40,21 @@ class ScaleLoader {
 
  public:
   __device__ __forceinline__ explicit ScaleLoader(const abi::GemmParams& p)
-      : p_(p), lane_(threadIdx.x & 31) {}
+      : params_(p), lane_(threadIdx.x & 31) {}
 
   // To a tile. Rows and columns that are not there have the scales of the last one: nothing is
   // stored of them.
   __device__ __forceinline__ void find(const TileScheduler<Config>& tile) {
+    params_.find(tile);
     batch_ = tile.batch;
 #pragma unroll
     for (int i = 0; i < kRowLoads; ++i) {
-      rows_at_[i] = row_of_scales(p_.a_scales, min(tile.m + i * 32 + lane_, p_.m - 1));
+      rows_at_[i] = row_of_scales(p().a_scales, min(tile.m + i * 32 + lane_, p().m - 1));
     }
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i) {
       const int column = tile.n * kColumnsOfB + at(i) % kColumnsOfProduct;
-      columns_at_[i] = row_of_scales(of_column(i), min(column, p_.n * kColumnsOfB - 1));
+      columns_at_[i] = row_of_scales(of_column(i), min(column, p().n * kColumnsOfB - 1));
     }
   }
 
@@ -61,9 +62,9 @@ class ScaleLoader {
   __device__ __forceinline__ void load(int block) {
     const uint32_t phase = Ring::phase(number_);
     float* const shared = Layout::scales(number_);
-    const bool exists = block < p_.a_scales.blocks;
+    const bool exists = block < p().a_scales.blocks;
     Layout::scales_read(number_).wait(phase ^ 1);
-    const float* const of_rows = block_of_scales(p_.a_scales, block, batch_);
+    const float* const of_rows = block_of_scales(p().a_scales, block, batch_);
 #pragma unroll
     for (int i = 0; i < kRowLoads; ++i) {
       copy_scale(shared + i * 32 + lane_, of_rows + rows_at_[i], exists);
@@ -88,10 +89,11 @@ class ScaleLoader {
     return (column & ~15) | (column & 6) << 1 | (column & 8) >> 2 | (column & 1);
   }
   __device__ __forceinline__ const abi::BlockScales& of_column(int i) const {
-    return kHasSecond && at(i) >= kColumnsOfProduct ? p_.second_b_scales : p_.b_scales;
+    return kHasSecond && at(i) >= kColumnsOfProduct ? p().second_b_scales : p().b_scales;
   }
+  __device__ __forceinline__ const abi::GemmParams& p() const { return params_.get(); }
 
-  const abi::GemmParams& p_;
+  ParamsOfTile<Config> params_;
   int lane_;
   Batch batch_;
   int rows_at_[kRowLoads], columns_at_[kColumnLoads];
@@ -173,7 +175,7 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
   static constexpr int kTurns = 2;  // of steps, which are read to registers of their own
 
   __device__ __forceinline__ BlockScaler(const abi::GemmParams& p, int group)
-      : p_(p),
+      : params_(p),
         row_((Config::Consumers::kCooperative ? group * kRowsOfConsumer<Config> : 0) +
              (kRowsOfConsumer<Config> > kBlockRows ? (threadIdx.x >> 4 & 1) * kBlockRows : 0) +
              (threadIdx.x >> 5 & 3) * kWarpRows + (threadIdx.x & 15)) {}
@@ -181,18 +183,19 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
   // To a tile, before its first step, which multiplies that block of K. Rows that are not there
   // have the scales of the last one: nothing is stored of them.
   __device__ __forceinline__ void begin(const TileScheduler<Config>& tile, int block) {
-    const int row = min(tile.m + row_, p_.m - 1);
+    params_.find(tile);
+    const int row = min(tile.m + row_, p().m - 1);
     // Any column of the tile: what all threads read at one address would go to a uniform register,
     // which waits for it at once.
     const int column =
-        min(tile.n * kColumnsOfB + static_cast<int>(threadIdx.x & 3), p_.n * kColumnsOfB - 1);
-    of_row_ = block_of_scales(p_.a_scales, block, tile.batch) + row_of_scales(p_.a_scales, row);
+        min(tile.n * kColumnsOfB + static_cast<int>(threadIdx.x & 3), p().n * kColumnsOfB - 1);
+    of_row_ = block_of_scales(p().a_scales, block, tile.batch) + row_of_scales(p().a_scales, row);
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
       of_columns_[run] = block_of_scales(of_product(run), block, tile.batch) +
                          row_of_scales(of_product(run), column);
     }
-    left_ = p_.a_scales.blocks - block;
+    left_ = p().a_scales.blocks - block;
     read<0>();
     read<1>();
   }
@@ -229,14 +232,15 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
 
  private:
   __device__ __forceinline__ const abi::BlockScales& of_product(int run) const {
-    return run == 1 ? p_.second_b_scales : p_.b_scales;
+    return run == 1 ? p().second_b_scales : p().b_scales;
   }
+  __device__ __forceinline__ const abi::GemmParams& p() const { return params_.get(); }
   // Those of the next step; zeros behind the last block of K.
   template <int kTurn>
   __device__ __forceinline__ void read() {
     const bool exists = left_ > 0;
     row_scales_[kTurn] = exists ? *of_row_ : 0.0f;
-    of_row_ += p_.a_scales.block_stride;
+    of_row_ += p().a_scales.block_stride;
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
       column_scales_[kTurn][run] = exists ? *of_columns_[run] : 0.0f;
@@ -245,7 +249,7 @@ class BlockScaler<Config, Layout, Scaling::by_tile> {
     --left_;
   }
 
-  const abi::GemmParams& p_;
+  ParamsOfTile<Config> params_;
   const int row_;  // of the tile, this lane's
   const float *of_row_, *of_columns_[kRuns];
   int left_;  // blocks of K that are still to be read

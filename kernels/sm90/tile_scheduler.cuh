@@ -164,6 +164,30 @@ __device__ __forceinline__ const abi::GemmParams& params_of(
   }
 }
 
+// The same, kept from one tile to the next by who has no tile scheduler at hand.
+template <class Config, bool = Config::Scheduler::kOwnParams>
+class ParamsOfTile {
+ public:
+  __device__ __forceinline__ explicit ParamsOfTile(const abi::GemmParams& p) : p_(p) {}
+  __device__ __forceinline__ void find(const TileScheduler<Config>&) {}
+  __device__ __forceinline__ const abi::GemmParams& get() const { return p_; }
+
+ private:
+  const abi::GemmParams& p_;
+};
+template <class Config>
+class ParamsOfTile<Config, true> {
+ public:
+  __device__ __forceinline__ explicit ParamsOfTile(const abi::GemmParams& p) : p_(&p) {}
+  __device__ __forceinline__ void find(const TileScheduler<Config>& tile) {
+    p_ = tile.problem.params;
+  }
+  __device__ __forceinline__ const abi::GemmParams& get() const { return *p_; }
+
+ private:
+  const abi::GemmParams* p_;
+};
+
 // The steps of K that this CTA multiplies of a tile: at least one, past the end if need be, where
 // TMA reads zeros.
 struct Steps {

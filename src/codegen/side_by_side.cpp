@@ -17,14 +17,15 @@ using plan::FusedGemm;
 bool may_run_beside_others(const FusedGemm& step) {
   const auto is_tile = [](const plan::Load& load) { return load.access == plan::Access::tile; };
   return step.gemm.gating == plan::Gating::none && !step.gemm.has_groups() &&
-         !step.gemm.is_scaled() && !has_k_major_copies(step.gemm) && !step.epilogue.reduces() &&
+         !has_k_major_copies(step.gemm) && !step.epilogue.reduces() &&
          std::ranges::none_of(step.epilogue.loads, is_tile);
 }
 
 bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y) {
   return x.a.value == y.a.value && x.a.transposed == y.a.transposed && x.a.lookup == y.a.lookup &&
          x.b.dtype == y.b.dtype && x.b.major == y.b.major && x.m == y.m && x.k == y.k &&
-         x.batch == y.batch && x.promoted == y.promoted;
+         x.batch == y.batch && x.promoted == y.promoted && x.a_scales == y.a_scales &&
+         x.b_scales.are_shared == y.b_scales.are_shared;
 }
 
 // Whether its whole result may be bound to the memory of what is loaded: of a single row, or a

@@ -196,14 +196,19 @@ class Finder {
   void add_lone(const FrameworkPlan& framework, const std::vector<ValueId>& values,
                 const plan::FusedGemm& step, bool has_kernel) {
     const auto sizes = likely_sizes(step.gemm);
-    const ValueId product = step.gemm.matmul;
     if (!sizes || most_side_by_side_ == 0) return;
     if (has_kernel) {
       lone_.push_back(
           {&step, sizes->m, values, found_.kernels.back().epilogue, found_.kernels.back().name});
-    } else if (framework.unit(product).size() == 1) {
-      lone_.push_back({&step, sizes->m, {product}, "", "matmul"});
+      return;
     }
+    const auto computed = plan::computed_values(framework.plan(), step);
+    const auto is_computed = [&](ValueId id) {
+      return std::ranges::find(computed, id) != computed.end();
+    };
+    std::vector<ValueId> unit = framework.unit(step.gemm.matmul);
+    if (!std::ranges::all_of(unit, is_computed)) return;
+    lone_.push_back({&step, sizes->m, std::move(unit), "", "matmul"});
   }
 
   // One kernel for them, in place of those that they have, where it is one launch.

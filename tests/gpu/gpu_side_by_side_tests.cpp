@@ -148,6 +148,56 @@ TEST_P(GpuSideBySide, EveryKernelIsRight) {
   fmt::print("{}: {} runs\n", GetParam().name, num_run);
 }
 
+// Of 8 bits, with one column of scales for all three, and with scales of blocks: 128 x 128 of the
+// weights, or 1 x 128.
+std::string three_scaled(bool blocks, bool by_column) {
+  std::string inputs = blocks ? "x: e4m3[M, K], s: f32[M, KB]" : "x: e4m3[M, K], s: f32[M, 1]";
+  std::string body, outputs;
+  for (int i = 0; i < 3; ++i) {
+    const char *n = i == 0 ? "N" : "L", *of_blocks = i == 0 ? "NB" : "LB";
+    inputs += fmt::format(", w{}: e4m3[{}, K]", i, n);
+    if (!blocks) {
+      inputs += fmt::format(", t{}: f32[1, {}]", i, n);
+      body += fmt::format(
+          "  p{0} = matmul x, w{0}^T\n  q{0} = mul p{0}, s\n  r{0} = mul q{0}, t{0}\n"
+          "  y{0} = cast r{0} -> bf16\n",
+          i);
+    } else if (by_column) {
+      inputs += fmt::format(", t{}: f32[KB, {}]", i, n);
+      body += fmt::format(
+          "  u{0} = transpose t{0}\n  y{0} = scaled_matmul x, w{0}^T, s, u{0} -> bf16\n", i);
+    } else {
+      inputs += fmt::format(", t{}: f32[{}, KB]", i, of_blocks);
+      body += fmt::format("  y{0} = scaled_matmul x, w{0}^T, s, t{0} -> bf16\n", i);
+    }
+    outputs += fmt::format("{}y{}", i == 0 ? "" : ", ", i);
+  }
+  return fmt::format("graph g({}) {{\n{}  return {}\n}}\n", inputs, body, outputs);
+}
+
+class GpuScaledSideBySide : public GpuSideBySide {};
+
+TEST_P(GpuScaledSideBySide, EveryKernelIsRight) {
+  const std::string form = GetParam().name;
+  const std::string text = three_scaled(form != "rows", form == "columns");
+  SCOPED_TRACE(text);
+  const auto blocks = [](std::int64_t size) { return (size + 127) / 128; };
+  int num_run = 0;
+  for (const auto& [m, n, l, k] : kSizes) {
+    const std::int64_t depth = (k + 15) / 16 * 16;  // rows begin at multiples of 16 bytes
+    Sizes sizes{{"M", m}, {"N", n}, {"L", l}, {"K", depth}};
+    if (form != "rows") sizes["KB"] = blocks(depth);
+    if (form == "blocks") sizes["NB"] = blocks(n), sizes["LB"] = blocks(l);
+    num_run += check(text, sizes);
+  }
+  EXPECT_GT(num_run, form == "rows" ? 100 : 35);
+  fmt::print("{}: {} runs\n", form, num_run);
+}
+
+constexpr Layout kScalings[] = {{.name = "rows"}, {.name = "blocks"}, {.name = "columns"}};
+INSTANTIATE_TEST_SUITE_P(Scalings, GpuScaledSideBySide, ::testing::ValuesIn(kScalings),
+                         [](const auto& each) { return std::string(each.param.name); });
+
 INSTANTIATE_TEST_SUITE_P(Layouts, GpuSideBySide, ::testing::ValuesIn(kLayouts),
                          [](const auto& each) { return std::string(each.param.name); });
 

@@ -75,6 +75,22 @@ def test_blocks_are_multiplied_by_their_scales(form, by_row):
     assert_near(compiled(whole, x, w, sx, sw), expected(x, w, sx, sw).relu())
 
 
+@pytest.mark.parametrize("by_row", [True, False])
+def test_products_of_one_operand_are_one_kernel(reports, by_row):
+    x, w, sx = operands()
+    weights, sw = (w, w.flip(0)), scales_of_w(by_row)
+
+    def whole(x, sx, weights, sw):
+        return [by_shapes(x, w, sx, sw) for w in weights]
+
+    torch._dynamo.reset()
+    all_got = torch.compile(whole, backend=epifuse.torch.backend)(x, sx, weights, sw)
+    for got, each in zip(all_got, weights, strict=True):
+        assert_near(got, expected(x, each, sx, sw))
+    name = "matmul_side_by_side" if by_row else "matmul_identity_side_by_side"  # one alone, too
+    assert [kernel.name for each in reports for kernel in each.kernels] == [name]
+
+
 def test_a_bias_and_an_activation_follow_in_the_kernel():
     x, w, sx = operands(E5M2)
     sw, bias = scales_of_w(False), torch.randn(N).bfloat16()

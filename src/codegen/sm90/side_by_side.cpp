@@ -44,7 +44,8 @@ constexpr int kMostParts = 4;  // of K; more were not measured
 bool is_tight(const FusedGemm& step, const Config& config) {
   constexpr int kFewAccumulators = 64, kCostOfBias = 4;
   const Pressure p = pressure(as_compiled(step, {}).epilogue);
-  return accumulators(config) > kFewAccumulators && (p.vectors || p.cost > kCostOfBias);
+  const bool has_more = p.vectors || p.cost > kCostOfBias || step.gemm.promoted;
+  return accumulators(config) > kFewAccumulators && has_more;
 }
 
 // Those of one product whose tiles all have one width.
@@ -52,7 +53,8 @@ std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target
   if (!suits_tiles(as_compiled(step, {}))) return {};
   std::vector<Config> out = configs(step, target);
   std::erase_if(out, [](const Config& config) {
-    return config.two_widths || config.swapped || config.split_k > kMostParts;
+    const bool spills = config.scaling == Scaling::by_column && config.tile_m > 128;
+    return config.two_widths || config.swapped || config.split_k > kMostParts || spills;
   });
   for (Config& config : out) {
     config.side_by_side = true;
@@ -61,8 +63,9 @@ std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target
   return out;
 }
 
-// Of tiles that have all rows.
+// Of tiles that have all rows. What `one_row_us` expects is not said of products with block scales.
 std::vector<Config> one_row_configs(const FusedGemm& step, const TargetInfo& target) {
+  if (step.gemm.is_scaled()) return {};
   std::vector<Config> out = tile_configs(step, target);
   if (out.empty()) return out;
   std::erase_if(out, [](const Config& config) {

@@ -142,6 +142,20 @@ TEST(SideBySide, EveryConfigTakesAllSteps) {
   expect_takes_all(65, 64, 9);
 }
 
+TEST(SideBySide, TakesStepsWhoseBlocksHaveScales) {
+  const auto scaled = [](const char* scales_of_x, const char* scales_of_b) {
+    return fmt::format(
+        "graph g(x: e4m3[M, 256], a: e4m3[256, 256], b: e4m3[128, 256], s: f32[M, 2], "
+        "t: f32[M, 2], sa: f32[2, 2], sb: f32[1, 2], sr: f32[128, 2]) {{\n"
+        "  y = scaled_matmul x, a^T, s, sa -> bf16\n"
+        "  z = scaled_matmul x, b^T, {}, {} -> bf16\n  return y, z\n}}\n",
+        scales_of_x, scales_of_b);
+  };
+  EXPECT_EQ(ranges(scaled("s", "sb")), (Ranges{{0, 2}}));
+  EXPECT_EQ(ranges(scaled("t", "sb")), Ranges{}) << "other scales of x";
+  EXPECT_EQ(ranges(scaled("s", "sr")), Ranges{}) << "b has one for each of its rows";
+}
+
 // Queries, keys and values, of which something may have been measured.
 class MeasuredSideBySide : public ::testing::Test {
  protected:
