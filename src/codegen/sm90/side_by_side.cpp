@@ -40,7 +40,16 @@ bool suits_tiles(const FusedGemm& step) {
 
 constexpr int kMostParts = 4;  // of K; more were not measured
 
-// Whether the address of a tile's part, beside what one product has, makes a kernel spill.
+// Whether the address of a tile's part, beside what one product has, makes a kernel spill: at any
+// number of columns that are computed at once, ..
+bool spills(const FusedGemm& step, const Config& config) {
+  constexpr int kManyAccumulators = 128;
+  const bool has_many = pressure(as_compiled(step, {}).epilogue).many_vectors;
+  return (config.scaling == Scaling::by_column && config.tile_m > 128) ||
+         (accumulators(config) > kManyAccumulators && has_many);
+}
+
+// .. and at the usual one.
 bool is_tight(const FusedGemm& step, const Config& config) {
   constexpr int kFewAccumulators = 64, kCostOfBias = 4;
   const Pressure p = pressure(as_compiled(step, {}).epilogue);
@@ -52,9 +61,9 @@ bool is_tight(const FusedGemm& step, const Config& config) {
 std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target) {
   if (!suits_tiles(as_compiled(step, {}))) return {};
   std::vector<Config> out = configs(step, target);
-  std::erase_if(out, [](const Config& config) {
-    const bool spills = config.scaling == Scaling::by_column && config.tile_m > 128;
-    return config.two_widths || config.swapped || config.split_k > kMostParts || spills;
+  std::erase_if(out, [&](const Config& config) {
+    return config.two_widths || config.swapped || config.split_k > kMostParts ||
+           spills(step, config);
   });
   for (Config& config : out) {
     config.side_by_side = true;
