@@ -203,6 +203,13 @@ TEST_F(MeasuredSideBySide, RunByWhatWasMeasured) {
   EXPECT_EQ(run().grounds[0], "12.3 us measured");
 }
 
+TEST_F(MeasuredSideBySide, RunByTheModelWhereTheMeasuredKernelIsNone) {
+  keep("side by side, ping-pong 24x24, 99 stages");
+  EXPECT_EQ(run().how[0],
+            "sm90_dense, ping-pong 64x128, 8 stages, side by side in one launch of 3 steps");
+  EXPECT_NE(run().grounds[0].find(" us expected of all, "), std::string::npos) << run().grounds[0];
+}
+
 TEST_F(MeasuredSideBySide, RunOneByOneWhereThatWasFaster) {
   keep(std::string(tune::kOneByOne));
   EXPECT_EQ(run().how[0].find("side by side"), std::string::npos) << run().how[0];

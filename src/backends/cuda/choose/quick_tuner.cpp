@@ -116,14 +116,15 @@ class QuickTuner {
 
   // Of several steps from this one on, where they may be one launch.
   void add_together(std::size_t step, std::size_t tensor_bytes) {
+    const auto form = form_side_by_side(prepared_, step, late_, form_.bound);
+    if (!form) return;
+    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
+    if (!rules_.again && context_.tuned().find(prepared_.plan, gemm, *form)) return;
     const bool compiles =
         rules_.compiles && (rules_.again || has_memory_for(tensor_bytes + flush_bytes()));
     auto ways = ways_side_by_side(prepared_, step, late_, form_.bound, context_.profile(),
                                   rules_.most_candidates, compiles);
-    if (!ways || ways->names.size() < 2) return;
-    const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
-    if (!rules_.again && context_.tuned().find(prepared_.plan, gemm, ways->form())) return;
-    steps_.push_back(*std::move(ways));
+    if (ways->names.size() > 1) steps_.push_back(*std::move(ways));
   }
 
   // Without a compiler, and where nothing will be measured for lack of memory, those that are

@@ -93,7 +93,8 @@ std::optional<std::string> known_config(const Prepared& prepared, const Together
 }
 
 // What was measured, or else the kernel of least expected time for all of them, where that is less
-// than what each takes alone.
+// than what each takes alone. So where the measured one is none for so many rows, or compiles no
+// more: sizes of one class share a choice.
 std::optional<Choice> choose(const Prepared& prepared, std::size_t step, LateKernels& late,
                              const ChoiceRules& rules, const codegen::Bound& bound) {
   auto steps = find(prepared, step, late, bound);
@@ -106,15 +107,18 @@ std::optional<Choice> choose(const Prepared& prepared, std::size_t step, LateKer
     alone_us += late.alone_us(prepared, step + i, steps->sizes[i], rules.device);
   }
   const auto us_of = [&](const codegen::GemmConfig& config) {
-    if (known && codegen::print(config) != *known) return kNever;
     return steps->kind->expected_us(gemm_at(prepared, step), config, steps->sizes, rules.device);
   };
-  const SideBySideKernel kernel =
-      late.side_by_side(prepared, steps->range, *steps->kind, us_of, known ? kNever : alone_us);
-  if (kernel.kernel == nullptr) return std::nullopt;
-  if (!known) {
+  const auto us_of_known = [&](const codegen::GemmConfig& config) {
+    return codegen::print(config) == known ? us_of(config) : kNever;
+  };
+  SideBySideKernel kernel;
+  if (known) kernel = late.side_by_side(prepared, steps->range, *steps->kind, us_of_known, kNever);
+  if (kernel.kernel == nullptr && rules.forced == nullptr) {
+    kernel = late.side_by_side(prepared, steps->range, *steps->kind, us_of, alone_us);
     grounds = fmt::format("{:.1f} us expected of all, {:.1f} one by one", kernel.us, alone_us);
   }
+  if (kernel.kernel == nullptr) return std::nullopt;
   return Choice{*std::move(steps), kernel, std::move(grounds)};
 }
 
