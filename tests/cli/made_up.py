@@ -125,6 +125,28 @@ def test_sizes_that_do_not_fit_are_left_to_the_model():
     assert not result["complete"] and result["measured"] == 1, result
 
 
+def test_products_of_one_operand_are_tuned_together():
+    two = "".join(f"  h{i} = matmul x, w{i}\n  a{i} = abs h{i}\n  n{i} = neg a{i}\n"
+                  f"  y{i} = relu n{i}\n" for i in range(2))
+    pathlib.Path("two.epi").write_text(
+        f"graph two(x: bf16[M, 64], w0: bf16[64, 64], w1: bf16[64, 32]) {{\n{two}"
+        "  return y0, y1\n}\n")
+    for vendor, expected in ((0, "side by side, "), (1 << 30, "one by one")):
+        environment = made_up_gpu(vendor=vendor)
+        epifuse("cache", "clear", env=environment)
+        result, said = tuned(environment, "M=300", graph="two.epi")
+        (choice,) = [each["choice"] for each in result["choices"] if " beside " in each["step"]]
+        assert choice.startswith(expected), said
+        assert len(result["choices"]) == 3 and result["wrong"] == [], result
+        text = epifuse("explain", "two.epi", "M=300", "--target", "cuda", env=environment).stdout
+        assert (b"side by side in one launch of 2 steps" in text) is (vendor == 0), text
+    environment = made_up_gpu()
+    epifuse("cache", "clear", env=environment)
+    (choice,) = choices_measured("first-use", environment, "two.epi", "M=300")
+    assert choice["choice"].startswith("side by side, "), choice
+    assert choice["description"] == "300x64x64 bf16 abs+neg+relu beside 32 columns", choice
+
+
 def test_a_graph_without_a_choice():
     pathlib.Path("loop.epi").write_text("graph g(x: f32[M, 8]) {\n  t = abs x\n  n = neg t\n"
                                         "  y = relu n\n  return y\n}\n")
@@ -135,18 +157,18 @@ def test_a_graph_without_a_choice():
     assert result["kept"] == 0 and result["choices"] == [], result
 
 
-def choices_after(word, environment):
+def choices_after(word, environment, graph="zeros.epi", size="M=8"):
     """What a run under EPIFUSE_TUNE keeps."""
-    run = epifuse("run", "zeros.epi", "M=8", "--target", "cuda", "--no-time",
+    run = epifuse("run", graph, size, "--target", "cuda", "--no-time",
                   env={**environment, "EPIFUSE_TUNE": word})
     assert run.returncode == OK, run
     return json.loads(epifuse("cache", "list", "--json", env=environment).stdout)["choices"]
 
 
-def choices_measured(word, environment):
+def choices_measured(word, environment, *words):
     """The same where the run measures: on a busy machine its time may end before it knows."""
     for _ in range(10):
-        if choices := choices_after(word, environment):
+        if choices := choices_after(word, environment, *words):
             return choices
     return []
 

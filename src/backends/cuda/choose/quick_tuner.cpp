@@ -167,10 +167,13 @@ class QuickTuner {
     }
     RoundTimer timer(context_.shared_device(), stream.get(), flush_bytes());
     std::vector<TunedStep> tuned;
+    put_last_what_goes_together(steps_);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const double left = tune::budget_left(rules_.budget_us, i, 1e6 * seconds_since(start));
       auto step = measure(steps_[i], timer, rules_.is_strict ? left : rules_.budget_us);
-      if (step) tuned.push_back(*std::move(step));
+      if (!step) continue;
+      measured_.keep(prepared_.plan, steps_[i], step->tuned);
+      tuned.push_back(*std::move(step));
     }
     return tuned;
   }
@@ -212,14 +215,14 @@ class QuickTuner {
 
   // The launches of each way; a way with other results than the first is left out of both lists.
   std::vector<std::vector<Action>> launches(Ways& ways, std::vector<std::string>& dropped) {
+    const ChoiceRules rules = rules_.again ? measured_.rules(context_) : context_.rules();
     std::vector<std::vector<Action>> actions;
     std::vector<std::string> names;
     ScratchTensors::Samples usual;
     for (std::string& name : ways.names) {
       const ForcedChoice way{ways.step, name};
-      actions.push_back(build_step(prepared_, ways.step, late_, context_,
-                                   forced(context_.rules(), way), memory_.tensors->bound(),
-                                   memory_.workspace, ways.num_steps()));
+      actions.push_back(build_step(prepared_, ways.step, late_, context_, forced(rules, way),
+                                   memory_.tensors->bound(), memory_.workspace, ways.num_steps()));
       const bool has_vendor = name == tune::kProductAndTail || name == tune::kOneByOne;
       if (has_vendor) run(actions.back());  // the library loads its kernels
       if (rules_.compares && is_comparable()) {
@@ -343,6 +346,7 @@ class QuickTuner {
   const backends::CallForm& form_;
   const QuickRules& rules_;
   std::vector<Ways> steps_;
+  MeasuredHere measured_;
   std::size_t workspace_bytes_ = 0;
   struct {
     ScratchTensors* tensors = nullptr;

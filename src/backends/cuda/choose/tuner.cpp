@@ -40,11 +40,15 @@ class Tuner {
         if (ways) steps_.push_back(*std::move(ways));
       }
     }
+    put_last_what_goes_together(steps_);
     if (!steps_.empty()) leave_out_missing_vendor(context_, steps_);
     reserve_workspace();
     run_all();  // what later steps read is there from now on
     std::vector<TunedStep> tuned;
-    for (const Ways& ways : steps_) tuned.push_back(measure(ways));
+    for (const Ways& ways : steps_) {
+      tuned.push_back(measure(ways));
+      measured_.keep(prepared_.plan, ways, tuned.back().tuned);
+    }
     return tuned;
   }
 
@@ -70,7 +74,7 @@ class Tuner {
     for (const std::string& name : ways.names) {
       const ForcedChoice way{ways.step, name};
       actions.push_back(build_step(prepared_, ways.step, late_, context_,
-                                   forced(context_.rules(), way), bound_,
+                                   forced(measured_.rules(context_), way), bound_,
                                    static_cast<char*>(workspace_.data()), ways.num_steps()));
     }
     std::vector<std::function<void()>> runs;
@@ -114,10 +118,15 @@ class Tuner {
   Context& context_;
   const Bound& bound_;
   std::vector<Ways> steps_;
+  MeasuredHere measured_;
   DeviceBuffer workspace_;
 };
 
 }  // namespace
+
+void put_last_what_goes_together(std::vector<Ways>& steps) {
+  std::ranges::stable_partition(steps, [](const Ways& ways) { return ways.beside.empty(); });
+}
 
 std::optional<tune::StepForm> form_of_choice(const Prepared& prepared, codegen::StepRange steps,
                                              LateKernels& late, const codegen::Bound& bound,

@@ -23,6 +23,25 @@ struct TunedStep {
   std::vector<std::string> dropped = {};  // ways whose results were not those of the usual one
 };
 
+// What was measured so far of steps that are all measured: what runs one by one goes by it.
+class MeasuredHere {
+ public:
+  ChoiceRules rules(Context& context) {
+    ChoiceRules rules = context.rules();
+    rules.tuned = &choices_;
+    return rules;
+  }
+  void keep(const plan::Plan& plan, const Ways& ways, const tune::Tuned& tuned) {
+    const auto& step = std::get<plan::FusedGemm>(plan.steps[ways.step]);
+    choices_.keep(plan, step, ways.form(), tuned, "");
+  }
+
+ private:
+  TunedChoices choices_{{}, tune::TuneStore({})};  // on no disk
+};
+// Steps that may be one launch behind each of them by itself.
+void put_last_what_goes_together(std::vector<Ways>& steps);
+
 // What the choice for a step goes by, or for several that may be one launch; nothing where there is
 // none to make.
 std::optional<tune::StepForm> form_of_choice(const Prepared& prepared, codegen::StepRange steps,
