@@ -1,6 +1,6 @@
 """Models that nobody tuned for, by epifuse beside plain Inductor, in CUDA graphs.
 
-    python3 bench/other_models.py [--only bert swin] [--train] [--seconds 500]
+    python3 bench/other_models.py [--only bert swin] [--train] [--tokens 256] [--seconds 500]
     python3 bench/other_models.py --only bert --dry-run
 
 Two layers of models of transformers, and some that are written out (bench/networks.py): bf16,
@@ -28,7 +28,7 @@ from random_torch import add_options, own_caches, summary
 
 LAYERS = {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
           "decoder_layers", "num_decoder_layers", "num_encoder_layers"}  # fmt: skip
-NUM_LAYERS, MOST_WORDS, SAMPLES = 2, 4096, 160000
+NUM_LAYERS, MOST_WORDS, SAMPLES, TOKENS_OF_IMAGE = 2, 4096, 160000, 256
 ROUNDING = 1e-3  # of the largest result or gradient, beside which the smallest are rounding
 
 
@@ -105,9 +105,17 @@ def shrink(config):
             setattr(config, key, 1)
 
 
-def inputs(name, model, device):
+def fewer(batch, length, tokens):
+    """Samples and tokens of each that are at most so many together; an image is taken for 256."""
+    length = min(length, tokens)
+    return min(batch, max(tokens // (length or TOKENS_OF_IMAGE), 1)), length
+
+
+def inputs(name, model, device, tokens):
     """Tokens, pixels or sound: what the model's forward() is called with."""
     batch, length, _ = MODELS[name]
+    if tokens:
+        batch, length = fewer(batch, length, tokens)
     floats = lambda *shape: torch.randn(*shape, device=device, dtype=torch.bfloat16)
     accepts, config = inspect.signature(model.forward).parameters, model.config
     words = getattr(getattr(config, "text_config", config), "vocab_size", MOST_WORDS)
@@ -130,7 +138,7 @@ def inputs(name, model, device):
     return out
 
 
-def built(name, device):
+def built(name, device, tokens=None):
     """A model with random weights, and what it reads by name."""
     torch.manual_seed(0)
     with torch.device(device):
@@ -139,7 +147,7 @@ def built(name, device):
             given = {key: arg.bfloat16() for key, arg in args.items()}
         else:
             model = transformers.AutoModel.from_config(config_of(name), dtype=torch.bfloat16)
-            given = inputs(name, model, device)
+            given = inputs(name, model, device, tokens)
     return model.to(torch.bfloat16).eval().requires_grad_(False), given
 
 
@@ -172,10 +180,10 @@ def call_of(run, model, given, train):
     return step
 
 
-def compiled(name, device, fresh=False, train=False):
+def compiled(name, device, fresh=False, train=False, tokens=None):
     """Of a model what random_forms.py's `both` gives."""
     torch.compiler.reset()
-    model, given = built(name, device)
+    model, given = built(name, device, tokens)
     model.requires_grad_(train)
     return both(model, lambda run: call_of(run, model, given, train), device, fresh)
 
@@ -195,7 +203,7 @@ def how(report):
 
 def run(options, folder):
     device = "cpu" if options.dry_run else "cuda"
-    make = functools.partial(compiled, train=options.train)
+    make = functools.partial(compiled, train=options.train, tokens=options.tokens)
     names = those_that_compile(make, options.only, str, device, options.jobs, folder)
     all_measured, are_right = measure_all(
         names,
@@ -214,6 +222,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="MODEL",
                         help=", ".join(names))
     parser.add_argument("--train", action="store_true", help="with gradients")
+    parser.add_argument("--tokens", type=int, help="of all samples, at most; an image is 256")
     add_options(parser, rounds=24, seconds=500)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

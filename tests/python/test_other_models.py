@@ -48,6 +48,15 @@ def test_models_read_what_is_made_for_them(name, shape):
     assert tuple(first.shape) == shape and first.dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("name, tokens, shape", [
+    ("electra", 256, (2, 128, 256)), ("electra", 100, (1, 100, 256)),
+    ("electra", 10**6, (32, 128, 256)), ("vit", 600, (2, 197, 768)), ("vit", 1, (1, 197, 768)),
+])  # fmt: skip
+def test_models_may_read_fewer_tokens(name, tokens, shape):
+    model, given = built(name, "meta", tokens)
+    assert tuple(model(**given)[0].shape) == shape
+
+
 def test_a_step_of_training_gives_results_and_gradients():
     model = torch.nn.Linear(3, 2, bias=False)
     x = torch.tensor([[1.0, 2.0, 3.0]])
