@@ -1,4 +1,5 @@
 // Which steps of one A are one launch, and at which sizes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
