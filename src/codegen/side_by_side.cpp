@@ -21,13 +21,6 @@ bool may_run_beside_others(const FusedGemm& step) {
          std::ranges::none_of(step.epilogue.loads, is_tile);
 }
 
-bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y) {
-  return x.a.value == y.a.value && x.a.transposed == y.a.transposed && x.a.lookup == y.a.lookup &&
-         x.b.dtype == y.b.dtype && x.b.major == y.b.major && x.m == y.m && x.k == y.k &&
-         x.batch == y.batch && x.promoted == y.promoted && x.a_scales == y.a_scales &&
-         x.b_scales.are_shared == y.b_scales.are_shared;
-}
-
 // Whether its whole result may be bound to the memory of what is loaded: of a single row, or a
 // single column, that is as large.
 bool may_be_written(const plan::Plan& plan, const plan::Load& load, const FusedGemm& step) {
@@ -63,6 +56,13 @@ std::string nameless(plan::Epilogue epilogue, Numerics numerics) {
 }
 
 }  // namespace
+
+bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y) {
+  return x.a.value == y.a.value && x.a.transposed == y.a.transposed && x.a.lookup == y.a.lookup &&
+         x.b.dtype == y.b.dtype && x.b.major == y.b.major && x.m == y.m && x.k == y.k &&
+         x.batch == y.batch && x.promoted == y.promoted && x.a_scales == y.a_scales &&
+         x.b_scales.are_shared == y.b_scales.are_shared;
+}
 
 std::vector<StepRange> side_by_side(const plan::Plan& plan, std::size_t most) {
   std::vector<StepRange> out;

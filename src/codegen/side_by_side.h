@@ -19,6 +19,8 @@ struct StepRange {
   std::size_t first = 0, count = 0;
 };
 
+// Whether products of one plan have one A, with the same scales, and a B of the same kind each.
+bool multiply_alike(const plan::GemmDesc& x, const plan::GemmDesc& y);
 // All ranges of two to `most` steps that multiply one A, have one epilogue, and of which none reads
 // what another stores or may be bound to write.
 std::vector<StepRange> side_by_side(const plan::Plan& plan, std::size_t most);

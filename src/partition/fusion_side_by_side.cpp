@@ -9,10 +9,7 @@ namespace epifuse {
 namespace {
 
 bool go_together(const LoneProduct& x, const LoneProduct& y) {
-  const plan::GemmDesc &a = x.step->gemm, &b = y.step->gemm;
-  return a.a.value == b.a.value && a.a.transposed == b.a.transposed && a.m == b.m && a.k == b.k &&
-         a.a_scales == b.a_scales && a.b_scales.are_shared == b.b_scales.are_shared &&
-         a.b.dtype == b.b.dtype && a.b.major == b.b.major && x.epilogue == y.epilogue;
+  return codegen::multiply_alike(x.step->gemm, y.step->gemm) && x.epilogue == y.epilogue;
 }
 
 }  // namespace

@@ -42,32 +42,31 @@ constexpr int kMostParts = 4;  // of K; more were not measured
 
 // Whether the address of a tile's part, beside what one product has, makes a kernel spill: at any
 // number of columns that are computed at once, ..
-bool spills(const FusedGemm& step, const Config& config) {
+bool spills(const Pressure& p, const Config& config) {
   constexpr int kManyAccumulators = 128;
-  const bool has_many = pressure(as_compiled(step, {}).epilogue).many_vectors;
   return (config.scaling == Scaling::by_column && config.tile_m > 128) ||
-         (accumulators(config) > kManyAccumulators && has_many);
+         (accumulators(config) > kManyAccumulators && p.many_vectors);
 }
 
 // .. and at the usual one.
-bool is_tight(const FusedGemm& step, const Config& config) {
+bool is_tight(const FusedGemm& step, const Pressure& p, const Config& config) {
   constexpr int kFewAccumulators = 64, kCostOfBias = 4;
-  const Pressure p = pressure(as_compiled(step, {}).epilogue);
   const bool has_more = p.vectors || p.cost > kCostOfBias || step.gemm.promoted;
   return accumulators(config) > kFewAccumulators && has_more;
 }
 
 // Those of one product whose tiles all have one width.
 std::vector<Config> tile_configs(const FusedGemm& step, const TargetInfo& target) {
-  if (!suits_tiles(as_compiled(step, {}))) return {};
+  const FusedGemm as_is = as_compiled(step, {});
+  if (!suits_tiles(as_is)) return {};
+  const Pressure p = pressure(as_is.epilogue);
   std::vector<Config> out = configs(step, target);
   std::erase_if(out, [&](const Config& config) {
-    return config.two_widths || config.swapped || config.split_k > kMostParts ||
-           spills(step, config);
+    return config.two_widths || config.swapped || config.split_k > kMostParts || spills(p, config);
   });
   for (Config& config : out) {
     config.side_by_side = true;
-    if (is_tight(step, config)) config = leaner(config).value_or(config);
+    if (is_tight(step, p, config)) config = leaner(config).value_or(config);
   }
   return out;
 }

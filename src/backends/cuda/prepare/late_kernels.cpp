@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "codegen/tail.h"
 #include "epifuse/error.h"
@@ -232,7 +233,8 @@ SideBySideKernel LateKernels::side_by_side(
   const auto us_of_known = [&](const Kernel& kernel) { return us_of(kernel.config); };
   constexpr double kClearly = 0.985;  // less than what is compiled is worth compiling
   while (!all.candidates.empty()) {
-    const double us = us_of(*std::ranges::min_element(all.candidates, {}, us_of));
+    double us = std::numeric_limits<double>::infinity();
+    for (const codegen::GemmConfig& config : all.candidates) us = std::min(us, us_of(config));
     if (!(us < below_us)) break;
     const auto known = std::ranges::min_element(all.kernels, {}, us_of_known);
     if (known != all.kernels.end() && us_of_known(*known) <= std::min(us / kClearly, below_us)) {
