@@ -284,6 +284,63 @@ class Chained:
         }[p["form"]]
 
 
+class Shared:
+    """Two to four products of one operand, as queries, keys and values are: alike, or all but
+    one."""
+
+    def draw(random):
+        bits = mostly(random, 16, 8)
+        unit = 16 if bits == 8 else mostly(random, 8, 1, 0.9)
+        units = (1, unit, 16 if bits == 8 else 8)
+        point = sizes(random, units, (1, 64, 128), (9000, 8192, 8192), 2e11)
+        others = random.choice([1, 2, 2, 3])
+        return {
+            **point,
+            "bits": bits,
+            "parts": [1, *(random.choice([1, 2, 4, 8]) for _ in range(others))],
+            "along": "k" if bits == 8 else mostly(random, "k", "n", 0.67),
+            "bias": random.random() < 0.5,
+            "act": random.choice(["none", "none", "none", "silu", "gelu_tanh"]),
+            "odd": random.choice(["", "", "relu", "residual"]),
+            "norm": bits == 16 and random.random() < 0.3,
+            "dtype": "bf16" if bits == 8 else mostly(random, "bf16", "f16"),
+        }
+
+    def operands(p, tensors):
+        m, k, eight = p["m"], p["k"], p["bits"] == 8
+        unit = 16 if eight else 8 if p["n"] % 8 == 0 else 1
+        columns = [max(p["n"] // part // unit * unit, unit) for part in p["parts"]]
+        weights = [tensors.weights(*((n, k) if p["along"] == "k" else (k, n)), k=k)
+                   for n in columns]  # fmt: skip
+        biases = [tensors.normal(n) if p["bias"] else None for n in columns]
+        scales = [None for _ in columns]
+        if eight:
+            weights, scales = zip(*(by_rows(w) for w in weights), strict=True)
+        residual = tensors.normal(m, columns[0])
+        return tensors.normal(m, k), tensors.normal(k), weights, scales, biases, residual
+
+    def program(p):
+        act = ALL_ACTIVATIONS[p["act"]]
+
+        def run(x, g, weights, scales, biases, residual):
+            if p["norm"]:
+                x = F.rms_norm(x, g.shape, g)
+            if p["bits"] == 8:
+                x, of_x = by_rows(x)
+            ys = []
+            for w, of_w, b in zip(weights, scales, biases, strict=True):
+                if p["bits"] == 8:
+                    y = torch._scaled_mm(x, w.t(), of_x, of_w.t(), out_dtype=torch.bfloat16)
+                    ys.append(act(y if b is None else y + b))
+                else:
+                    ys.append(act(F.linear(x, w if p["along"] == "k" else w.t(), b)))
+            if p["odd"]:
+                ys[0] = F.relu(ys[0]) if p["odd"] == "relu" else ys[0] + residual
+            return ys
+
+        return run
+
+
 class Trained:
     """A step forward and backward, of all operands."""
 
@@ -322,4 +379,4 @@ class Trained:
 
 
 FORMS = {"gated": Gated, "scaled": Scaled, "grouped": Grouped, "int8": Int8, "chained": Chained,
-         "trained": Trained}  # fmt: skip
+         "shared": Shared, "trained": Trained}  # fmt: skip

@@ -3,14 +3,14 @@
     python3 bench/random_forms.py --seed 1 --count 24 [--form gated scaled] [--only TEXT]
     python3 bench/random_forms.py --count 2 --dry-run
 
-Gates, products of 8-bit floats and integers with scales, groups of rows, several products and
-steps of training (bench/forms.py), which `bench/random_torch.py` does not draw. All points are
-compiled first, in as many processes as there are cores. Then one process measures them: both
-contenders' CUDA graphs take turns, the L2 flushed before each. A point counts as slower where it
-takes more than 1.03 of Inductor's time and 2 us more, and as wrong where its results are further
-from eager PyTorch's than 0.02 of them and 1.5 times as far as Inductor's. The exit code is 1 if
-any is wrong. What PyTorch itself refuses is named and left out. `--dry-run` runs on the CPU, at
-small sizes, to see that all forms run.
+Gates, products of 8-bit floats and integers with scales, groups of rows, several products, those
+of one operand among them, and steps of training (bench/forms.py), which `bench/random_torch.py`
+does not draw. All points are compiled first, in as many processes as there are cores. Then one
+process measures them: both contenders' CUDA graphs take turns, the L2 flushed before each. A point
+counts as slower where it takes more than 1.03 of Inductor's time and 2 us more, and as wrong where
+its results are further from eager PyTorch's than 0.02 of them and 1.5 times as far as Inductor's.
+The exit code is 1 if any is wrong. What PyTorch itself refuses is named and left out. `--dry-run`
+runs on the CPU, at small sizes, to see that all forms run.
 """
 
 import argparse

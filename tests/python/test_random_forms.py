@@ -46,7 +46,7 @@ def test_sizes_are_within_their_bounds(kind):
         point = FORMS[kind].draw(random.Random(i))
         assert 2 * point["m"] * point["n"] * point["k"] < 1.2e12
         assert min(point["m"], point["n"], point["k"]) >= 1
-        if kind in ("scaled", "int8"):
+        if kind in ("scaled", "int8") or point.get("bits") == 8:
             assert point["n"] % 16 == 0 and point["k"] % 16 == 0
         if point.get("scales") == "blocks":
             assert point["n"] % 128 == 0 and point["k"] % 512 == 0
@@ -95,6 +95,24 @@ def test_a_scaled_product_is_that_of_what_its_values_stand_for():
     torch.testing.assert_close(y.double(), expected, atol=0.05, rtol=0.05)
 
 
+@pytest.mark.parametrize("odd", ["", "relu", "residual"])
+@pytest.mark.parametrize("bits, along, norm", [(16, "k", True), (16, "n", False), (8, "k", False)])
+def test_products_of_one_operand_have_weights_of_their_own(bits, along, norm, odd):
+    point = drawn("shared", bits=bits, along=along, norm=norm, odd=odd, parts=[1, 4, 2], bias=True,
+                  act="silu")  # fmt: skip
+    ys, (x, g, weights, scales, biases, residual) = results(point)
+    assert [y.shape[1] for y in ys] == [128, 32, 64]
+    x = F.rms_norm(x, g.shape, g).double() if norm else x.double()
+    for i, (y, w, s, b) in enumerate(zip(ys, weights, scales, biases, strict=True)):
+        w = w.double() * s if bits == 8 else w.double()
+        expected = F.silu(x @ (w.t() if along == "k" else w) + b.double())
+        if i == 0:
+            expected = {"": expected, "relu": expected.relu(),
+                        "residual": expected + residual.double()}[odd]  # fmt: skip
+        torch.testing.assert_close(y.double(), expected, atol=0.1 if bits == 8 else 0.05,
+                                   rtol=0.05)  # fmt: skip
+
+
 def test_a_step_of_training_has_all_gradients():
     point = drawn("trained", form="mlp", act="relu", bias=True, dtype="bf16")
     args = FORMS["trained"].operands(point, Tensors("cpu", torch.float64))
@@ -127,4 +145,4 @@ def test_ours_computes_what_eager_does(kind):
         calls, eager, report = random_forms.compiled(point, "cpu", fresh=True)
         exact = [each.clone() for each in eager()]
         assert random_forms.error_of(calls["epifuse"](), exact) < 0.02
-        assert report.kernels or kind in ("grouped", "chained")
+        assert report.kernels or kind in ("grouped", "chained", "shared")
