@@ -89,6 +89,8 @@ void epifuse_free(char* text);
                       sizes) where the kernel reshapes it
      "outputs"        the same for results; "order": [1, 0] where the kernel has dims in another one
      "values"         ["h", "t"]: of the graph, computed inside
+     "apart"          of several products: kernels of those that have work of their own, for where
+                      this one is not used; [] for others
    What was left out:
      {"value": "u", "code": "no_matmul", "why": "one sentence."} */
 EpifuseStatus epifuse_fusions(const char* graph, const char* options, char** json);

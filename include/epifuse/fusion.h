@@ -44,7 +44,7 @@ struct FusionTensor {
   std::vector<int> order = {};
 };
 
-/// A product and the work around it: one kernel.
+/// A product and the work around it, or several products of one operand: one kernel.
 struct FusedKernel {
   std::string name;      ///< an identifier: "matmul_bias_gelu_erf"
   std::string epilogue;  ///< its ops, in order: "bias+gelu_erf"
@@ -53,6 +53,9 @@ struct FusedKernel {
   Graph graph;
   std::vector<FusionTensor> inputs, outputs;  ///< in order of the graph's
   std::vector<std::string> values;            ///< of the framework's graph, computed inside
+  /// Of several products: those that have work of their own, as kernels by themselves. The others'
+  /// are left to the framework where this one is not used.
+  std::vector<FusedKernel> apart = {};
 };
 
 /// A value that depends on a product and that no kernel computes.

@@ -168,6 +168,20 @@ Json fusion_tensors_json(const std::vector<FusionTensor>& tensors) {
   return all;
 }
 
+Json kernels_json(const std::vector<FusedKernel>& kernels) {
+  Json all = Json::array();
+  for (const FusedKernel& kernel : kernels) {
+    all.push_back({{"name", kernel.name},
+                   {"epilogue", kernel.epilogue},
+                   {"graph", kernel.graph.str()},
+                   {"inputs", fusion_tensors_json(kernel.inputs)},
+                   {"outputs", fusion_tensors_json(kernel.outputs)},
+                   {"values", kernel.values},
+                   {"apart", kernels_json(kernel.apart)}});
+  }
+  return all;
+}
+
 }  // namespace
 
 FrameworkOptions parse_options(std::string_view json, OptionsOf what) {
@@ -198,19 +212,11 @@ std::string describe_json(const Graph& graph) {
 }
 
 std::string fusions_json(const Fusions& fusions) {
-  Json kernels = Json::array(), left_out = Json::array();
-  for (const FusedKernel& kernel : fusions.kernels) {
-    kernels.push_back({{"name", kernel.name},
-                       {"epilogue", kernel.epilogue},
-                       {"graph", kernel.graph.str()},
-                       {"inputs", fusion_tensors_json(kernel.inputs)},
-                       {"outputs", fusion_tensors_json(kernel.outputs)},
-                       {"values", kernel.values}});
-  }
+  Json left_out = Json::array();
   for (const LeftOutValue& each : fusions.left_out) {
     left_out.push_back({{"value", each.value}, {"code", each.code}, {"why", each.why}});
   }
-  return Json{{"kernels", kernels}, {"left_out", left_out}}.dump();
+  return Json{{"kernels", kernels_json(fusions.kernels)}, {"left_out", left_out}}.dump();
 }
 
 std::string choice_json(const std::optional<backends::RunPlan>& run) {

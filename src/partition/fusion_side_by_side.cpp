@@ -2,6 +2,7 @@
 #include "partition/fusion_side_by_side.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/side_by_side.h"
 
@@ -42,6 +43,18 @@ bool is_one_launch(const plan::Plan& plan, std::size_t num_products, std::int64_
   if (kernels == nullptr || plan.steps.size() != num_products) return false;
   const auto ranges = codegen::side_by_side(plan, *kernels, target, rows);
   return ranges.size() == 1 && ranges.front().count == num_products;
+}
+
+std::vector<FusedKernel> take_those_of(const std::set<std::string>& values,
+                                       std::vector<FusedKernel>& kernels) {
+  const auto first = std::ranges::stable_partition(kernels, [&](const FusedKernel& each) {
+                       return std::ranges::none_of(
+                           each.values, [&](const auto& name) { return values.contains(name); });
+                     }).begin();
+  std::vector<FusedKernel> taken(std::make_move_iterator(first),
+                                 std::make_move_iterator(kernels.end()));
+  kernels.erase(first, kernels.end());
+  return taken;
 }
 
 void move_behind_its_inputs(std::vector<FusedKernel>& kernels, std::size_t first) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ std::vector<std::vector<LoneProduct>> side_by_side(const std::vector<LoneProduct
 // Whether a kernel's plan is so many steps in one launch of so many rows.
 bool is_one_launch(const plan::Plan& plan, std::size_t num_products, std::int64_t rows,
                    const targets::TargetInfo& target, const std::string& family);
+
+// Takes out the kernels that compute any of these values.
+std::vector<FusedKernel> take_those_of(const std::set<std::string>& values,
+                                       std::vector<FusedKernel>& kernels);
 
 // Puts the last kernel, which others from the `first` on may read, behind those that make its
 // inputs.

@@ -228,14 +228,12 @@ class Finder {
     if (!is_one_launch(*plan, products.size(), rows, target_, options_.family)) return;
     std::set<std::string> names;
     for (const ValueId id : values) names.insert(graph[id].name);
-    std::erase_if(found_.kernels, [&](const FusedKernel& each) {
-      return std::ranges::any_of(each.values,
-                                 [&](const auto& name) { return names.contains(name); });
-    });
+    std::vector<FusedKernel> apart = take_those_of(names, found_.kernels);
     std::erase_if(found_.left_out,
                   [&](const LeftOutValue& each) { return names.contains(each.value); });
     keep(framework, values, products.front().name + "_side_by_side", products.front().epilogue,
          std::move(kernel), std::move(cut.kernel));
+    found_.kernels.back().apart = std::move(apart);
     move_behind_its_inputs(found_.kernels, num_before_);
   }
 

@@ -80,6 +80,34 @@ def test_what_the_framework_runs_faster_stays_as_it_was(graph, choices, left):
     assert sum(name == "aten.erf.default" for name in targets(graph)) == ("gelu" in left)
 
 
+def queries_keys_and_values(x, w, b, v, c, u):
+    """Of these the first two have a bias, so that they are a kernel."""
+    return x @ w + b, x @ v + c, x @ u
+
+
+@pytest.mark.parametrize("left", [[], ["all"], ["all", "first"]])
+def test_products_that_are_left_together_are_asked_for_by_themselves(monkeypatch, left):
+    graph = captured_on_gpu(queries_keys_and_values, (200, 64), (64, 96), (96,), (64, 32), (32,),
+                            (64, 32))  # fmt: skip
+
+    def choice(text, *_):
+        name = "all" if text.count("matmul") > 1 else "first" if "96" in text else "second"
+        said = {"how": [], "grounds": [], "left": LEFT}
+        return said if name in left else {"how": [name], "grounds": [""], "left": None}
+
+    monkeypatch.setattr(ahead._native, "choice", choice)
+    ahead._start.cache_clear()
+    report = fuse(graph, OPTIONS, only_faster=True)
+    ahead._start.cache_clear()
+    graph.lint()
+    kernels = [["all"], ["first", "second"], ["second"]][len(left)]
+    assert [kernel.how for kernel in report.kernels] == kernels
+    assert num_kernels(graph) == len(kernels)
+    assert len(products_of(graph)) == 1 + (left == ["all", "first"])
+    of_left = {"framework_is_faster": 1} if len(left) == 2 else {}
+    assert report.reasons() == {"nothing_to_fuse": 1, **of_left}
+
+
 def test_kernels_are_compiled_at_once(graph, monkeypatch):
     both = threading.Barrier(2, timeout=60)  # nobody is told anything before both are asked for
 

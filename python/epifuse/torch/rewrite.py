@@ -202,6 +202,24 @@ def _target(imported: Imported) -> str:
     return "cuda" if "cuda" in kinds else "cpu"
 
 
+def _put(kernel: dict[str, Any], rewriter: _Rewriter, report: Report) -> list[tuple[str, str, str]]:
+    """Puts a kernel into the graph and the report, or where that is left to the framework those
+    that its products have apart. What is left out and why."""
+    try:
+        report.kernels.append(rewriter.insert(kernel))
+        return []
+    except _Left as left:
+        has_own = {value for each in kernel["apart"] for value in each["values"]}
+        left_out = [(value, *left.args) for value in kernel["values"]
+                    if value not in has_own and origin.is_product(rewriter.node_of[value])]
+        for each in kernel["apart"]:
+            left_out += _put(each, rewriter, report)
+        return left_out
+    except _NoSize:
+        return [(tensor["value"], "symbolic_shape", "No node of the graph has a size that the "
+                 "result needs.") for tensor in kernel["outputs"]]
+
+
 def _on_one_device(kernel: dict[str, Any], imported: Imported) -> bool:
     devices = {imported.names[tensor["value"]].meta["val"].device for tensor in kernel["inputs"]}
     return len(devices) == 1
@@ -310,19 +328,11 @@ def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper:
     left_out += conversions.left_out(found["kernels"], kernels)
     rewriter.start([kernel for kernel in kernels if _on_one_device(kernel, imported)])
     for kernel in kernels:
-        values = [tensor["value"] for tensor in kernel["outputs"]]
-        if not _on_one_device(kernel, imported):
-            left_out += [(value, "device", "The operands are on several devices.")
-                         for value in values]
-            continue
-        try:
-            report.kernels.append(rewriter.insert(kernel))
-        except _Left as left:
-            left_out += [(value, *left.args) for value in kernel["values"]
-                         if origin.is_product(rewriter.node_of[value])]
-        except _NoSize:
-            left_out += [(value, "symbolic_shape", "No node of the graph has a size that the "
-                          "result needs.") for value in values]
+        if _on_one_device(kernel, imported):
+            left_out += _put(kernel, rewriter, report)
+        else:
+            left_out += [(tensor["value"], "device", "The operands are on several devices.")
+                         for tensor in kernel["outputs"]]
     # Rows that kernels alone read, which look them up themselves.
     looked_up = {node.name for node in read if not node.users}
     report.left_out = [each for each in report.left_out if each.node not in looked_up]

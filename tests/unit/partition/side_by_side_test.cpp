@@ -49,6 +49,28 @@ TEST(FusionSideBySide, ProductsOfOneInputGoTogetherByTheirWork) {
       << "a gate has its kernel";
 }
 
+TEST(FusionSideBySide, ProductsWithWorkOfTheirOwnHaveKernelsApart) {
+  const auto apart = [](const std::string& rest, std::set<std::string, std::less<>> in_memory) {
+    const FusionRequest request{.in_memory = std::move(in_memory)};
+    const Fusions fusions =
+        find_fusions(Graph::parse(of_one_input("200", rest)), kHopper, CompileOptions{}, request);
+    std::vector<std::string> all;
+    for (const FusedKernel& kernel : fusions.kernels) {
+      EXPECT_TRUE(kernel.apart.empty() || kernel.name.ends_with("_side_by_side"));
+      for (const FusedKernel& each : kernel.apart) {
+        all.push_back(fmt::format("{}: {}", each.name, fmt::join(each.values, " ")));
+        EXPECT_TRUE(each.apart.empty());
+      }
+    }
+    return all;
+  };
+  EXPECT_EQ(apart("  y = add k, s\n  z = add v, t\n  return q, y, z\n", {"q", "y", "z"}),
+            (std::vector<std::string>{"matmul_bias: k y", "matmul_bias: v z"}));
+  EXPECT_EQ(apart("  y = relu k\n  return q, y, v\n", {"q", "y", "v"}),
+            (std::vector<std::string>{}))
+      << "products without work stay with the framework";
+}
+
 TEST(FusionSideBySide, ProductsOfABatchGoTogetherWhereKernelsForFewRowsTakeThem) {
   const auto batched = [](std::string_view rows) {
     return fmt::format(
