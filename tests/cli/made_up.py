@@ -7,8 +7,9 @@ import re
 from measured import own_cache
 from process import CHECK_FAILED, GPU, OK, UNAVAILABLE, epifuse, fails
 
-# Its kernels take 10 us and store zeros, a tail takes 1 us, a product of the vendor 0.5 us where
-# the result has at most so many elements and 1000 us elsewhere.
+# Its kernels take 10 us, or what MADE_UP_TOGETHER says where they have several products, and store
+# zeros. A tail takes 1 us, a product of the vendor 0.5 us where the result has at most so many
+# elements and 1000 us elsewhere.
 ZEROS = """graph zeros(x: bf16[{rows}, 64], w: bf16[64, 64]) {{
   h = matmul x, w
   a = abs h
@@ -125,12 +126,17 @@ def test_sizes_that_do_not_fit_are_left_to_the_model():
     assert not result["complete"] and result["measured"] == 1, result
 
 
-def test_products_of_one_operand_are_tuned_together():
+def write_two_products(first, second):
+    """Of one operand, with so many columns."""
     two = "".join(f"  h{i} = matmul x, w{i}\n  a{i} = abs h{i}\n  n{i} = neg a{i}\n"
                   f"  y{i} = relu n{i}\n" for i in range(2))
     pathlib.Path("two.epi").write_text(
-        f"graph two(x: bf16[M, 64], w0: bf16[64, 64], w1: bf16[64, 32]) {{\n{two}"
+        f"graph two(x: bf16[M, 64], w0: bf16[64, {first}], w1: bf16[64, {second}]) {{\n{two}"
         "  return y0, y1\n}\n")
+
+
+def test_products_of_one_operand_are_tuned_together():
+    write_two_products(64, 32)
     for vendor, expected in ((0, "side by side, "), (1 << 30, "one by one")):
         environment = made_up_gpu(vendor=vendor)
         epifuse("cache", "clear", env=environment)
@@ -145,6 +151,27 @@ def test_products_of_one_operand_are_tuned_together():
     (choice,) = choices_measured("first-use", environment, "two.epi", "M=300")
     assert choice["choice"].startswith("side by side, "), choice
     assert choice["description"] == "300x64x64 bf16 abs+neg+relu beside 32 columns", choice
+
+
+def test_what_is_no_launch_together_is_measured_by_itself():
+    write_two_products(64, 32)
+    environment = made_up_gpu(vendor=1 << 30, MADE_UP_TOGETHER="30")
+    assert {each["description"]: each["choice"]
+            for each in choices_measured("first-use", environment, "two.epi", "M=300")} == {
+        "300x64x64 bf16 abs+neg+relu beside 32 columns": "one by one",
+        "300x64x64 bf16 abs+neg+relu": "product and tail",
+        "300x32x64 bf16 abs+neg+relu": "product and tail"}
+
+
+def test_what_gains_little_together_must_beat_the_fastest_ways_of_each():
+    write_two_products(4096, 64)
+    for vendor, expected in ((0, "side by side, "), (1 << 30, "one by one")):
+        environment = made_up_gpu(vendor=vendor)
+        epifuse("cache", "clear", env=environment)
+        choices = choices_measured("first-use", environment, "two.epi", "M=8448")
+        (choice,) = [each for each in choices if " beside " in each["description"]]
+        assert choice["choice"].startswith(expected), choice
+        assert len(choices) == 3, choices
 
 
 def test_a_graph_without_a_choice():

@@ -238,22 +238,20 @@ std::shared_ptr<Context> CudaExecutable::context_here() const {
 void CudaExecutable::measure_unknown(Context& here, const backends::CallForm& form) const {
   const RelaxedCapture relaxed(here.device().api());
   const std::scoped_lock alone(measuring_);
-  std::vector<TunedStep> steps;
   try {
-    const QuickRules rules = quick_rules(tune_, here.profile(), late_, num_threads());
-    steps = measure_steps(prepared_, late_, here, form, rules);
+    QuickRules rules = quick_rules(tune_, here.profile(), late_, num_threads());
+    for (int turn = 0; turn < 2; ++turn) {
+      const std::vector<TunedStep> steps = measure_steps(prepared_, late_, here, form, rules);
+      if (steps.empty()) return;
+      const std::unique_lock lock(choices_mutex_);
+      ++generation_;
+      if (!keep_measured(prepared_.plan, steps, here.tuned())) return;
+      rules.budget_us /= 2;  // what was measured of them together counts, too
+    }
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {
-    return;
   }
-  if (steps.empty()) return;
-  const std::unique_lock lock(choices_mutex_);
-  for (const TunedStep& each : steps) {
-    here.tuned().keep(prepared_.plan, std::get<plan::FusedGemm>(prepared_.plan.steps[each.step]),
-                      each.form, each.tuned, each.description);
-  }
-  ++generation_;
 }
 
 void CudaExecutable::prepare_for(const codegen::Bound& bound) const {

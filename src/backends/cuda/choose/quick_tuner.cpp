@@ -29,6 +29,9 @@ constexpr double kLeast = 0.4;                             // of the budget, aft
 constexpr double kSettling = 0.1, kMostSettlingUs = 20e3;  // of the budget, under load
 constexpr double kOfRace = 0.6;  // of the budget; the rest is for what a framework would run
 constexpr int kFinalRounds = 24;
+// One launch that is expected to take more of the time of each by itself must be faster than the
+// fastest ways of those, which are measured, too.
+constexpr double kClearly = 0.8;
 constexpr double kFlushUs = 100;
 constexpr std::size_t kFewestFlushBytes = std::size_t{64} << 20;
 
@@ -102,29 +105,32 @@ class QuickTuner {
 
   void find_all_ways(std::size_t tensor_bytes) {
     for (std::size_t i = 0; i < prepared_.steps.size(); ++i) {
-      add_together(i, tensor_bytes);
-      if (const std::size_t together = rules_.again ? 0 : num_together(i)) {
+      const bool is_open = add_together(i, tensor_bytes);
+      if (const std::size_t together = rules_.again ? 0 : num_together(i, is_open)) {
         i += together - 1;  // one launch, which is not chosen by what each would take alone
         continue;
       }
+      if (is_open) ++num_weighed_twice_;
       if (prepared_.steps[i].kind != StepKind::family) continue;
-      if (!rules_.again && is_known(i)) continue;
+      if (!rules_.again && take_if_known(i)) continue;
       auto ways = ways_of(i, tensor_bytes);
       if (ways && ways->names.size() > 1) steps_.push_back(*std::move(ways));
     }
   }
 
-  // Of several steps from this one on, where they may be one launch.
-  void add_together(std::size_t step, std::size_t tensor_bytes) {
+  // Of several steps from this one on, where they may be one launch. Whether there are ways.
+  bool add_together(std::size_t step, std::size_t tensor_bytes) {
     const auto form = form_side_by_side(prepared_, step, late_, form_.bound);
-    if (!form) return;
+    if (!form) return false;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
-    if (!rules_.again && context_.tuned().find(prepared_.plan, gemm, *form)) return;
+    if (!rules_.again && context_.tuned().find(prepared_.plan, gemm, *form)) return false;
     const bool compiles =
         rules_.compiles && (rules_.again || has_memory_for(tensor_bytes + flush_bytes()));
     auto ways = ways_side_by_side(prepared_, step, late_, form_.bound, context_.profile(),
                                   rules_.most_candidates, compiles);
-    if (ways->names.size() > 1) steps_.push_back(*std::move(ways));
+    if (ways->names.size() < 2) return false;
+    steps_.push_back(*std::move(ways));
+    return true;
   }
 
   // Without a compiler, and where nothing will be measured for lack of memory, those that are
@@ -150,6 +156,7 @@ class QuickTuner {
       const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[ways.step]);
       auto kept = context_.tuned().kept(prepared_.plan, gemm, ways.form());
       if (!kept) return false;
+      known_.keep(prepared_.plan, ways.step, ways.form(), *kept);
       known.push_back({ways.step, ways.form(), *std::move(kept), describe(prepared_, ways)});
       return true;
     });
@@ -168,11 +175,13 @@ class QuickTuner {
     RoundTimer timer(context_.shared_device(), stream.get(), flush_bytes());
     std::vector<TunedStep> tuned;
     put_last_what_goes_together(steps_);
+    const double budget_us = rules_.budget_us * (1 - part_weighed_twice());
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const double left = tune::budget_left(rules_.budget_us, i, 1e6 * seconds_since(start));
+      if (!rules_.again && known_.has(prepared_.plan, steps_[i])) continue;  // of a step alike
+      const double left = tune::budget_left(budget_us, i, 1e6 * seconds_since(start));
       auto step = measure(steps_[i], timer, rules_.is_strict ? left : rules_.budget_us);
       if (!step) continue;
-      measured_.keep(prepared_.plan, steps_[i], step->tuned);
+      known_.keep(prepared_.plan, steps_[i].step, steps_[i].form(), step->tuned);
       tuned.push_back(*std::move(step));
     }
     return tuned;
@@ -182,15 +191,24 @@ class QuickTuner {
     for (const Action& action : actions) cuda::run(device(), action, memory_.stream);
   }
 
-  std::size_t num_together(std::size_t step) {
-    return num_side_by_side(prepared_, step, late_, context_.rules(), form_.bound);
+  std::size_t num_together(std::size_t step, bool is_open) {
+    return num_side_by_side(prepared_, step, late_, context_.rules(), form_.bound,
+                            is_open ? kClearly : 1);
   }
 
-  bool is_known(std::size_t step) {
+  // Steps share the time of those that are measured by themselves and together.
+  double part_weighed_twice() const {
+    return static_cast<double>(num_weighed_twice_) / static_cast<double>(steps_.size());
+  }
+
+  // Whether the step's choice is known, or it has none.
+  bool take_if_known(std::size_t step) {
     const StepChoice choice = choose_step(prepared_, step, late_, form_.bound, context_.rules());
-    if (choice.expected_us == 0 && choice.measured.empty()) return true;  // nothing to choose
+    if (choice.expected_us == 0 && choice.measured.empty()) return true;
     const auto& gemm = std::get<plan::FusedGemm>(prepared_.plan.steps[step]);
-    return context_.tuned().find(prepared_.plan, gemm, choice.form()).has_value();
+    const auto known = context_.tuned().find(prepared_.plan, gemm, choice.form());
+    if (known) known_.keep(prepared_.plan, step, choice.form(), *known);
+    return known.has_value();
   }
 
   // Twice the L2 cache is enough to replace what it holds.
@@ -215,7 +233,7 @@ class QuickTuner {
 
   // The launches of each way; a way with other results than the first is left out of both lists.
   std::vector<std::vector<Action>> launches(Ways& ways, std::vector<std::string>& dropped) {
-    const ChoiceRules rules = rules_.again ? measured_.rules(context_) : context_.rules();
+    const ChoiceRules rules = known_.rules(context_);
     std::vector<std::vector<Action>> actions;
     std::vector<std::string> names;
     ScratchTensors::Samples usual;
@@ -346,8 +364,8 @@ class QuickTuner {
   const backends::CallForm& form_;
   const QuickRules& rules_;
   std::vector<Ways> steps_;
-  MeasuredHere measured_;
-  std::size_t workspace_bytes_ = 0;
+  KnownHere known_;
+  std::size_t workspace_bytes_ = 0, num_weighed_twice_ = 0;
   struct {
     ScratchTensors* tensors = nullptr;
     char* workspace = nullptr;
@@ -356,29 +374,6 @@ class QuickTuner {
 };
 
 }  // namespace
-
-QuickRules quick_rules(Tune tune, const targets::DeviceProfile& device, const LateKernels& late,
-                       int num_threads) {
-  if (tune == Tune::full) return kAllCandidates;
-  const bool has_profile = device.known != nullptr;
-  QuickRules rules;
-  rules.compiles = late.compiles_for_sizes() && (tune == Tune::first_use || !has_profile);
-  if (has_profile) return rules;
-  constexpr std::size_t kMost = 16;
-  rules.most_candidates =
-      std::clamp(static_cast<std::size_t>(std::max(num_threads, 1)), rules.most_candidates, kMost);
-  rules.budget_us = 150e3;
-  return rules;
-}
-
-std::size_t num_to_measure(Tune tune, int num_threads, std::size_t num_steps) {
-  if (tune == Tune::off || tune == Tune::full) return 0;  // what measures all compiles all
-  constexpr std::size_t kKernelAndTail = 2;
-  const std::size_t at_once =
-      static_cast<std::size_t>(num_threads) / 2 / std::max<std::size_t>(num_steps, 1);
-  const std::size_t more = std::max(at_once, kKernelAndTail) - kKernelAndTail;
-  return std::min(more, QuickRules{}.most_candidates - 1);
-}
 
 std::vector<TunedStep> measure_steps(const Prepared& prepared, LateKernels& late, Context& context,
                                      const backends::CallForm& form, const QuickRules& rules) {

@@ -47,7 +47,7 @@ class Tuner {
     std::vector<TunedStep> tuned;
     for (const Ways& ways : steps_) {
       tuned.push_back(measure(ways));
-      measured_.keep(prepared_.plan, ways, tuned.back().tuned);
+      known_.keep(prepared_.plan, ways.step, ways.form(), tuned.back().tuned);
     }
     return tuned;
   }
@@ -74,7 +74,7 @@ class Tuner {
     for (const std::string& name : ways.names) {
       const ForcedChoice way{ways.step, name};
       actions.push_back(build_step(prepared_, ways.step, late_, context_,
-                                   forced(measured_.rules(context_), way), bound_,
+                                   forced(known_.rules(context_), way), bound_,
                                    static_cast<char*>(workspace_.data()), ways.num_steps()));
     }
     std::vector<std::function<void()>> runs;
@@ -118,11 +118,22 @@ class Tuner {
   Context& context_;
   const Bound& bound_;
   std::vector<Ways> steps_;
-  MeasuredHere measured_;
+  KnownHere known_;
   DeviceBuffer workspace_;
 };
 
 }  // namespace
+
+bool keep_measured(const plan::Plan& plan, const std::vector<TunedStep>& steps,
+                   TunedChoices& choices) {
+  bool are_apart = false;
+  for (const TunedStep& each : steps) {
+    const auto& gemm = std::get<plan::FusedGemm>(plan.steps[each.step]);
+    const tune::Tuned kept = choices.keep(plan, gemm, each.form, each.tuned, each.description);
+    are_apart = are_apart || kept.choice == tune::kOneByOne;
+  }
+  return are_apart;
+}
 
 void put_last_what_goes_together(std::vector<Ways>& steps) {
   std::ranges::stable_partition(steps, [](const Ways& ways) { return ways.beside.empty(); });

@@ -23,22 +23,32 @@ struct TunedStep {
   std::vector<std::string> dropped = {};  // ways whose results were not those of the usual one
 };
 
-// What was measured so far of steps that are all measured: what runs one by one goes by it.
-class MeasuredHere {
+// What is known of steps while several are measured: what runs one by one goes by it.
+class KnownHere {
  public:
   ChoiceRules rules(Context& context) {
     ChoiceRules rules = context.rules();
     rules.tuned = &choices_;
     return rules;
   }
-  void keep(const plan::Plan& plan, const Ways& ways, const tune::Tuned& tuned) {
+  void keep(const plan::Plan& plan, std::size_t step, const tune::StepForm& form,
+            const tune::Tuned& tuned) {
+    choices_.keep(plan, std::get<plan::FusedGemm>(plan.steps[step]), form, tuned, "");
+  }
+  bool has(const plan::Plan& plan, const Ways& ways) {
     const auto& step = std::get<plan::FusedGemm>(plan.steps[ways.step]);
-    choices_.keep(plan, step, ways.form(), tuned, "");
+    return choices_.find(plan, step, ways.form()).has_value();
   }
 
  private:
   TunedChoices choices_{{}, tune::TuneStore({})};  // on no disk
 };
+
+// Keeps what was measured where nothing is kept. Whether steps that could be one launch are none:
+// then each may have a choice that is not known.
+bool keep_measured(const plan::Plan& plan, const std::vector<TunedStep>& steps,
+                   TunedChoices& choices);
+
 // Steps that may be one launch behind each of them by itself.
 void put_last_what_goes_together(std::vector<Ways>& steps);
 

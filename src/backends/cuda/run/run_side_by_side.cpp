@@ -93,10 +93,11 @@ std::optional<std::string> known_config(const Prepared& prepared, const Together
 }
 
 // What was measured, or else the kernel of least expected time for all of them, where that is less
-// than what each takes alone. So where the measured one is none for so many rows, or compiles no
-// more: sizes of one class share a choice.
+// than `most_part` of what each takes alone. So where the measured one is none for so many rows, or
+// compiles no more: sizes of one class share a choice.
 std::optional<Choice> choose(const Prepared& prepared, std::size_t step, LateKernels& late,
-                             const ChoiceRules& rules, const codegen::Bound& bound) {
+                             const ChoiceRules& rules, const codegen::Bound& bound,
+                             double most_part = 1) {
   auto steps = find(prepared, step, late, bound);
   if (!steps) return std::nullopt;
   std::string grounds;
@@ -115,7 +116,7 @@ std::optional<Choice> choose(const Prepared& prepared, std::size_t step, LateKer
   SideBySideKernel kernel;
   if (known) kernel = late.side_by_side(prepared, steps->range, *steps->kind, us_of_known, kNever);
   if (kernel.kernel == nullptr && rules.forced == nullptr) {
-    kernel = late.side_by_side(prepared, steps->range, *steps->kind, us_of, alone_us);
+    kernel = late.side_by_side(prepared, steps->range, *steps->kind, us_of, most_part * alone_us);
     grounds = fmt::format("{:.1f} us expected of all, {:.1f} one by one", kernel.us, alone_us);
   }
   if (kernel.kernel == nullptr) return std::nullopt;
@@ -125,8 +126,9 @@ std::optional<Choice> choose(const Prepared& prepared, std::size_t step, LateKer
 }  // namespace
 
 std::size_t num_side_by_side(const Prepared& prepared, std::size_t step, LateKernels& late,
-                             const ChoiceRules& rules, const codegen::Bound& bound) {
-  const auto choice = choose(prepared, step, late, rules, bound);
+                             const ChoiceRules& rules, const codegen::Bound& bound,
+                             double most_part) {
+  const auto choice = choose(prepared, step, late, rules, bound, most_part);
   return choice ? choice->steps.range.count : 0;
 }
 

@@ -8,9 +8,11 @@
 
 namespace epifuse::cuda {
 
-// How many steps from this one on are one launch on these tensors; 0: it is alone.
+// How many steps from this one on are one launch on these tensors; 0: it is alone. Where nothing
+// was measured, one launch must be expected to take less than `most_part` of each by itself.
 std::size_t num_side_by_side(const Prepared& prepared, std::size_t step, LateKernels& late,
-                             const ChoiceRules& rules, const codegen::Bound& bound);
+                             const ChoiceRules& rules, const codegen::Bound& bound,
+                             double most_part = 1);
 
 // What a measured choice for such steps goes by; nothing where they cannot be one launch.
 std::optional<tune::StepForm> form_side_by_side(const Prepared& prepared, std::size_t step,
