@@ -2,16 +2,20 @@
 #include "partition/fusion_heads.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "ir/views.h"
+
 namespace epifuse {
 namespace {
 
-// Beside one launch for queries, keys and values (docs/gotchas-pytorch.md).
-constexpr std::int64_t kMostRowsOfOneLaunch = 64;
+// For products of heads, and where one launch for queries, keys and values is better
+// (docs/gotchas-pytorch.md).
+constexpr std::int64_t kFewestRows = 65, kMostRowsOfOneLaunch = 1024;
 
 bool does(const FusedKernel& kernel, const passes::NamedWorkOnHeads& work) {
   return kernel.outputs.size() == 1 && kernel.outputs.front().value == work.result &&
@@ -34,10 +38,9 @@ std::optional<std::int64_t> num_rows(std::span<const Dim> dims, const Sizes& lik
   return rows;
 }
 
-// Whether [.., S, H, D] are worth a product of each head: of wide heads and so many rows that one
-// launch for all products of them does not pay, and, in batches, of few tiles that rows do not
-// fill.
-bool has_sizes_for_heads(const ir::Shape& split, const Sizes& likely) {
+// Whether [.., S, H, D] are worth a product of each head: of wide heads and more rows than
+// `most_left`, and, in batches, of few tiles that rows do not fill.
+bool has_sizes_for_heads(const ir::Shape& split, const Sizes& likely, std::int64_t most_left) {
   const std::span<const Dim> dims(split.data(), split.size() - 2);
   const auto is_symbolic = [](const Dim& dim) { return !dim.constant(); };
   if (split.back().constant().value_or(0) < kFewestColumns) return false;
@@ -46,7 +49,7 @@ bool has_sizes_for_heads(const ir::Shape& split, const Sizes& likely) {
   const auto rows = num_rows(dims.last(1), likely);
   if (!batch || (!rows && *batch > 1)) return false;
   if (!rows) return true;
-  if (*rows <= kMostRowsOfOneLaunch) return false;
+  if (*rows < kFewestRows || *batch * *rows <= most_left) return false;
   const std::int64_t in_tiles = (*rows + kRowsOfTile - 1) / kRowsOfTile * kRowsOfTile;
   return *batch == 1 || 20 * in_tiles <= 21 * *rows;  // 5 % of them are what a pass is worth
 }
@@ -61,15 +64,30 @@ std::vector<int> rows_first(std::size_t rank) {
 
 }  // namespace
 
+NamesOfProducts products_of_one_operand(const ir::Graph& graph) {
+  std::map<ir::ValueId, std::vector<std::string>> by_operand;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op == ir::Op::matmul) {
+      by_operand[ir::storage(graph, node.args.front())].push_back(node.name);
+    }
+  }
+  NamesOfProducts names;
+  for (const auto& [operand, products] : by_operand) {
+    if (products.size() > 1) names.insert(products.begin(), products.end());
+  }
+  return names;
+}
+
 passes::TakesHeads takes_heads(const targets::TargetInfo& target, const FusionRequest& request,
-                               const NamesOfProducts& left) {
+                               const NamesOfProducts& left, const NamesOfProducts& one_launch) {
   return [&](const passes::NamedWorkOnHeads& work) {
     if (target.kind == DeviceKind::cpu || work.split.empty() || left.contains(work.product)) {
       return false;
     }
     // Elsewhere the framework's pass does it beside what it does anyhow.
     return request.in_memory.contains(work.result) &&
-           has_sizes_for_heads(work.split, request.likely_sizes);
+           has_sizes_for_heads(work.split, request.likely_sizes,
+                               one_launch.contains(work.product) ? kMostRowsOfOneLaunch : 0);
   };
 }
 

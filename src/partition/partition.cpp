@@ -373,9 +373,12 @@ Fusions find_fusions(const Graph& graph, const Target& target, const CompileOpti
   for (const ir::Node& node : graph.ir().nodes) names.emplace(node.name, node.type.shape);
   check(request, graph.ir(), names);
   const CompileOptions planned = options_on(info, options);
+  const NamesOfProducts together = most_side_by_side(info, options.family) > 0
+                                       ? products_of_one_operand(graph.ir())
+                                       : NamesOfProducts{};
   for (NamesOfProducts flat;;) {  // work on heads that no kernel does all of is left as it was
     const std::vector<FusionLevel> levels =
-        fusion_levels(graph.ir(), request, takes_heads(info, request, flat));
+        fusion_levels(graph.ir(), request, takes_heads(info, request, flat, together));
     Fusions found = fusions_of(levels, graph.ir(), names, info, planned, request, kept);
     const NamesOfProducts left = heads_left(levels, found.kernels);
     if (left.empty()) {

@@ -151,7 +151,7 @@ def test_gradients():
                                         ("by_pairs", False), ("plain_pairs", True)])
 def test_rotary(form, bias):
     model = Attention(FORMS[form], bias).cuda().bfloat16().eval().requires_grad_(False)
-    x = torch.randn(2, 251, model.q.in_features, device="cuda", dtype=torch.bfloat16)
+    x = torch.randn(2, 763, model.q.in_features, device="cuda", dtype=torch.bfloat16)
     report = epifuse.torch.explain(model, x)
     turned = "bias+rotary" if bias else "rotary"
     assert [k.epilogue for k in report.kernels].count(turned) == 2, str(report)
@@ -160,7 +160,7 @@ def test_rotary(form, bias):
 
 def test_rotary_in_training():
     model = Attention(FORMS["by_halves"], bias=True).cuda().bfloat16()
-    x = torch.randn(2, 251, model.q.in_features, device="cuda", dtype=torch.bfloat16)
+    x = torch.randn(2, 763, model.q.in_features, device="cuda", dtype=torch.bfloat16)
     assert_gradients_no_further_than_eager(model, compiled(model), [x])
 
 

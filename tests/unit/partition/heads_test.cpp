@@ -47,6 +47,26 @@ TEST(FusionHeads, FewRowsAndCpusKeepTheirProducts) {
       << "where the framework reads y as it computes more of it";
 }
 
+TEST(FusionHeads, ProductsOfOneOperandAreOneLaunchUpToMoreRows) {
+  const auto is_one_launch = [](std::string_view batch, std::string_view rows) {
+    const std::string text = fmt::format(
+        "graph g(x: bf16[{0}*{1}, 64], w: bf16[64, 512], v: bf16[64, 512], c: bf16[{1}, 128]) {{\n"
+        "  p = matmul x, w\n  q = matmul x, v\n  r = reshape p [{0}, {1}, 4, 128]\n"
+        "  h = transpose r [0, 2, 1, 3]\n  b = slice h [:, :, :, 64:]\n"
+        "  a = slice h [:, :, :, :64]\n  j = concat b, a\n  t = mul h, c\n  u = mul j, c\n"
+        "  y = add t, u\n  return y, q\n}}\n",
+        batch, rows);
+    const Fusions fusions =
+        find_fusions(Graph::parse(text), kHopper, {}, {.in_memory = {"x", "w", "y", "q"}});
+    EXPECT_EQ(fusions.kernels.size(), 1u) << "of heads, or of both products";
+    return fusions.kernels.at(0).name == "matmul_side_by_side";
+  };
+  EXPECT_TRUE(is_one_launch("1", "1024"));
+  EXPECT_FALSE(is_one_launch("1", "1025"));
+  EXPECT_TRUE(is_one_launch("4", "256"));
+  EXPECT_FALSE(is_one_launch("8", "256"));
+}
+
 // Their tiles would be narrow.
 TEST(FusionHeads, NarrowHeadsKeepTheirProducts) {
   EXPECT_EQ(found(rotary("65", "  return y\n", 64), kInMemory, kHopper), kLeft);
