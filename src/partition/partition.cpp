@@ -104,7 +104,7 @@ class Finder {
     for (const plan::LeftOut& value : plan.left_out) {
       leave_out(plan.graph[value.value].name, value.why);
     }
-    lone_.clear();
+    lone_.clear(), made_together_.clear();
     num_before_ = found_.kernels.size();
     for (const plan::Step& step : plan.steps) {
       if (const auto* gemm = std::get_if<plan::FusedGemm>(&step)) add_step(framework, *gemm);
@@ -184,6 +184,7 @@ class Finder {
   void keep(const FrameworkPlan& framework, const std::vector<ValueId>& values, std::string name,
             std::string epilogue, Graph graph, CutKernel cut) {
     fused_.insert(values.begin(), values.end());
+    made_together_.push_back(values);
     found_.kernels.push_back({.name = std::move(name),
                               .epilogue = std::move(epilogue),
                               .graph = std::move(graph),
@@ -214,11 +215,10 @@ class Finder {
   // One kernel for them, in place of those that they have, where it is one launch.
   void add_side_by_side(const FrameworkPlan& framework, const std::vector<LoneProduct>& products) {
     const ir::Graph& graph = framework.plan().graph;
-    std::set<ValueId> together;
-    for (const LoneProduct& each : products) {
-      together.insert(each.values.begin(), each.values.end());
-    }
+    const std::set<ValueId> together = values_of(products);
     const std::vector<ValueId> values(together.begin(), together.end());
+    const std::vector<bool> made = made_of(graph, values, made_together_);
+    if (waits_for_itself(graph, together, made)) return;
     CutResult cut = cut_kernel(framework, values, names_);
     if (cut.why_not) return;
     Graph kernel = Graph::parse(ir::print(without_names(cut.kernel.graph)));
@@ -234,7 +234,7 @@ class Finder {
     keep(framework, values, products.front().name + "_side_by_side", products.front().epilogue,
          std::move(kernel), std::move(cut.kernel));
     found_.kernels.back().apart = std::move(apart);
-    move_behind_its_inputs(found_.kernels, num_before_);
+    move_before_readers(names_of(graph, made, *whole_of_), num_before_, found_.kernels);
   }
 
   // The framework's values among these, each once: halves of one are the whole of it.
@@ -328,6 +328,7 @@ class Finder {
   plan::Plans& plans_;
   const std::size_t most_side_by_side_;
   std::vector<LoneProduct> lone_;                                 // of the plan at hand
+  std::vector<std::vector<ValueId>> made_together_;               // of each kernel of that
   std::size_t num_before_ = 0;                                    // kernels of plans before it
   const std::map<std::string, std::string>* whole_of_ = nullptr;  // of the level at hand
   Fusions found_;

@@ -49,6 +49,50 @@ TEST(FusionSideBySide, ProductsOfOneInputGoTogetherByTheirWork) {
       << "a gate has its kernel";
 }
 
+TEST(FusionSideBySide, ProductsMadeOfEachOtherAreNoLaunch) {
+  const auto found_of = [](const std::string& rest, std::set<std::string, std::less<>> in_memory) {
+    return found(
+        "graph g(x: bf16[64, 64], w: bf16[64, 64], m: bf16[64, 64], s: bf16[64]) {\n"
+        "  q = matmul x, w\n" +
+            rest,
+        {.in_memory = std::move(in_memory)}, kHopper);
+  };
+  EXPECT_EQ(found_of("  p = matmul m, q\n  u = add p, s\n  y = matmul x, u\n  return q, y\n}\n",
+                     {"q", "u", "y"}),
+            "matmul_bias(m, q, s) -> u[64, 64]: p u\nq: nothing_to_fuse\ny: nothing_to_fuse\n")
+      << "by another kernel";
+  EXPECT_EQ(found_of("  y = matmul x, q\n  return q, y\n}\n", {"q", "y"}),
+            "q: nothing_to_fuse\ny: nothing_to_fuse\n")
+      << "one by the other";
+  EXPECT_EQ(found_of("  p = matmul m, w\n  u = add p, q\n  y = matmul x, p\n  return u, y\n}\n",
+                     {"q", "p", "u", "y"}),
+            "matmul_residual_output(m, w, q) -> p[64, 64], u[64, 64]: p u\nq: nothing_to_fuse\n"
+            "y: nothing_to_fuse\n")
+      << "by a product whose kernel waits for more";
+}
+
+TEST(FusionSideBySide, TwoLaunchesDoNotWaitForEachOther) {
+  // a is made of q, and k of b: with q and k in one launch, a and b cannot be one.
+  const std::string text =
+      "graph g(x: bf16[64, 64], m: bf16[64, 64], w: bf16[64, 64], v: bf16[64, 64]) {\n"
+      "  q = matmul x, w\n  a = matmul m, q\n  b = matmul m, v\n  k = matmul x, b\n"
+      "  return q, a, b, k\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"q", "a", "b", "k"}}, kHopper),
+            "matmul_side_by_side(x, w, b) -> q[64, 64], k[64, 64]: q k\n"
+            "a: nothing_to_fuse\nb: nothing_to_fuse\n");
+}
+
+TEST(FusionSideBySide, WhatIsReadBySomeOfThemComesBeforeAndWhatReadsThemAfter) {
+  const std::string text =
+      "graph g(x: bf16[64, 64], m: bf16[64, 64], w: bf16[64, 64], s: bf16[64]) {\n"
+      "  q = matmul x, w\n  c = matmul m, q\n  d = add c, s\n  e = matmul w, m\n"
+      "  f = add e, s\n  k = matmul x, f\n  return d, f, k\n}\n";
+  EXPECT_EQ(found(text, {.in_memory = {"q", "d", "f", "k"}}, kHopper),
+            "matmul_bias(w, m, s) -> f[64, 64]: e f\n"
+            "matmul_side_by_side(x, w, f) -> q[64, 64], k[64, 64]: q k\n"
+            "matmul_bias(m, q, s) -> d[64, 64]: c d\n");
+}
+
 TEST(FusionSideBySide, ProductsWithWorkOfTheirOwnHaveKernelsApart) {
   const auto apart = [](const std::string& rest, std::set<std::string, std::less<>> in_memory) {
     const FusionRequest request{.in_memory = std::move(in_memory)};
