@@ -341,6 +341,8 @@ std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionReque
                                        const passes::TakesHeads& takes_heads) {
   const Levels levels(graph, request);
   const std::set<ValueId> results = handed_on(graph, levels, request);
+  std::set<std::string> parts;  // of ops of the framework, which are one with no other's
+  for (const auto& whole : request.whole) parts.insert(whole.begin(), whole.end());
   std::vector<FusionLevel> all;
   for (int level = 0; !graph.nodes.empty() && level <= levels.highest(); ++level) {
     ir::Graph one = LevelGraph(graph, levels, level).take(results);
@@ -351,7 +353,7 @@ std::vector<FusionLevel> fusion_levels(const ir::Graph& graph, const FusionReque
     pushed.whole_of.merge(heads.whole_of);
     // A sum and what reads beside a product have the same tensor in one shape, as one value.
     if (!pushed.whole_of.empty() || levels.has_sums_beside(level)) {
-      pushed.graph = passes::common_subexpressions(pushed.graph);
+      pushed.graph = passes::common_subexpressions_but(pushed.graph, parts);
     }
     all.push_back({with_own_casts(with_inner_results(pushed.graph)), std::move(pushed.whole_of),
                    std::move(heads.work)});

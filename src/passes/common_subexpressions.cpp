@@ -64,11 +64,15 @@ using Table = std::unordered_map<ir::Node, ir::ValueId, ExpressionHash, SameExpr
 // {a = f(x), b = f(x)} = {a = f(x), b = a}: the first one stays, with its name. Inputs and scalars
 // are never alike.
 ir::Graph common_subexpressions(const ir::Graph& graph) {
+  return common_subexpressions_but(graph, {});
+}
+
+ir::Graph common_subexpressions_but(const ir::Graph& graph, const std::set<std::string>& names) {
   Rewriter rewriter(graph);
   Table seen;
   for (const ir::Node& source : graph.nodes) {
     ir::Node node = rewriter.moved(source);
-    if (node.op == ir::Op::input || node.op == ir::Op::scalar) {
+    if (node.op == ir::Op::input || node.op == ir::Op::scalar || names.contains(source.name)) {
       rewriter.keep(std::move(node));
       continue;
     }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ ir::Graph run_all(const ir::Graph& graph, Numerics numerics,
 ir::Graph canonicalise(const ir::Graph& graph);      // one spelling for each meaning
 ir::Graph fold_activations(const ir::Graph& graph);  // rows of fold_rules.def
 ir::Graph common_subexpressions(const ir::Graph& graph);
+// The same, but values of these names stay, and none is taken for them.
+ir::Graph common_subexpressions_but(const ir::Graph& graph, const std::set<std::string>& names);
 ir::Graph dead_code(const ir::Graph& graph);
 ir::Graph sink_reshapes(const ir::Graph& graph);  // f(reshape(a), b) = reshape(f(a, reshape(b)))
 // The same, and work on b that needs no product takes the shape before the reshape of a; where b

@@ -27,8 +27,13 @@ struct Cut {
 
 class SlicePusher {
  public:
-  explicit SlicePusher(const ir::Graph& graph)
-      : graph_(graph), users_(ir::users(graph)), is_output_(graph.nodes.size()), rewriter_(graph) {
+  // `by_name`: halves have no memory of their own, only the whole has.
+  SlicePusher(const ir::Graph& graph, bool by_name)
+      : graph_(graph),
+        by_name_(by_name),
+        users_(ir::users(graph)),
+        is_output_(graph.nodes.size()),
+        rewriter_(graph) {
     for (const ir::Output& output : graph.outputs) is_output_[at(output.value)] = true;
   }
 
@@ -53,12 +58,19 @@ class SlicePusher {
       if (graph_[user].op == Op::slice) slices.push_back(user);
     }
     if (slices.size() != 2) return std::nullopt;
+    if (by_name_ && std::ranges::any_of(slices, [&](ValueId slice) { return is_stored(slice); })) {
+      return std::nullopt;
+    }
     for (int turn = 0; turn < 2; ++turn, std::swap(slices[0], slices[1])) {
       const Halves how = ir::halves(graph_, slices[0], slices[1]);
       if (how != Halves::none && meet(slices[0], slices[1]))
         return Cut{how, {slices[0], slices[1]}};
     }
     return std::nullopt;
+  }
+  // Whether a product reads it, or what is a view of it.
+  bool is_stored(ValueId slice) const {
+    return std::ranges::any_of(users_[at(slice)], [&](ValueId user) { return !computes(user); });
   }
   bool computes(ValueId id) const {
     const Op op = graph_[id].op;
@@ -173,6 +185,7 @@ class SlicePusher {
   }
 
   const ir::Graph& graph_;
+  const bool by_name_;
   const std::vector<std::vector<ValueId>> users_;
   std::vector<bool> is_output_;
   Rewriter rewriter_;
@@ -189,8 +202,12 @@ class SlicePusher {
 // first and second half or every other one, that meet again in one elementwise op. So a bias is
 // added to the two products of a gate, and one kernel has both at hand. Where the whole of f(..) is
 // needed, too, it is its halves joined.
-ir::Graph push_slices(const ir::Graph& graph) { return SlicePusher(graph).run().graph; }
+ir::Graph push_slices(const ir::Graph& graph) {
+  return SlicePusher(graph, /*by_name=*/false).run().graph;
+}
 
-PushedSlices push_slices_by_name(const ir::Graph& graph) { return SlicePusher(graph).run(); }
+PushedSlices push_slices_by_name(const ir::Graph& graph) {
+  return SlicePusher(graph, /*by_name=*/true).run();
+}
 
 }  // namespace epifuse::passes

@@ -156,19 +156,19 @@ def test_products_of_one_operand_are_tuned_together():
 def test_what_is_no_launch_together_is_measured_by_itself():
     write_two_products(64, 32)
     environment = made_up_gpu(vendor=1 << 30, MADE_UP_TOGETHER="30")
-    assert {each["description"]: each["choice"]
-            for each in choices_measured("first-use", environment, "two.epi", "M=300")} == {
+    choices = choices_measured("first-use", environment, "two.epi", "M=300", least=3)
+    assert {each["description"]: each["choice"] for each in choices} == {
         "300x64x64 bf16 abs+neg+relu beside 32 columns": "one by one",
         "300x64x64 bf16 abs+neg+relu": "product and tail",
         "300x32x64 bf16 abs+neg+relu": "product and tail"}
 
 
 def test_what_gains_little_together_must_beat_the_fastest_ways_of_each():
-    write_two_products(4096, 64)
+    write_two_products(4000, 64)
     for vendor, expected in ((0, "side by side, "), (1 << 30, "one by one")):
         environment = made_up_gpu(vendor=vendor)
         epifuse("cache", "clear", env=environment)
-        choices = choices_measured("first-use", environment, "two.epi", "M=8448")
+        choices = choices_measured("first-use", environment, "two.epi", "M=8000", least=3)
         (choice,) = [each for each in choices if " beside " in each["description"]]
         assert choice["choice"].startswith(expected), choice
         assert len(choices) == 3, choices
@@ -192,12 +192,13 @@ def choices_after(word, environment, graph="zeros.epi", size="M=8"):
     return json.loads(epifuse("cache", "list", "--json", env=environment).stdout)["choices"]
 
 
-def choices_measured(word, environment, *words):
-    """The same where the run measures: on a busy machine its time may end before it knows."""
+def choices_measured(word, environment, *words, least=1):
+    """The same where the run measures: on a busy machine its time may end before it knows all."""
     for _ in range(10):
-        if choices := choices_after(word, environment, *words):
-            return choices
-    return []
+        choices = choices_after(word, environment, *words)
+        if len(choices) >= least:
+            break
+    return choices
 
 
 def test_the_environment_says_whether_a_run_measures():

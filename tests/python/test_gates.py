@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from close import assert_no_further_than_eager
+from close import assert_no_further_than_eager, distance
 from torch import nn
 from torch.nn import functional as F
 
 import epifuse.torch
+from epifuse.torch import inductor
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -226,3 +227,26 @@ def test_training_keeps_what_comes_before_the_gate():
         grads.append([p.grad.float() for p in (x, *model.parameters())])
     for eager, ours in zip(*grads, strict=True):
         torch.testing.assert_close(ours, eager, rtol=0.05, atol=0.05 * eager.abs().max().item())
+
+
+def gate_whose_half_is_multiplied(x, w, b, c, _):
+    h = F.linear(x, w, b)
+    gate, up = halves(h)
+    return h, swiglu(gate, up), F.relu(c.t() @ gate + c[0])
+
+
+def gates_of_one_product(x, w, b, _, d):
+    return F.relu(F.linear(x, w, b)), swiglu(*halves(F.linear(x, w, d)))
+
+
+@pytest.mark.parametrize("program", [gate_whose_half_is_multiplied, gates_of_one_product])
+def test_kernels_store_what_the_program_has(reports, program):
+    """No half of a result, and no product before its bias, which two layers may share."""
+    x, c = torch.randn(WIDTH, WIDTH).bfloat16(), torch.randn(WIDTH, INNER).bfloat16()
+    w = torch.randn(2 * INNER, WIDTH).bfloat16() / 8
+    b, d = (torch.randn(2 * INNER).bfloat16() for _ in range(2))
+    with torch.no_grad():
+        got = torch.compile(program, backend=inductor.backend)(x, w, b, c, d)
+        for ours, eager in zip(got, program(x, w, b, c, d)):
+            assert distance(ours, eager) <= 2**-6
+    assert sum(len(report.kernels) for report in reports) == 2

@@ -26,6 +26,7 @@ NOT_SUMMED = {
     "of columns": (lambda x, w, r: (x @ w + r, r.sum(1)), X, W, R),
     "in another dtype": (lambda x, w, r: (x @ w + r, r.sum(0, dtype=torch.float32)), X, W, R),
     "of what no kernel reads": (lambda x, w, r: (x @ w, r.sum(0)), X, W, R),
+    "which the text reads": (lambda x, w, r: x @ w + r + r.sum(0), X, W, R),
 }
 
 

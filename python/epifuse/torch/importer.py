@@ -98,8 +98,10 @@ class _Importer:
             self._import_sum(node)
 
     def _import_sum(self, node: fx.Node) -> None:
-        """A sum of rows that kernels may read anyway, of what needs no product."""
-        leaf = None if node in self.base else summed_leaf(node, self.scope.leaves)
+        """A sum of rows that kernels may read anyway, of what needs no product. One that the text
+        reads is an input of it."""
+        is_there = node in self.base or node in self.scope.leaves
+        leaf = None if is_there else summed_leaf(node, self.scope.leaves)
         if leaf is None:
             return
         with contextlib.suppress(Refusal):

@@ -70,6 +70,7 @@ class _Rewriter:
         self.waits = waits  # for what is measured of a kernel, which may be to leave it out
         self.sizes = _symbolic_sizes(graph)
         self.node_of = imported.nodes_of_values()
+        self.results: set[Node] = set()  # of kernels, and views of them
 
     def call(self, target: Any, arguments: tuple[Any, ...], name: str | None = None) -> Node:
         return nodes.call(self.graph, target, arguments, name)
@@ -168,6 +169,7 @@ class _Rewriter:
                     result = self.call(torch.ops.aten.permute.default, (result, order))
                 if result.meta["val"].shape != node.meta["val"].shape:
                     result = self.call(torch.ops.aten.reshape.default, (result, shape))
+                self.results.update((stored, result))
                 node.replace_all_uses_with(result)
                 result.meta = {**node.meta, "val": result.meta["val"]}
                 self.replace(node, result)
@@ -184,11 +186,12 @@ class _Rewriter:
                 self.imported.names[name] = result
 
     def erase(self, nodes: list[Node]) -> None:
-        """Erases nodes that nobody reads any more, and the views on the way."""
+        """Erases nodes that nobody reads any more, and the views on the way. What kernels store
+        stays: kernels that come later may read it for a value that is equal."""
         open_nodes = list(nodes)
         while open_nodes:
             node = open_nodes.pop()
-            if node._erased:
+            if node._erased or node in self.results:
                 continue
             open_nodes += [user for user in node.users if is_view(user) and not user.users]
             if not node.users:
