@@ -160,7 +160,8 @@ def flat(results):
 
 
 def call_of(run, model, given, train):
-    """All results, and gradients of the weights where it trains."""
+    """All results, and gradients of the weights where it trains: those of weights that have no part
+    in the first result are zeros, as compiled programs have them."""
     if not train:
 
         def forward():
@@ -174,7 +175,8 @@ def call_of(run, model, given, train):
         results = flat(run(**given))
         first = next(each for each in results if each.requires_grad)
         first.float().square().mean().backward()
-        gradients = (weight.grad for weight in model.parameters() if weight.grad is not None)
+        gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad
+                     for weight in model.parameters()]  # fmt: skip
         return [*(each.detach() for each in results), *gradients]
 
     return step

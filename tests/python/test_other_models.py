@@ -65,6 +65,23 @@ def test_a_step_of_training_gives_results_and_gradients():
     torch.testing.assert_close(gradient, y.reshape(2, 1) * x)  # of the mean of two squares
 
 
+class Branches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (torch.nn.Linear(3, 2, bias=False) for _ in range(2))
+
+    def forward(self, x):
+        return self.first(x), self.second(x).detach()
+
+
+def test_weights_without_a_part_in_the_first_result_have_zeros(fresh):
+    model, x = Branches(), {"x": torch.ones(4, 3)}
+    steps = [call_of(run, model, x, train=True)() for run in (model, torch.compile(model))]
+    for step in steps:
+        assert len(step) == 4 and step[2].norm() > 0
+        torch.testing.assert_close(step[3], torch.zeros(2, 3))
+
+
 def test_the_smallest_gradients_are_rounding_beside_the_largest():
     exact = [torch.tensor([3.0, 4.0]), torch.tensor([0.0, 1e-6])]
     assert error_of([exact[0], torch.tensor([0.0, 1e-3])], exact) == pytest.approx(0.2, rel=0.01)
