@@ -58,7 +58,8 @@ class SlicePusher {
       if (graph_[user].op == Op::slice) slices.push_back(user);
     }
     if (slices.size() != 2) return std::nullopt;
-    if (by_name_ && std::ranges::any_of(slices, [&](ValueId slice) { return is_stored(slice); })) {
+    if (by_name_ &&
+        std::ranges::any_of(slices, [&](ValueId slice) { return is_multiplied(slice); })) {
       return std::nullopt;
     }
     for (int turn = 0; turn < 2; ++turn, std::swap(slices[0], slices[1])) {
@@ -68,9 +69,12 @@ class SlicePusher {
     }
     return std::nullopt;
   }
-  // Whether a product reads it, or what is a view of it.
-  bool is_stored(ValueId slice) const {
-    return std::ranges::any_of(users_[at(slice)], [&](ValueId user) { return !computes(user); });
+  // Whether it is an operand of a product, which reads it in memory.
+  bool is_multiplied(ValueId id) const {
+    return std::ranges::any_of(users_[at(id)], [&](ValueId user) {
+      const Op op = graph_[user].op;
+      return ir::is_matmul(op) || (ir::is_view(op) && is_multiplied(user));
+    });
   }
   bool computes(ValueId id) const {
     const Op op = graph_[id].op;
