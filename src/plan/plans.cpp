@@ -9,9 +9,16 @@
 namespace epifuse::plan {
 namespace {
 
-std::string print(const targets::OperandLimits& of) {
-  return fmt::format("{} {} {} {} {} {} {}", of.parameters, of.scalars, of.rows, of.cols, of.tiles,
-                     of.loads, of.stores);
+// The bindings name every limit: one more does not compile until it is in the text.
+std::string print(const targets::OperandLimits& limits) {
+  const auto& [parameters, scalars, rows, cols, tiles, loads, stores] = limits;
+  return fmt::format("{} {} {} {} {} {} {}", parameters, scalars, rows, cols, tiles, loads, stores);
+}
+
+std::string print(const targets::StepLimits& limits) {
+  const auto& [gemm, tail, reduces_rows_of_groups] = limits;
+  return fmt::format("gemm={} tail={} rows_of_groups={}", print(gemm), print(tail),
+                     reduces_rows_of_groups);
 }
 
 }  // namespace
@@ -38,9 +45,9 @@ std::shared_ptr<Plans::Entry> Plans::find_or_add(const std::string& key) {
 
 std::shared_ptr<const Plan> Plans::of(const ir::Graph& graph, const CompileOptions& options,
                                       const targets::StepLimits& limits) {
-  const std::shared_ptr<Entry> entry = find_or_add(
-      fmt::format("{} fuse={} tf32={} gemm={} tail={}\n{}", name(options.numerics), options.fuse,
-                  options.allow_tf32, print(limits.gemm), print(limits.tail), ir::print(graph)));
+  const std::shared_ptr<Entry> entry =
+      find_or_add(fmt::format("{} fuse={} tf32={} {}\n{}", name(options.numerics), options.fuse,
+                              options.allow_tf32, print(limits), ir::print(graph)));
   std::call_once(entry->once, [&] {
     entry->plan = std::make_shared<const Plan>(plan_of(graph, options, limits));
     const std::scoped_lock lock(mutex_);

@@ -61,6 +61,16 @@ TEST(Plans, AreMadeOnceForEachGraphAndItsOptions) {
   EXPECT_EQ(plans.num_made(), 6);
 }
 
+// A process may run a graph on a GPU and on the CPU.
+TEST(Plans, AreOthersForTargetsOfOtherLimits) {
+  const ir::Graph graph = ir::parse(
+      "graph g(x: bf16[T, K], w: bf16[G, K, N], ends: i32[G]) {\n"
+      "  h = grouped_matmul x, w, ends\n  s = row_sum h\n  return s\n}\n");
+  Plans plans;
+  EXPECT_EQ(plans.of(graph, {}, targets::kBlockLimits)->steps.size(), 1U);
+  EXPECT_EQ(plans.of(graph, {}, targets::kHostLimits)->steps.size(), 2U);
+}
+
 TEST(Plans, AreMadeOnceAmongThreads) {
   Plans plans;
   std::vector<std::thread> threads;
