@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from close import distance
 from fx_capture import capture
 from torch import nn
 from torch.nn import functional as F
@@ -173,6 +174,18 @@ def test_maxima_of_rows_may_drop_their_dim():
     assert len(report.kernels) == 1
     assert report.kernels[0].epilogue.endswith("abs+row_max")
     assert_scaled(compiled(whole, *given), whole(*given), INNER)
+
+
+def test_a_maximum_of_all_elements_beside_those_of_rows():
+    torch.manual_seed(0)
+    x, w = torch.randn(ROWS, HIDDEN).bfloat16(), torch.randn(INNER, HIDDEN).bfloat16()
+
+    def whole(x, w):
+        y = x @ w.t()
+        return y / y.abs().amax(), y / y.abs().amax(-1, keepdim=True)
+
+    for ours, eager in zip(compiled(whole, x, w), whole(x, w), strict=True):
+        assert distance(ours, eager) < 0.01
 
 
 @pytest.mark.parametrize("also", ["nothing", "result", "product"])

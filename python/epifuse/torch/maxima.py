@@ -97,8 +97,10 @@ def put_back(found: list[ByRows], left_out: list[LeftOut]) -> list[LeftOut]:
             left_out = [LeftOut(name, "depends_on_later_step", _WHY.format(name), left.product)
                         if left.node == name else left for left in left_out]  # fmt: skip
             continue
-        left_out = [left for left in left_out if left.node != each.rows.name]
         each.whole.target, each.whole.args = each.target, each.arguments
         each.whole.kwargs = each.options
+        if each.rows.users:  # which read equal ones before
+            continue
+        left_out = [left for left in left_out if left.node != each.rows.name]
         each.rows.graph.erase_node(each.rows)
     return left_out
