@@ -22,6 +22,7 @@ from epifuse.torch.saturation import without_bounds_of_casts
 from epifuse.torch.short_keys import sort_by_short_keys
 from epifuse.torch.short_sums import add_short_sums
 from epifuse.torch.tables import store_tables
+from epifuse.torch.unharmed import unharmed
 
 OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
 _WORDS = {"numerics": ("fast", "exact", "approx"),
@@ -98,17 +99,22 @@ class FusionPass(CustomGraphPass):
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self.before is not None:
             self.before(graph)
-        report = fuse(graph, self.core_options(), self.options["only_faster"], self.asks_hopper)
+        options = self.core_options()
+        report = unharmed(graph, lambda graph: self._fuse(graph, options))
         if report.kernels:
             store_what_kernels_read()
-        without_bounds_of_casts(graph)
-        add_short_sums(graph)
-        store_tables(graph, is_replayed=_is_replayed())
-        sort_by_short_keys(graph)
         if self.report is not None:
             self.report.extend(report)
         if not self.asks_hopper:
             self._tell(graph, report)
+
+    def _fuse(self, graph: torch.fx.Graph, options: dict[str, Any]) -> Report:
+        report = fuse(graph, options, self.options["only_faster"], self.asks_hopper)
+        without_bounds_of_casts(graph)
+        add_short_sums(graph)
+        store_tables(graph, is_replayed=_is_replayed())
+        sort_by_short_keys(graph)
+        return report
 
     def _tell(self, graph: torch.fx.Graph, report: Report) -> None:
         """Logs and counts it: now, and by the code that Inductor caches where that is loaded."""
