@@ -20,4 +20,4 @@ target_include_directories(epifuse_added_op PRIVATE "${PROJECT_SOURCE_DIR}/inclu
                            "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
 target_link_libraries(epifuse_added_op PRIVATE epifuse_flags epifuse_fmt)
 target_compile_options(epifuse_added_op PRIVATE -O1)  # run by one test
-epifuse_precompile(epifuse_added_op layers)
+epifuse_precompile(epifuse_added_op added_op)  # which are compiled with -O1, too

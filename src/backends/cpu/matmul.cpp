@@ -40,6 +40,16 @@ dnnl::memory::desc describe(const MatrixType& type) {
   return {type.shape, dtype, type.strides};
 }
 
+dnnl::matmul::primitive_desc describe(const MatmulType& type, const dnnl::engine& engine) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+#if DNNL_VERSION_MAJOR == 2
+  return {{describe(type.a), describe(type.b), describe(type.c)}, attributes, engine};
+#else
+  return {engine, describe(type.a), describe(type.b), describe(type.c), attributes};
+#endif
+}
+
 // oneDNN multiplies any format, but only these kernels read blocks without a copy.
 bool is_brgemm(const dnnl::matmul::primitive_desc& description) {
   return std::string_view(description.impl_info_str()).starts_with("brg");
@@ -66,10 +76,7 @@ std::shared_ptr<const Matmul> Matmul::make(const MatmulType& type, const dnnl::e
                 fmt::format("oneDNN is given batches of {} columns", type.c.shape.back()));
   const OnednnThreads threads(type.num_threads);  // the primitive is shaped for them
   try {
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::desc operation(describe(type.a), describe(type.b), describe(type.c));
-    const dnnl::matmul::primitive_desc description(operation, attributes, engine);
+    const dnnl::matmul::primitive_desc description = describe(type, engine);
     if (type.b.block_width > 0 && !is_brgemm(description)) return nullptr;
     return std::shared_ptr<const Matmul>(new Matmul(engine, description));
   } catch (const dnnl::error& error) {
@@ -110,7 +117,7 @@ void MatmulCall::run(const void* a, const void* b, void* c, void* scratch) {
 }
 
 void require_onednn(int major, int minor) {
-  constexpr int kMajor = 2, kOldestMinor = 6;
+  constexpr int kMajor = DNNL_VERSION_MAJOR, kOldestMinor = kMajor == 2 ? 6 : 0;
   if (major == kMajor && minor >= kOldestMinor) return;
   throw UnavailableError(fmt::format("expected oneDNN {}.{} or a newer {}.x, loaded {}.{}", kMajor,
                                      kOldestMinor, kMajor, major, minor));

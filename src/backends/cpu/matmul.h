@@ -73,7 +73,8 @@ class MatmulCall {
   dnnl::memory a_, b_, c_, scratch_;
 };
 
-// UnavailableError unless oneDNN `major`.`minor` is one that epifuse is written for: 2.6 to 2.x.
+// UnavailableError unless oneDNN `major`.`minor` has the interface that this was compiled for: 2.6
+// to 2.x, or 3.x.
 void require_onednn(int major, int minor);
 
 // The primitives of an executable. Thread-safe.
