@@ -177,7 +177,7 @@ class Products(Drawn):
             w = w.mT if by_rows else w
             if x.dtype != FLOAT64:
                 at = torch.tensor(ends, dtype=torch.int32, device=x.device)
-                return F.grouped_mm(x, w, offs=at)
+                return F.grouped_mm(x.contiguous(), w, offs=at)  # as CUDA has it
             starts = [0, *ends]
             return torch.cat([x[first:end] @ each for first, end, each in zip(starts, ends, w)])
 
