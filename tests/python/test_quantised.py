@@ -188,6 +188,22 @@ def test_a_maximum_of_all_elements_beside_those_of_rows():
         assert distance(ours, eager) < 0.01
 
 
+def test_a_maximum_of_what_is_computed_twice():
+    """The second magnitude becomes the first one after its maximum is taken by rows."""
+    x, w = torch.randn(ROWS, HIDDEN).bfloat16(), torch.randn(INNER, HIDDEN).bfloat16()
+
+    def whole(x, w):
+        return x.abs() @ w.t() + 1, x / x.abs().amax()
+
+    module = capture(whole, x, w, inductor=True)
+    options = {"numerics": "fast", "tf32": False, "tune": "off"}
+    assert rewrite.fuse(module.graph, options, only_faster=False).kernels
+    module.graph.lint()
+    module.recompile()
+    for ours, eager in zip(module(x, w), whole(x, w), strict=True):
+        assert distance(ours, eager) < 0.01
+
+
 @pytest.mark.parametrize("also", ["nothing", "result", "product"])
 def test_blocks_of_what_a_full_tensor_multiplies(also):
     """On Hopper and here; planning for it needs no GPU."""

@@ -26,12 +26,13 @@ _WHY = "{} is the largest of the maxima of rows, which are known when the kernel
 
 @dataclass
 class ByRows:
-    """A maximum of all elements, of which `rows` are the maxima of rows, and what it was before."""
+    """A maximum of all elements, of which `rows` are the maxima of rows, and what it was before,
+    but for the tensor: `rows` reads what has come into its place."""
 
     whole: Node
     rows: Node
     target: object
-    arguments: tuple[object, ...]
+    dims: tuple[object, ...]
     options: dict[str, object]
 
 
@@ -58,7 +59,7 @@ def _by_rows(graph: Graph, node: Node) -> ByRows | None:
         rows = graph.call_function(_AMAX, (source, [-1], True))
     with getattr(value, "fake_mode", None) or contextlib.nullcontext():
         rows.meta = {**node.meta, "val": _AMAX(value, [-1], True)}
-    before = ByRows(node, rows, node.target, node.args, dict(node.kwargs))
+    before = ByRows(node, rows, node.target, node.args[1:], dict(node.kwargs))
     node.target, node.args, node.kwargs = _AMAX, (rows, *found), {}
     return before
 
@@ -97,7 +98,7 @@ def put_back(found: list[ByRows], left_out: list[LeftOut]) -> list[LeftOut]:
             left_out = [LeftOut(name, "depends_on_later_step", _WHY.format(name), left.product)
                         if left.node == name else left for left in left_out]  # fmt: skip
             continue
-        each.whole.target, each.whole.args = each.target, each.arguments
+        each.whole.target, each.whole.args = each.target, (each.rows.args[0], *each.dims)
         each.whole.kwargs = each.options
         if each.rows.users:  # which read equal ones before
             continue

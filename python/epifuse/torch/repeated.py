@@ -25,9 +25,8 @@ _KEEPING = (*RESHAPES, "aten.unsqueeze.default", "aten.expand.default", "aten.cl
 
 @dataclass(frozen=True)
 class Repeated:
-    """A table, its first half, and that joined to itself."""
+    """The first half of a table, and that joined to itself."""
 
-    table: Node
     half: Node
     joined: Node
 
@@ -107,14 +106,15 @@ def _join(graph: Graph, table: Node) -> Repeated:
         joined = call(graph, _CAT, ([half, half], -1))
     half.meta = {**table.meta, **half.meta}
     joined.meta = {**table.meta, **joined.meta, REPEATS: True}
-    return Repeated(table, half, joined)
+    return Repeated(half, joined)
 
 
 def put_back(graph: Graph, found: list[Repeated]) -> None:
     """Takes the tables as they were where no kernel reads halves."""
     for each in found:
         if not each.joined._erased:
-            each.joined.replace_all_uses_with(each.table)
+            half = each.joined.args[0][0]  # reads what has come into the table's place
+            each.joined.replace_all_uses_with(half.args[0])
             graph.erase_node(each.joined)
         if not each.half._erased and not each.half.users:
             graph.erase_node(each.half)

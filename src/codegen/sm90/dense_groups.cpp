@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "codegen/product_roles.h"
 #include "codegen/row_groups.h"
 #include "codegen/sm90/dense.h"
 #include "codegen/store_rounding.h"
@@ -25,6 +26,15 @@ std::optional<WhyNot> why_not_part_of_k(const plan::Plan& plan, const plan::Oper
                             plan.graph[operand.value].name)};
 }
 
+// A box starts at a multiple of 16 bytes, and groups start at any row.
+std::optional<WhyNot> why_not_rows_of_groups(const plan::Plan& plan, const plan::GemmDesc& gemm) {
+  if (!has_rows_of_groups(gemm) || gemm.a.major == plan::Major::k) return std::nullopt;
+  return WhyNot{"a_not_k_major",
+                fmt::format("groups start at any row of {}, which is read here where it is "
+                            "contiguous along K.",
+                            plan.graph[gemm.a.value].name)};
+}
+
 }  // namespace
 
 std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& step) {
@@ -40,6 +50,7 @@ std::optional<WhyNot> why_not_groups(const plan::Plan& plan, const FusedGemm& st
           fmt::format("{} is looked up, which takes rows along K of 16-bit elements.", name)};
     }
   }
+  if (auto no = why_not_rows_of_groups(plan, gemm)) return no;
   if (gemm.is_k_grouped()) {
     if (auto no = why_not_part_of_k(plan, gemm.a, "a")) return no;
     if (auto no = why_not_part_of_k(plan, gemm.b, "b")) return no;

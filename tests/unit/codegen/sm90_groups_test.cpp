@@ -12,6 +12,7 @@
 
 #include "codegen/sm90/dense.h"
 #include "cuda_on_host.h"
+#include "ir/text.h"
 #include "kernels/sm90/sequence.cuh"
 #include "tests/unit/targets/reference_device.h"
 
@@ -177,6 +178,22 @@ TEST(Sm90Groups, WrongEndsStayWithinTheRows) {
     EXPECT_LE(scheduler.group.row_end, p.m);
   }
   EXPECT_EQ(num_tiles, 2);
+}
+
+// TMA's boxes start at multiples of 16 bytes, groups at any row.
+TEST(Sm90Groups, TakesRowsThatAreContiguousAlongK) {
+  const auto code = [](const std::string& rows, const std::string& groups) -> std::string {
+    const plan::Plan plan = plan::make_plan(
+        ir::parse("graph g(x: bf16" + rows + ", w: bf16[G, K, N], " + groups +
+                  ": i32[G]) {\n  y = grouped_matmul x, w, " + groups + "\n  return y\n}\n"),
+        {});
+    const auto no = codegen::sm90::why_not(plan, std::get<plan::FusedGemm>(plan.steps.front()),
+                                           *targets::find_target("sm_90a"));
+    return no ? no->code : "";
+  };
+  EXPECT_EQ(code("[T, K]", "ends"), "");
+  EXPECT_EQ(code("[T, K] strides [1, T]", "ends"), "a_not_k_major");
+  EXPECT_EQ(code("[G, M, K] strides [L, 1, M]", "counts"), "");
 }
 
 }  // namespace
