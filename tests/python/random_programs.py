@@ -1,13 +1,14 @@
 """Random programs of small tensors: their graphs by epifuse's kernels, beside eager PyTorch.
 
-    python3 tests/python/random_programs.py [--seed 1] [--count 1000] [--train | --symbols]
-                                            [--device cuda]
+    python3 tests/python/random_programs.py [--seed 1] [--count 1000] [--train] [--symbols]
+                                            [--compiled] [--device cuda]
 
 Products in any order, of matrices and of many, of groups, of 8-bit floats and of integers, with
 work, norms, gates, sums, views, lookups and conversions around them (random_steps.py). The graph of
 each, with `--train` that of its results and of the gradients of their mean squares, is fused as for
-a Hopper GPU and runs; no compiler of PyTorch's has a part in it. With `--symbols` the number of
-rows is one, and one graph runs with several. A program is wrong where a result is further from
+a Hopper GPU and runs; no compiler of PyTorch's has a part in it, but with `--compiled`, by which
+torch.compile runs the graph with our backend (seconds each). With `--symbols` the number of rows is
+one, and one graph runs with several. A program is wrong where a result is further from
 float64's than 0.02 and 4 times as far as eager PyTorch's, and failed where something raises. The
 exit code is 1 if any is. Those that are not finite in eager PyTorch, or that PyTorch refuses, are
 left out.
@@ -30,10 +31,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic, ShapeEnv, StatelessSymbolicContext)  # fmt: skip
 
+import epifuse.torch
 from epifuse import _native
+from epifuse.torch import unharmed
 from epifuse.torch.inductor import FusionPass, MasksPass
 from epifuse.torch.report import Report
 
+unharmed.FAULTS = ()  # they are what is looked for
 OPTIONS = {"numerics": "fast", "tf32": False, "tune": "off", "only_faster": False}
 MOST_ERROR, MOST_OF_EAGERS, LEAST = 0.02, 4, 1e-4
 TOKENS = (80, 112, 176)  # multiples of 16, and no size of another dim
@@ -148,8 +152,8 @@ def traced_with_symbols(programs: list[Program], train: bool, device: str) -> fx
     return module
 
 
-def difference(program: Program, module: fx.GraphModule, train: bool, device: str) -> str:
-    """What is wrong with a graph's results; "": nothing is. Raises LeftOut."""
+def difference(program: Program, run: Callable[..., Any], train: bool, device: str) -> str:
+    """What is wrong with what `run` gives; "": nothing is. Raises LeftOut."""
     call, given = program.step if train else program.run, program.given(device)
     try:
         exact = call(*(x if x.dtype == INT8 else wide(x) for x in given))
@@ -159,7 +163,7 @@ def difference(program: Program, module: fx.GraphModule, train: bool, device: st
     if not all(each.isfinite().all() for each in eager):
         raise LeftOut
     with torch.no_grad():
-        got = module(*given)
+        got = run(*given)
     for i, (ours, theirs, each) in enumerate(zip(got, eager, exact, strict=True)):
         away, eagers = (distance(x, each, LEAST) for x in (ours, theirs))
         is_alike = ours.shape == theirs.shape and ours.dtype == theirs.dtype
@@ -176,7 +180,30 @@ def fuse(graph: fx.Graph) -> Report:
     return report
 
 
-def check(seed: int, train: bool, device: str = "cpu", symbols: bool = False) -> str:
+def fused(module: fx.GraphModule) -> tuple[Callable[..., Any], list[str]]:
+    """A graph by our kernels, and their names."""
+    report = fuse(module.graph)
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.view.default:  # Inductor's takes any strides
+            node.target = torch.ops.aten.reshape.default
+    module.graph.lint()
+    module.recompile()
+    return module, [kernel.name for kernel in report.kernels]
+
+
+def compiled(module: fx.GraphModule, symbols: bool) -> tuple[Callable[..., Any], list[str]]:
+    """A graph by torch.compile."""
+    for node in module.graph.nodes:
+        node.meta.clear()  # tensors of a mode that is not Dynamo's
+    module.recompile()
+    torch._dynamo.reset()
+    options = {f"epifuse.{key}": value for key, value in OPTIONS.items()}
+    return torch.compile(module, backend=epifuse.torch.backend, dynamic=symbols,
+                         options=options), ["torch.compile"]  # fmt: skip
+
+
+def check(seed: int, train: bool, device: str = "cpu", symbols: bool = False,
+          compiles: bool = False) -> str:
     """"right", "left out", or what is wrong."""
     programs = [Program(seed, train, tokens) for tokens in (TOKENS if symbols else [0])]
     try:
@@ -187,19 +214,14 @@ def check(seed: int, train: bool, device: str = "cpu", symbols: bool = False) ->
                             programs[0].given(device))
     except (LeftOut, RuntimeError):
         return "left out"
-    report = fuse(module.graph)
-    for node in module.graph.nodes:
-        if node.target is torch.ops.aten.view.default:  # Inductor's takes any strides
-            node.target = torch.ops.aten.reshape.default
-    module.graph.lint()
-    module.recompile()
+    run, kernels = compiled(module, symbols) if compiles else fused(module)
     for program in programs:
         try:
-            wrong = difference(program, module, train, device)
+            wrong = difference(program, run, train, device)
         except LeftOut:
             return "left out"
         if wrong:
-            return f"{wrong}, by {[kernel.name for kernel in report.kernels]}"
+            return f"{wrong}, by {kernels}"
     return "right"
 
 
@@ -209,11 +231,11 @@ def as_for_hopper() -> None:
     _native.fusions = lambda text, asked: fusions(text, {**asked, "target": "sm_90a"})
 
 
-def verdicts(seeds: range, train: bool, device: str,
-             symbols: bool = False) -> Iterator[tuple[int, str]]:
+def verdicts(seeds: range, *how: Any) -> Iterator[tuple[int, str]]:
+    """Of each seed; `how`: as check() has it."""
     for seed in seeds:
         try:
-            yield seed, check(seed, train, device, symbols)
+            yield seed, check(seed, *how)
         except Exception as error:  # noqa: BLE001
             yield seed, f"{type(error).__name__}: {error}".splitlines()[0]
 
@@ -224,12 +246,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--train", action="store_true", help="gradients, too")
     parser.add_argument("--symbols", action="store_true", help="one graph for several sizes")
+    parser.add_argument("--compiled", action="store_true", help="by torch.compile")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
     as_for_hopper()
     counts: Counter[str] = Counter()
     seeds = range(options.seed, options.seed + options.count)
-    for seed, verdict in verdicts(seeds, options.train, options.device, options.symbols):
+    how = (options.train, options.device, options.symbols, options.compiled)
+    for seed, verdict in verdicts(seeds, *how):
         counts[verdict if verdict in FINE else "bad"] += 1
         if verdict not in FINE:
             print(f"{seed}: {verdict}", flush=True)

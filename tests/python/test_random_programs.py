@@ -21,6 +21,13 @@ def test_results_are_eagers(first, train, symbols):
     assert sum(verdict == "right" for _, verdict in found) >= (6 if symbols else 9)
 
 
+@pytest.mark.parametrize("symbols", [False, True])
+def test_results_of_torch_compile_are_eagers(symbols):
+    found = list(random_programs.verdicts(range(40, 44), False, "cpu", symbols, True))
+    assert [each for each in found if each[1] not in FINE] == []
+    assert sum(verdict == "right" for _, verdict in found) >= 2
+
+
 def test_a_seed_draws_the_same_program_each_time():
     x, y = Program(5), Program(5)
     assert [tensor.shape for tensor in x.made] == [tensor.shape for tensor in y.made]
