@@ -23,9 +23,9 @@ def test_results_are_eagers(first, train, symbols):
 
 @pytest.mark.parametrize("symbols", [False, True])
 def test_results_of_torch_compile_are_eagers(symbols):
-    found = list(random_programs.verdicts(range(40, 44), False, "cpu", symbols, True))
+    found = list(random_programs.verdicts(range(40, 42), False, "cpu", symbols, True))
     assert [each for each in found if each[1] not in FINE] == []
-    assert sum(verdict == "right" for _, verdict in found) >= 2
+    assert "right" in {verdict for _, verdict in found}
 
 
 def test_a_seed_draws_the_same_program_each_time():
