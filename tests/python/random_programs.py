@@ -8,7 +8,7 @@ work, norms, gates, sums, views, lookups and conversions around them (random_ste
 each, with `--train` that of its results and of the gradients of their mean squares, is fused as for
 a Hopper GPU and runs; no compiler of PyTorch's has a part in it, but with `--compiled`, by which
 torch.compile runs the graph with our backend (seconds each). With `--symbols` the number of rows is
-one, and one graph runs with several. A program is wrong where a result is further from
+a symbol, and one graph runs with several. A program is wrong where a result is further from
 float64's than 0.02 and 4 times as far as eager PyTorch's, and failed where something raises. The
 exit code is 1 if any is. Those that are not finite in eager PyTorch, or that PyTorch refuses, are
 left out.
