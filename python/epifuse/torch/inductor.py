@@ -100,7 +100,7 @@ class FusionPass(CustomGraphPass):
         if self.before is not None:
             self.before(graph)
         options = self.core_options()
-        report = unharmed(graph, lambda graph: self._fuse(graph, options))
+        report = unharmed(graph, lambda: self._fuse(graph, options))
         if report.kernels:
             store_what_kernels_read()
         if self.report is not None:
