@@ -50,6 +50,7 @@ class Program(Products, Elementwise, Views):
 
     def __init__(self, seed: int, train: bool = False, tokens: int = 0) -> None:
         super().__init__(seed, tokens)
+        self.call = self.step if train else self.run
         flat, most = self.chance(0.5), 3
         for _ in range(self.random.randint(1, most)):
             lead = [] if flat or self.chance(0.5) else [self.random.randint(1, most)]
@@ -120,7 +121,7 @@ def traced(call: Callable[..., Any], given: list[Any]) -> fx.GraphModule:
     return module
 
 
-def traced_with_symbols(programs: list[Program], train: bool, device: str) -> fx.GraphModule:
+def traced_with_symbols(programs: list[Program], device: str) -> fx.GraphModule:
     """The graph of the first one, with symbols where the programs' sizes differ. Raises LeftOut."""
     shapes = [[(len(tensor.shape), tensor.dtype) for tensor in each.made] for each in programs]
     if any(each != shapes[0] for each in shapes):
@@ -139,7 +140,7 @@ def traced_with_symbols(programs: list[Program], train: bool, device: str) -> fx
     fakes = [fake(*each, f"x{i}") for i, each in enumerate(inputs)]
     with mode:
         try:
-            module = traced(first.step if train else first.run, fakes)
+            module = traced(first.call, fakes)
         except Exception as error:  # of PyTorch's own tracing
             raise LeftOut from error
     if any(size.is_number for size in environment.replacements.values()):
@@ -152,12 +153,12 @@ def traced_with_symbols(programs: list[Program], train: bool, device: str) -> fx
     return module
 
 
-def difference(program: Program, run: Callable[..., Any], train: bool, device: str) -> str:
+def difference(program: Program, run: Callable[..., Any], device: str) -> str:
     """What is wrong with what `run` gives; "": nothing is. Raises LeftOut."""
-    call, given = program.step if train else program.run, program.given(device)
+    given = program.given(device)
     try:
-        exact = call(*(x if x.dtype == INT8 else wide(x) for x in given))
-        eager = call(*given)
+        exact = program.call(*(x if x.dtype == INT8 else wide(x) for x in given))
+        eager = program.call(*given)
     except RuntimeError as error:
         raise LeftOut from error
     if not all(each.isfinite().all() for each in eager):
@@ -208,16 +209,15 @@ def check(seed: int, train: bool, device: str = "cpu", symbols: bool = False,
     programs = [Program(seed, train, tokens) for tokens in (TOKENS if symbols else [0])]
     try:
         if symbols:
-            module = traced_with_symbols(programs, train, device)
+            module = traced_with_symbols(programs, device)
         else:
-            module = traced(programs[0].step if train else programs[0].run,
-                            programs[0].given(device))
+            module = traced(programs[0].call, programs[0].given(device))
     except (LeftOut, RuntimeError):
         return "left out"
     run, kernels = compiled(module, symbols) if compiles else fused(module)
     for program in programs:
         try:
-            wrong = difference(program, run, train, device)
+            wrong = difference(program, run, device)
         except LeftOut:
             return "left out"
         if wrong:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("reports")
 
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize("train", [False, True])
-@pytest.mark.parametrize("first", range(0, 20, 10))
+@pytest.mark.parametrize("first", range(0, 30, 10))
 def test_results_are_eagers(first, train, symbols):
     found = list(random_programs.verdicts(range(first, first + 10), train, "cpu", symbols))
     assert [each for each in found if each[1] not in FINE] == []
@@ -63,7 +63,7 @@ class Twice(Program):
     one's what another one's adds."""
 
     def __init__(self):
-        super().__init__(0)
+        super().__init__(0, train=True)
         self.inputs = [Tensor((32, 32), torch.bfloat16) for _ in range(4)]
 
     def run(self, x, w, c, v):
