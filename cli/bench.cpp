@@ -1,6 +1,7 @@
 // `epifuse bench`: measures against the bare vendor GEMM on the GPU and stores the rows.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <ctime>
 #include <filesystem>

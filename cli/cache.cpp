@@ -1,5 +1,6 @@
 // `epifuse cache`: the folder of compiled kernels and tuned choices.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <array>
 #include <filesystem>

@@ -1,6 +1,7 @@
 // `epifuse calibrate`: measures the GPU at hand and keeps its profile; profiles as files.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>

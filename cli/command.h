@@ -1,9 +1,11 @@
 // What a command of `epifuse` is.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <functional>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace epifuse::cli {
 

@@ -1,6 +1,7 @@
 // `epifuse devices`: what this machine can run, and what is missing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
 // `epifuse emit`: the generated kernels of a graph.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>

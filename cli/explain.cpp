@@ -1,5 +1,6 @@
 // `epifuse explain`: the plan of a graph as a target runs it.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -1,6 +1,7 @@
 // `epifuse functions`: how exact each op's function is on a target, and what it costs there.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <ctime>

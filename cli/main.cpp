@@ -1,6 +1,7 @@
 // The command line of epifuse: parses, runs one command, turns exceptions into exit codes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>

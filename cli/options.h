@@ -1,8 +1,6 @@
 // Options that several commands share.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +9,11 @@
 #include "epifuse/graph.h"
 #include "epifuse/program.h"
 #include "failure.h"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace epifuse::cli {
 

@@ -1,6 +1,7 @@
 // `epifuse run`: compiles graphs, runs them, checks against float64, times fused against unfused.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

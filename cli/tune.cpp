@@ -1,5 +1,6 @@
 // `epifuse tune`: measures graphs at many sizes and keeps what is fastest; choices as files.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,6 @@
 // `epifuse verify`: runs random graphs and checks each against the float64 reference.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <limits>
