@@ -3,12 +3,13 @@
     python3 tests/python/random_programs.py [--seed 1] [--count 1000] [--train] [--symbols]
                                             [--compiled] [--device cuda]
 
-Products in any order, of matrices and of many, of groups, of 8-bit floats and of integers, with
-work, norms, gates, sums, views, lookups and conversions around them (random_steps.py). The graph of
-each, with `--train` that of its results and of the gradients of their mean squares, is fused as for
-a Hopper GPU and runs; no compiler of PyTorch's has a part in it, but with `--compiled`, by which
-torch.compile runs the graph with our backend (seconds each). With `--symbols` the number of rows is
-a symbol, and one graph runs with several. A program is wrong where a result is further from
+Products in any order, of matrices and of many, of groups, of 8-bit floats and of integers, and
+convolutions, with work, norms, gates, sums, views, lookups and conversions around them
+(random_steps.py, random_convolutions.py). The graph of each, with `--train` that of its results and
+of the gradients of their mean squares, is fused as for a Hopper GPU and runs; no compiler of
+PyTorch's has a part in it, but with `--compiled`, by which torch.compile runs the graph with our
+backend (seconds each). With `--symbols` the number of rows is a symbol, and one graph runs with
+several. A program is wrong where a result is further from
 float64's than 0.02 and 4 times as far as eager PyTorch's, and failed where something raises. The
 exit code is 1 if any is. Those that are not finite in eager PyTorch, or that PyTorch refuses, are
 left out.
@@ -24,6 +25,7 @@ from typing import Any
 
 import torch
 from close import distance, wide
+from random_convolutions import Convolutions
 from random_steps import INT8, MOST_OF_INT8, Elementwise, Products, Tensor, Views, to
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -44,7 +46,7 @@ TOKENS = (80, 112, 176)  # multiples of 16, and no size of another dim
 FINE = ("right", "left out")
 
 
-class Program(Products, Elementwise, Views):
+class Program(Products, Elementwise, Views, Convolutions):
     """What one seed draws. `tokens`: rows of its first inputs; those of 80, 112 and 176 draw the
     same steps. `train`: all of it has gradients."""
 
@@ -62,6 +64,7 @@ class Program(Products, Elementwise, Views):
         draws += [self.summed] * 3 + [self.taken] * 3 + [self.masked, self.put, self.padded]
         draws += [self.batched] * 10 + [self.linear] * 6 + [self.attention] * 2
         draws += [self.merged] * 6 + [self.experts] * 2
+        draws += [self.patched, self.pointed] * 2 + [self.along] * 3
         if not flat:
             draws += [self.heads] * 4 + [self.stacked, self.repeated]
         if not train:

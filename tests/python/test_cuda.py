@@ -357,3 +357,28 @@ def test_casts_to_e4m3_saturate(shape):
     is_nan = expected.float().isnan()
     assert is_nan.sum() == 1 and torch.equal(got.float().isnan(), is_nan)
     assert torch.equal(got.view(torch.uint8)[~is_nan], expected.view(torch.uint8)[~is_nan])
+
+
+CONVOLUTIONS = {
+    "patches": (nn.Conv2d(3, 128, 16, 16), (4, 3, 224, 224)),
+    "all_of_a_patch": (nn.Conv3d(3, 128, (2, 14, 14), (2, 14, 14)), (300, 3, 2, 14, 14)),
+    "along": (nn.Conv1d(128, 256, 3, 2), (3, 128, 801)),
+    "groups": (nn.Conv1d(256, 256, 128, padding=64, groups=8), (3, 256, 500)),
+    "points": (nn.Conv2d(64, 128, 1), (4, 64, 56, 56)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name):
+    convolution, shape = CONVOLUTIONS[name]
+    model = nn.Sequential(copy.deepcopy(convolution), nn.SiLU()).cuda().to(torch.bfloat16)
+    x = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+    if name == "points":
+        x = x.to(memory_format=torch.channels_last)
+    assert_gradients_no_further_than_eager(model, compiled(model), [x])
+    model.eval().requires_grad_(False)
+    report = epifuse.torch.explain(model, x)
+    assert len(report.kernels) == 1, str(report)
+    assert_no_further_than_eager(model, compiled(model), (x,))
+    run = compiled(model, options={"epifuse.only_faster": True})
+    assert_no_further_than_eager(model, run, (x,))

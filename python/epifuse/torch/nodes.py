@@ -7,12 +7,14 @@ import torch
 from torch.fx import Graph, Node
 
 
-def call(graph: Graph, target: Any, arguments: tuple[Any, ...], name: str | None = None) -> Node:
-    """A node with its meta value, at the insertion point."""
-    node = graph.create_node("call_function", target, arguments, name=name)
-    values = torch.fx.node.map_arg(arguments, lambda n: n.meta["val"])
-    modes = [value.fake_mode for value in torch.utils._pytree.tree_leaves(values)
+def call(graph: Graph, target: Any, arguments: tuple[Any, ...], name: str | None = None,
+         named: dict[str, Any] | None = None) -> Node:
+    """A node with its meta value, at the insertion point. `named`: arguments by their names."""
+    given = arguments, named or {}
+    node = graph.create_node("call_function", target, *given, name=name)
+    values, named_values = torch.fx.node.map_arg(given, lambda n: n.meta["val"])
+    modes = [value.fake_mode for value in torch.utils._pytree.tree_leaves((values, named_values))
              if hasattr(value, "fake_mode")]  # fmt: skip
     with modes[0] if modes else contextlib.nullcontext():
-        node.meta["val"] = target(*values)
+        node.meta["val"] = target(*values, **named_values)
     return node

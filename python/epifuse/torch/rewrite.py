@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import conversions, integers, maxima, nodes, origin, repeated
+from epifuse.torch import conversions, convolutions, integers, maxima, nodes, origin, repeated
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.call import OneLine, fused
@@ -251,6 +251,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     it is waited for. What cannot be fused stays as it is, and the report says why. `asks_hopper`:
     whether the report of a graph for the CPU says what a Hopper GPU would make of it.
     """
+    convolved = convolutions.as_products(graph, only_faster)
     unpadded, over_inputs = without_padding(graph), copies_over_inputs(graph)
     floats = integers.as_floats(graph)
     maxima.without_indices(graph)
@@ -260,6 +261,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     report = _fuse(graph, options, only_faster, asks_hopper)
     report.left_out = [replace(each, product=products.get(each.node)) for each in report.left_out]
     report.left_out = maxima.put_back(largest, report.left_out)
+    report.left_out = convolutions.put_back(convolved, report.left_out)
     repeated.put_back(graph, tables)
     integers.put_back(graph, floats)
     stands_for = {each.product_name: each.name for each in floats}

@@ -1,0 +1,215 @@
+"""Convolutions as products of matrices, and which of them stay what they are."""
+
+import pytest
+import torch
+from close import assert_no_further_than_eager, distance, wide
+from random_programs import OPTIONS, traced
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
+
+import epifuse.torch
+from epifuse import _native
+from epifuse.torch import convolutions
+from epifuse.torch.inductor import FusionPass
+from epifuse.torch.report import Report
+
+bf16 = torch.bfloat16
+pytestmark = pytest.mark.usefixtures("fresh")
+
+
+@pytest.fixture(autouse=True)
+def as_for_hopper(monkeypatch):
+    fusions = _native.fusions
+    monkeypatch.setattr(_native, "fusions",
+                        lambda text, asked: fusions(text, {**asked, "target": "sm_90a"}))
+
+
+def values(*shapes, last=False):
+    given = [(torch.randn(shape) * 0.5).to(bf16) for shape in shapes]
+    return [each.to(memory_format=torch.channels_last) if last and each.ndim == 4 else each
+            for each in given]  # fmt: skip
+
+
+def convolutions_of(graph):
+    return sum("convolution" in str(node.target) for node in graph.nodes)
+
+
+def fused(function, given):
+    """What fusion makes of a function's graph: its report, and how many convolutions are left.
+    Results are as near to float64's as eager PyTorch's."""
+    module, report = traced(function, given), Report()
+    assert convolutions_of(module.graph)
+    FusionPass(OPTIONS, None, report)(module.graph)
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.view.default:  # Inductor's takes any strides
+            node.target = torch.ops.aten.reshape.default
+    module.graph.lint()
+    module.recompile()
+    listed = lambda results: results if isinstance(results, (list, tuple)) else [results]
+    eager, exact = listed(function(*given)), listed(function(*map(wide, given)))
+    for ours, theirs, each in zip(listed(module(*given)), eager, exact, strict=True):
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        assert distance(ours, each, 1e-4) <= 1.2 * distance(theirs, each, 1e-4) + 1e-5
+    return report, convolutions_of(module.graph)
+
+
+def tokens(x, w, b, stride):
+    return F.conv2d(x, w, b, stride=stride).flatten(2).transpose(1, 2)
+
+
+FORWARD = {
+    "patches": (lambda x, w, b: tokens(x, w, b, 16),
+                [(2, 3, 64, 48), (128, 3, 16, 16), (128,)], "bias"),
+    "patches_and_positions": (
+        lambda x, w, b, p: tokens(x, w, b, 4) + p,
+        [(2, 3, 64, 64), (64, 3, 4, 4), (64,), (1, 256, 64)], "bias+residual"),
+    "cut_off": (lambda x, w, b: F.relu(F.conv2d(x, w, b, stride=16)),
+                [(2, 3, 70, 66), (128, 3, 16, 16), (128,)], "bias+relu"),
+    "whole": (lambda x, w: F.silu(F.conv3d(x, w).view(-1, 128)),
+              [(40, 3, 2, 14, 14), (128, 3, 2, 14, 14)], "silu"),
+    "along": (lambda x, w, b: F.gelu(F.conv1d(x, w, b, stride=2)),
+              [(3, 64, 51), (128, 64, 3), (128,)], "bias+gelu_erf"),
+    "along_with_zeros": (lambda x, w, b: F.gelu(F.conv1d(x, w, b, padding=1)),
+                         [(3, 64, 51), (128, 64, 3), (128,)], "bias+gelu_erf"),
+    "groups": (
+        lambda x, w, b: F.conv1d(x.transpose(1, 2), w, b, padding=16, groups=4)[..., :-1],
+        [(2, 40, 128), (128, 32, 32), (128,)], "bias"),
+    "points_every_second": (lambda x, w: F.relu(F.conv2d(x, w, stride=2)),
+                            [(2, 64, 14, 14), (128, 64, 1, 1)], "relu"),
+    "points_of_a_line": (lambda x, w: F.silu(F.conv1d(x.transpose(1, 2), w)),
+                         [(2, 40, 64), (128, 64, 1)], "silu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_one_kernel(name):
+    function, shapes, epilogue = FORWARD[name]
+    report, left = fused(function, values(*shapes))
+    assert [kernel.epilogue for kernel in report.kernels] == [epilogue] and not left
+
+
+def test_several_are_behind_one_another():
+    def stack(x, w, v):
+        return F.gelu(F.conv1d(F.gelu(F.conv1d(x, w, stride=2)), v, stride=2))
+
+    report, left = fused(stack, values((3, 64, 79), (96, 64, 3), (128, 96, 2)))
+    assert [kernel.epilogue for kernel in report.kernels] == ["gelu_erf"] * 2 and not left
+
+
+@pytest.mark.parametrize(("last", "epilogues"), [(True, ["row_scale+bias+residual+relu"]),
+                                                 (False, [])])  # fmt: skip
+def test_what_reads_channels_that_do_not_lie_last_stays_a_convolution(last, epilogues):
+    def block(x, w, scale, shift, r):
+        return F.relu(F.conv2d(x, w) * scale[:, None, None] + shift[:, None, None] + r)
+
+    given = values((2, 64, 14, 14), (128, 64, 1, 1), (128,), (128,), (2, 128, 14, 14), last=last)
+    report, left = fused(block, given)
+    assert [kernel.epilogue for kernel in report.kernels] == epilogues
+    assert left == (not epilogues)
+
+
+def test_points_that_no_kernel_takes_leave_no_trace():
+    def function(x, w):
+        return F.conv2d(x, w).sin()
+
+    report, left = fused(function, values((2, 64, 14, 14), (128, 64, 1, 1)))
+    assert left == 1 and not report.kernels and not report.left_out
+
+
+def test_what_is_left_out_behind_products_is_told_beside_such_points():
+    def function(x, w, v):
+        return F.conv2d(x, w).sin() + F.linear(x, v).cos()
+
+    report, left = fused(function, values((2, 64, 14, 16), (64, 64, 1, 1), (16, 16)))
+    assert left == 1 and {each.node for each in report.left_out} == {"mm", "cos"}
+
+
+@pytest.mark.parametrize(("function", "shapes"), [
+    (lambda x, w: F.conv2d(x, w, padding=1), [(2, 8, 14, 14), (16, 8, 3, 3)]),
+    (lambda x, w: F.conv2d(x, w, stride=2, dilation=2), [(2, 3, 14, 14), (16, 3, 2, 2)]),
+    (lambda x, w: F.conv2d(x, w, groups=8), [(2, 8, 14, 14), (8, 1, 1, 1)]),
+    (lambda x, w: F.conv_transpose2d(x, w, stride=2), [(2, 8, 7, 7), (8, 16, 2, 2)]),
+    (lambda x, w: F.conv1d(x, w, groups=8), [(2, 32, 40), (32, 4, 3)]),  # 4 channels: 8 bytes
+    (lambda x, w: F.conv1d(x, w, groups=4, stride=2), [(2, 32, 40), (32, 8, 3)]),
+])  # fmt: skip
+def test_other_convolutions_stay(function, shapes):
+    report, left = fused(function, values(*shapes))
+    assert left == 1 and not report.kernels
+
+
+def with_gradients(function):
+    def call(*given):
+        def loss(*given):
+            result = function(*given)
+            return result.to(max(result.dtype, torch.float32, key=lambda d: d.itemsize)).square(
+                ).mean(), result  # fmt: skip
+
+        gradients, result = torch.func.grad(loss, tuple(range(len(given))), True)(*given)
+        return [result, *gradients]
+
+    return call
+
+
+@pytest.mark.parametrize(("name", "left"), [
+    ("patches", 0), ("cut_off", 0), ("whole", 0), ("groups", 0), ("along", 1),
+    ("points_every_second", 1)])  # fmt: skip
+def test_gradients(name, left):
+    function, shapes, _ = FORWARD[name]
+    _, convolutions_left = fused(with_gradients(function), values(*shapes))
+    assert convolutions_left == left
+
+
+def test_of_several_groups_without_many_taps_cudnn_takes_the_gradient_by_the_input():
+    function = lambda x, w, b: F.gelu(F.conv1d(x, w, b, padding=1, groups=4))
+    _, left = fused(with_gradients(function), values((3, 64, 40), (96, 16, 5), (96,)))
+    assert left == 1
+
+
+class OnGpu:
+    """A graph with tensors of a GPU that need not be there."""
+
+    def __init__(self, function, *shapes, last=False):
+        mode = FakeTensorMode()
+        with mode:
+            given = [each.to("meta") for each in values(*shapes, last=last)]
+        self.graph = traced(function, given).graph
+        for node in self.graph.nodes:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                node.meta["val"] = mode.from_tensor(torch.empty_like(value, device="meta"))
+                node.meta["val"].fake_device = torch.device("cuda:0")
+
+    def products(self):
+        return len(convolutions.as_products(self.graph, only_faster=True))
+
+
+@pytest.mark.parametrize(("name", "products"), [
+    ("patches", 1), ("whole", 1), ("along", 1), ("groups", 1), ("points_of_a_line", 1)])
+def test_on_gpus_those_become_products(name, products):
+    function, shapes, _ = FORWARD[name]
+    assert OnGpu(function, *shapes).products() == products
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_on_cpus_none_does_that_is_to_be_faster(name):
+    function, shapes, _ = FORWARD[name]
+    module = traced(function, values(*shapes))
+    assert not convolutions.as_products(module.graph, only_faster=True)
+
+
+class Patches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Conv2d(3, 64, 8, 8)
+        self.mlp = nn.Linear(64, 64)
+
+    def forward(self, x):
+        return F.gelu(self.mlp(self.embed(x).flatten(2).transpose(1, 2)))
+
+
+def test_any_number_of_samples():
+    model = Patches().to(bf16).eval().requires_grad_(False)
+    run = torch.compile(model, backend=epifuse.torch.backend, dynamic=True)
+    for samples in (2, 5, 3):
+        assert_no_further_than_eager(model, run, (torch.randn(samples, 3, 32, 40).to(bf16),))
