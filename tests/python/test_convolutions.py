@@ -1,9 +1,12 @@
 """Convolutions as products of matrices, and which of them stay what they are."""
 
+import copy
+
 import pytest
 import torch
 from close import assert_no_further_than_eager, distance, wide
 from random_programs import OPTIONS, traced
+from test_training import assert_no_further_than_eager as assert_gradients_no_further_than_eager
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
@@ -196,6 +199,24 @@ def test_on_cpus_none_does_that_is_to_be_faster(name):
     function, shapes, _ = FORWARD[name]
     module = traced(function, values(*shapes))
     assert not convolutions.as_products(module.graph, only_faster=True)
+
+
+CONVOLUTIONS = {
+    "patches": (nn.Conv2d(3, 64, 8, 8), (2, 3, 32, 40)),
+    "all_of_a_patch": (nn.Conv3d(3, 64, (2, 6, 6), (2, 6, 6)), (30, 3, 2, 6, 6)),
+    "along": (nn.Conv1d(64, 96, 3, 2), (3, 64, 81)),
+    "groups": (nn.Conv1d(64, 64, 32, padding=16, groups=4), (3, 64, 50)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_models(name):
+    convolution, shape = CONVOLUTIONS[name]
+    model = nn.Sequential(copy.deepcopy(convolution), nn.SiLU()).to(bf16)
+    x = torch.randn(shape).to(bf16)
+    run = torch.compile(model, backend=epifuse.torch.backend)
+    assert_gradients_no_further_than_eager(model, run, [x])
+    assert_no_further_than_eager(model.eval(), run, (x,))
 
 
 class Patches(nn.Module):

@@ -75,7 +75,7 @@ class _Gradients:
         width, columns = of.channels // of.groups, of.num_results // of.groups
         weight = write.reshape(of.weight, [of.groups, columns, width, kernel])
         weight = write.reshape(write.permute(weight, [0, 2, 1, 3]), [of.channels, columns, kernel])
-        weight = write.call(_aten.flip.default, weight, [2])
+        weight = write.call(torch.ops.prims.rev.default, weight, [2])
         return write.call(_aten.convolution.default, self.gradient, weight, None, [1],
                           [kernel - 1 - of.padding[0]], [1], False, [0], of.groups)  # fmt: skip
 

@@ -93,7 +93,7 @@ def as_products(graph: Graph, only_faster: bool) -> list[AsProduct]:
         of.node.replace_all_uses_with(done.result)
         done.result.meta = {**of.node.meta, "val": done.result.meta["val"]}
         found.append(done)
-    sink(graph, [each.result for each in found])
+    sink(graph, [each.result for each in found if each.result is not each.rows])
     for each in found:
         _erase_unread([each.rows, each.result])
     return found

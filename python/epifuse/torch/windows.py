@@ -90,7 +90,7 @@ class AsProduct:
 
     convolution: Convolution
     product: Node
-    rows: Node  # the result, its channels last
+    rows: Node  # the result, its channels last where there are several places
     result: Node
     nodes: list[Node] = field(default_factory=list)  # all that were written
 
@@ -183,6 +183,9 @@ def of_patches(graph: Graph, of: Convolution) -> AsProduct:
     write = Writer(graph, of)
     weight = write.reshape(of.weight, [of.num_results, of.depth])
     product = write.multiply(patches(write, of.x), write.permute(weight, [1, 0]), of.bias)
+    if of.is_whole:
+        result = write.reshape(product, [-1, of.num_results, *of.places])
+        return AsProduct(of, product, result, result, write.written)
     return write.done(product, write.reshape(product, [-1, *of.places, of.num_results]))
 
 
