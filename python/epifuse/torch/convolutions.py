@@ -26,8 +26,8 @@ from epifuse.torch.windows import (
 
 _CONVOLUTION = "aten.convolution.default"
 _LONG = 32  # elements of a window, from which on groups of channels are slow in cuDNN
-_aten = torch.ops.aten
 _MOST_BYTES = 1 << 30  # of windows, which the vendor's product has in memory
+_aten = torch.ops.aten
 
 
 def _writer(of: Convolution) -> Callable[[Graph, Convolution], AsProduct] | None:
@@ -60,7 +60,7 @@ def _may_be_faster(of: Convolution, runs_channels_last: Callable[[], bool]) -> b
         return False
     if of.is_of_points:
         return _has_channels_last(x) or x.ndim == 4 and runs_channels_last()
-    return not of.lies_side_by_side or of.is_whole or of.channels % ALIGNED != 0
+    return not of.lies_side_by_side or _vendor_is_faster(of)
 
 
 def _vendor_is_faster(of: Convolution) -> bool:
