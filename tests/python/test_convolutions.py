@@ -187,11 +187,33 @@ class OnGpu:
         return len(convolutions.as_products(self.graph, only_faster=True))
 
 
-@pytest.mark.parametrize(("name", "products"), [
-    ("patches", 1), ("whole", 1), ("along", 1), ("groups", 1), ("points_of_a_line", 1)])
-def test_on_gpus_those_become_products(name, products):
-    function, shapes, _ = FORWARD[name]
-    assert OnGpu(function, *shapes).products() == products
+ON_GPU = {
+    "patches": ([(2, 3, 64, 48), (64, 3, 16, 16)], {"stride": 16}, True),
+    "patches_that_are_copied_in_vain": ([(2, 8, 64, 48), (64, 8, 16, 16)], {"stride": 16}, False),
+    "whole": ([(2, 8, 16, 16), (64, 8, 16, 16)], {}, True),
+    "points_of_images_alone": ([(2, 64, 14, 14), (128, 64, 1, 1)], {}, True),
+    "points_of_three_channels": ([(2, 3, 14, 14), (64, 3, 1, 1)], {}, False),
+    "along": ([(2, 64, 260), (64, 64, 3)], {}, True),
+    "along_of_few_rows": ([(2, 64, 40), (64, 64, 3)], {}, False),
+    "along_of_one_sample": ([(1, 64, 40), (64, 64, 3)], {}, True),
+    "groups": ([(2, 64, 60), (64, 16, 32)], {"groups": 4}, True),
+    "points_of_lines_in_order": ([(2, 64, 60), (64, 64, 1)], {}, False),
+}
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_what_may_be_faster_on_a_gpu(name):
+    (x, w), how, may_be = ON_GPU[name]
+    convolve = F.conv1d if len(x) == 3 else F.conv2d
+    graph = OnGpu(lambda x, w: convolve(x, w, **how), x, w)
+    assert graph.products() == may_be
+
+
+def test_points_of_lines_whose_channels_lie_last_may_be_faster_on_a_gpu():
+    def convolve(x, w):
+        return F.conv1d(x.transpose(1, 2), w)
+
+    assert OnGpu(convolve, (2, 40, 64), (128, 64, 1)).products() == 1
 
 
 @pytest.mark.parametrize("name", FORWARD)

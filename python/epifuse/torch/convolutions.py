@@ -25,6 +25,7 @@ from epifuse.torch.windows import (
     ALIGNED, AsProduct, Convolution, of_groups, of_patches, of_samples, read)  # fmt: skip
 
 _CONVOLUTION = "aten.convolution.default"
+_TILE, _MOST_OF_ROWS = 64, 1.25  # rows that tiles of samples may have for each one there is
 _LONG = 32  # elements of a window, from which on groups of channels are slow in cuDNN
 _MOST_BYTES = 1 << 30  # of windows, which the vendor's product has in memory
 _aten = torch.ops.aten
@@ -51,6 +52,12 @@ def _has_channels_last(x: torch.Tensor) -> bool:
     return strides is not None and strides[1] == 1 and strides[-1] != 1
 
 
+def _fills_tiles(of: Convolution) -> bool:
+    """Whether a product for each sample wastes few rows of tiles."""
+    (places,) = of.places
+    return of.batch == 1 or -(-places // _TILE) * _TILE <= _MOST_OF_ROWS * places
+
+
 def _may_be_faster(of: Convolution, runs_channels_last: Callable[[], bool]) -> bool:
     """Whether a kernel may be faster than cuDNN. Points whose channels do not lie last are copied,
     and so are patches, of which cuDNN reads each element once where it has tensor cores for
@@ -59,8 +66,11 @@ def _may_be_faster(of: Convolution, runs_channels_last: Callable[[], bool]) -> b
     if x.device.type != "cuda":
         return False
     if of.is_of_points:
-        return _has_channels_last(x) or x.ndim == 4 and runs_channels_last()
-    return not of.lies_side_by_side or _vendor_is_faster(of)
+        lies_last = _has_channels_last(x) or x.ndim == 4 and runs_channels_last()
+        return of.channels % ALIGNED == 0 and lies_last
+    if of.lies_side_by_side:
+        return _vendor_is_faster(of)
+    return of.groups > 1 or _fills_tiles(of)
 
 
 def _vendor_is_faster(of: Convolution) -> bool:
