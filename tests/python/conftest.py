@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from hopper import for_hopper
 
 from epifuse import _native
 from epifuse.torch import inductor, unharmed
@@ -31,9 +32,12 @@ def own_reports(monkeypatch):
 
 
 @pytest.fixture
-def reports(own_reports, monkeypatch):
-    """The same, as a Hopper GPU would have it."""
-    fusions = _native.fusions
-    monkeypatch.setattr(_native, "fusions",
-                        lambda text, asked: fusions(text, {**asked, "target": "sm_90a"}))
+def on_hopper(monkeypatch):
+    """Kernels as for a Hopper GPU."""
+    monkeypatch.setattr(_native, "fusions", for_hopper(_native.fusions))
+
+
+@pytest.fixture
+def reports(own_reports, on_hopper):
+    """What becomes kernels, as a Hopper GPU would have it."""
     return own_reports

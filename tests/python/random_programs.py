@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 from close import distance, wide
+from hopper import for_hopper
 from random_convolutions import Convolutions
 from random_steps import INT8, MOST_OF_INT8, Elementwise, Products, Tensor, Views, to
 from torch import fx
@@ -184,26 +185,25 @@ def fuse(graph: fx.Graph) -> Report:
     return report
 
 
-def fused(module: fx.GraphModule) -> tuple[Callable[..., Any], list[str]]:
-    """A graph by our kernels, and their names."""
+def fused(module: fx.GraphModule) -> tuple[Callable[..., Any], Report]:
+    """A graph by our kernels."""
     report = fuse(module.graph)
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.view.default:  # Inductor's takes any strides
             node.target = torch.ops.aten.reshape.default
     module.graph.lint()
     module.recompile()
-    return module, [kernel.name for kernel in report.kernels]
+    return module, report
 
 
-def compiled(module: fx.GraphModule, symbols: bool) -> tuple[Callable[..., Any], list[str]]:
+def compiled(module: fx.GraphModule, symbols: bool) -> Callable[..., Any]:
     """A graph by torch.compile."""
     for node in module.graph.nodes:
         node.meta.clear()  # tensors of a mode that is not Dynamo's
     module.recompile()
     torch._dynamo.reset()
     options = {f"epifuse.{key}": value for key, value in OPTIONS.items()}
-    return torch.compile(module, backend=epifuse.torch.backend, dynamic=symbols,
-                         options=options), ["torch.compile"]  # fmt: skip
+    return torch.compile(module, backend=epifuse.torch.backend, dynamic=symbols, options=options)
 
 
 def check(seed: int, train: bool, device: str = "cpu", symbols: bool = False,
@@ -217,21 +217,24 @@ def check(seed: int, train: bool, device: str = "cpu", symbols: bool = False,
             module = traced(programs[0].call, programs[0].given(device))
     except (LeftOut, RuntimeError):
         return "left out"
-    run, kernels = compiled(module, symbols) if compiles else fused(module)
+    if compiles:
+        run, by = compiled(module, symbols), "torch.compile"
+    else:
+        run, report = fused(module)
+        by = ", ".join(kernel.name for kernel in report.kernels)
     for program in programs:
         try:
             wrong = difference(program, run, device)
         except LeftOut:
             return "left out"
         if wrong:
-            return f"{wrong}, by {kernels}"
+            return f"{wrong}, by {by}"
     return "right"
 
 
 def as_for_hopper() -> None:
     """Finds kernels as for a Hopper GPU, whatever runs them."""
-    fusions = _native.fusions
-    _native.fusions = lambda text, asked: fusions(text, {**asked, "target": "sm_90a"})
+    _native.fusions = for_hopper(_native.fusions)
 
 
 def verdicts(seeds: range, *how: Any) -> Iterator[tuple[int, str]]:

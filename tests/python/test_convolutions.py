@@ -3,29 +3,21 @@
 import copy
 
 import pytest
+import random_programs
 import torch
 from close import assert_no_further_than_eager, distance, wide
-from random_programs import OPTIONS, traced
+from random_programs import traced
+from random_steps import to
 from test_training import assert_no_further_than_eager as assert_gradients_no_further_than_eager
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
 import epifuse.torch
-from epifuse import _native
 from epifuse.torch import convolutions
-from epifuse.torch.inductor import FusionPass
-from epifuse.torch.report import Report
 
 bf16 = torch.bfloat16
-pytestmark = pytest.mark.usefixtures("fresh")
-
-
-@pytest.fixture(autouse=True)
-def as_for_hopper(monkeypatch):
-    fusions = _native.fusions
-    monkeypatch.setattr(_native, "fusions",
-                        lambda text, asked: fusions(text, {**asked, "target": "sm_90a"}))
+pytestmark = pytest.mark.usefixtures("fresh", "on_hopper")
 
 
 def values(*shapes, last=False):
@@ -41,14 +33,9 @@ def convolutions_of(graph):
 def fused(function, given):
     """What fusion makes of a function's graph: its report, and how many convolutions are left.
     Results are as near to float64's as eager PyTorch's."""
-    module, report = traced(function, given), Report()
+    module = traced(function, given)
     assert convolutions_of(module.graph)
-    FusionPass(OPTIONS, None, report)(module.graph)
-    for node in module.graph.nodes:
-        if node.target is torch.ops.aten.view.default:  # Inductor's takes any strides
-            node.target = torch.ops.aten.reshape.default
-    module.graph.lint()
-    module.recompile()
+    _, report = random_programs.fused(module)
     listed = lambda results: results if isinstance(results, (list, tuple)) else [results]
     eager, exact = listed(function(*given)), listed(function(*map(wide, given)))
     for ours, theirs, each in zip(listed(module(*given)), eager, exact, strict=True):
@@ -145,8 +132,7 @@ def with_gradients(function):
     def call(*given):
         def loss(*given):
             result = function(*given)
-            return result.to(max(result.dtype, torch.float32, key=lambda d: d.itemsize)).square(
-                ).mean(), result  # fmt: skip
+            return to(result, torch.float32).square().mean(), result
 
         gradients, result = torch.func.grad(loss, tuple(range(len(given))), True)(*given)
         return [result, *gradients]
