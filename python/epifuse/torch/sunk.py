@@ -10,7 +10,7 @@ undo another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from torch.fx import Graph, Node
 from epifuse.torch import nodes
 from epifuse.torch.emitter import tensor_of
 from epifuse.torch.layout import RESHAPES
+from epifuse.torch.rows import same_size
 
 _aten = torch.ops.aten
 
@@ -32,6 +33,10 @@ def _call(graph: Graph, like: Node, target: Any, args: tuple[Any, ...],
 
 def _inverse(order: list[int]) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _are_alike(shape: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(shape) == len(other) and all(map(same_size, shape, other))
 
 
 def _is_work(node: Node) -> bool:
@@ -55,7 +60,8 @@ class _Sinking:
                 found = self._moved(node, read[0])
             if found is not None:
                 node.replace_all_uses_with(found)
-                found.meta = {**node.meta, "val": found.meta["val"]}
+                if found in self.sources:  # not what was there before
+                    found.meta = {**node.meta, "val": found.meta["val"]}
                 self.graph.erase_node(node)
 
     def _moved(self, node: Node, read: Node) -> Node | None:
@@ -84,7 +90,7 @@ class _Sinking:
         if len(shape) != len(order):
             return None
         operands = [each for each in node.all_input_nodes if tensor_of(each) is not None]
-        is_whole = all(self.sources[each][1] == order and tensor_of(each).shape == shape
+        is_whole = all(self.sources[each][1] == order and _are_alike(tensor_of(each).shape, shape)
                        for each in operands if each in self.sources)  # fmt: skip
         if not is_whole:
             return None
@@ -100,7 +106,7 @@ class _Sinking:
         if not shape:
             return operand
         missing = len(order) - len(shape)
-        vector = [dim for dim, size in enumerate(shape) if size != 1]
+        vector = [dim for dim, size in enumerate(shape) if not same_size(size, 1)]
         if len(vector) == 1 and order[vector[0] + missing] == len(order) - 1:  # of the last dim
             return _call(self.graph, operand, _aten.reshape.default, (operand, [shape[vector[0]]]))
         for _ in range(missing):
