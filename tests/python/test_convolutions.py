@@ -158,10 +158,10 @@ def test_of_several_groups_without_many_taps_cudnn_takes_the_gradient_by_the_inp
 class OnGpu:
     """A graph with tensors of a GPU that need not be there."""
 
-    def __init__(self, function, *shapes, last=False):
+    def __init__(self, function, *shapes):
         mode = FakeTensorMode()
         with mode:
-            given = [each.to("meta") for each in values(*shapes, last=last)]
+            given = [each.to("meta") for each in values(*shapes)]
         self.graph = traced(function, given).graph
         for node in self.graph.nodes:
             value = node.meta.get("val")

@@ -16,7 +16,7 @@ from torch import fx
 
 from .emitter import bind
 from .layout import can_view, known
-from .rows import same_size
+from .rows import same_size, same_sizes
 
 _PRODUCTS = ("aten.mm.default", "aten.addmm.default", "aten._scaled_mm.default")
 _RESHAPES = ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
@@ -40,15 +40,11 @@ def _shape(node: fx.Node) -> Shape:
     return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
 
 
-def _are_alike(shape: Shape, other: Shape) -> bool:
-    return len(shape) == len(other) and all(map(same_size, shape, other))
-
-
 def _by_batches(operand: fx.Node, whole: Shape) -> bool:
     """Whether an operand repeats over the rows of each batch or over all batches, not both, or lies
     so that its rows are no matrix but one of each sample, as parts of samples do."""
     value, shape = operand.meta.get("val"), _shape(operand)
-    if _are_alike(shape, whole) and 0 not in value.stride():
+    if same_sizes(shape, whole) and 0 not in value.stride():
         return not can_view(value, (whole[0] * whole[1], whole[2]))
     if str(operand.target) == "aten.expand.default":
         shape = _shape(operand.args[0])
@@ -65,7 +61,7 @@ def _reads_by_batches(view: fx.Node, elementwise: Collection[str]) -> bool:
         for user in waiting.pop().users:
             if user in behind or str(user.target) not in elementwise:
                 continue
-            if not _are_alike(_shape(user), whole):
+            if not same_sizes(_shape(user), whole):
                 continue
             if any(_by_batches(each, whole) for each in user.all_input_nodes if each not in behind):
                 return True
@@ -91,7 +87,7 @@ def _has_scales_of_vectors(operands: dict[str, Any], shape: Shape) -> bool:
     """Whether scales, if there are any, are one of a tensor or one of each row and column."""
     scales = [_shape(operands[name]) for name in ("scale_a", "scale_b") if name in operands]
     wanted = ((shape[0], 1), (1, shape[1]))
-    return all(_are_alike(scale, (1,) * len(scale)) or _are_alike(scale, each)
+    return all(same_sizes(scale, (1,) * len(scale)) or same_sizes(scale, each)
                for scale, each in zip(scales, wanted))  # fmt: skip
 
 
@@ -103,7 +99,7 @@ def _batches(product: fx.Node, elementwise: Collection[str]) -> Batches | None:
     if len(whole) != 3 or not same_size(whole[-1], shape[-1]):
         return None
     batches = whole[:2]
-    if not all(_are_alike(_shape(user), whole) for user in users) or not _fills_tiles(batches):
+    if not all(same_sizes(_shape(user), whole) for user in users) or not _fills_tiles(batches):
         return None
     operands = bind(product)
     if not _adds_a_row(operands) or not _has_scales_of_vectors(operands, shape):
@@ -122,7 +118,7 @@ def _rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
     if str(rows.target) not in _RESHAPES:
         return None
     source, matrix = rows.args[0], _shape(rows)
-    if not matrix or not _are_alike(_shape(source), (*batches, matrix[-1])):
+    if not matrix or not same_sizes(_shape(source), (*batches, matrix[-1])):
         return None
     return source if can_view(source.meta["val"], matrix) else None
 

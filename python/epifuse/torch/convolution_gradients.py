@@ -12,7 +12,8 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import bind, tensor_of
-from epifuse.torch.windows import Convolution, Writer, patches, windows_of_groups
+from epifuse.torch.windows import (
+    Convolution, Writer, in_groups, patches, windows_of_groups)  # fmt: skip
 
 BACKWARD = "aten.convolution_backward.default"
 _aten = torch.ops.aten
@@ -62,9 +63,7 @@ class _Gradients:
         of, write, (kernel,) = self.of, self.write, self.of.kernel
         groups, columns = of.groups, of.num_results // of.groups
         zeros = of.sizes[0] + 2 * of.padding[0] - of.places[0]
-        rows = write.padded(self.gradient, 0, zeros)
-        rows = write.reshape(rows, [of.batch, groups, columns, of.places[0] + zeros])
-        rows = write.reshape(write.permute(rows, [1, 2, 0, 3]), [groups, columns, -1])
+        rows = in_groups(write, write.padded(self.gradient, 0, zeros))
         product = write.multiply(rows, windows_of_groups(write, of.x), None)
         product = write.reshape(product, [groups, columns, kernel, of.channels // groups])
         return write.reshape(write.permute(product, [0, 1, 3, 2]),
@@ -87,11 +86,11 @@ def _has_products(of: Convolution) -> bool:
     return of.overlaps and of.padding[0] < of.kernel[0]
 
 
-def write_gradients(graph: Graph, of: Convolution) -> bool:
-    """Writes those that are read as products, in place; whether it could."""
+def write_gradients(graph: Graph, of: Convolution) -> None:
+    """Writes those that are read as products, in place, where it can."""
     users = list(of.node.users)
     if not _has_products(of) or any(user.target is not operator.getitem for user in users):
-        return False
+        return
     with graph.inserting_before(of.node):
         gradients = _Gradients(graph, of)
         for user in users:
@@ -100,4 +99,3 @@ def write_gradients(graph: Graph, of: Convolution) -> bool:
             user.replace_all_uses_with(found)
             graph.erase_node(user)
     graph.erase_node(of.node)
-    return True

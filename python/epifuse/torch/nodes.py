@@ -18,3 +18,11 @@ def call(graph: Graph, target: Any, arguments: tuple[Any, ...], name: str | None
     with modes[0] if modes else contextlib.nullcontext():
         node.meta["val"] = target(*values, **named_values)
     return node
+
+
+def call_like(graph: Graph, like: Node, target: Any, arguments: tuple[Any, ...],
+              named: dict[str, Any] | None = None) -> Node:
+    """The same, with all else that is known of another node."""
+    node = call(graph, target, arguments, named=named)
+    node.meta = {**like.meta, **node.meta}
+    return node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,6 +21,11 @@ def same_size(size: Any, other: Any) -> bool:
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return bool(statically_known_true(size == other))
+
+
+def same_sizes(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
+    """The same of as many sizes."""
+    return len(sizes) == len(others) and all(map(same_size, sizes, others))
 
 
 def index_of_rows(indices: Any) -> fx.Node | None:

@@ -10,33 +10,21 @@ undo another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch.fx import Graph, Node
 
-from epifuse.torch import nodes
 from epifuse.torch.emitter import tensor_of
 from epifuse.torch.layout import RESHAPES
-from epifuse.torch.rows import same_size
+from epifuse.torch.nodes import call_like
+from epifuse.torch.rows import same_size, same_sizes
 
 _aten = torch.ops.aten
 
 
-def _call(graph: Graph, like: Node, target: Any, args: tuple[Any, ...],
-          named: dict[str, Any] | None = None) -> Node:
-    node = nodes.call(graph, target, args, named=named)
-    node.meta = {**like.meta, **node.meta}
-    return node
-
-
 def _inverse(order: list[int]) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
-
-
-def _are_alike(shape: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(shape) == len(other) and all(map(same_size, shape, other))
 
 
 def _is_work(node: Node) -> bool:
@@ -74,14 +62,14 @@ class _Sinking:
         if target == "aten.slice.Tensor":
             dim = (node.args[1] if len(node.args) > 1 else 0) % len(order)
             args = (source, order[dim], *node.args[2:])
-            return self._permuted(_call(self.graph, node, node.target, args), order)
+            return self._permuted(call_like(self.graph, node, node.target, args), order)
         if target == "aten.permute.default":
             own = [order[dim] for dim in node.args[1]]
             return source if own == sorted(own) else self._permuted(source, own)
         return None
 
     def _permuted(self, source: Node, order: list[int]) -> Node:
-        node = _call(self.graph, source, _aten.permute.default, (source, order))
+        node = call_like(self.graph, source, _aten.permute.default, (source, order))
         self.sources[node] = source, order
         return node
 
@@ -90,13 +78,13 @@ class _Sinking:
         if len(shape) != len(order):
             return None
         operands = [each for each in node.all_input_nodes if tensor_of(each) is not None]
-        is_whole = all(self.sources[each][1] == order and _are_alike(tensor_of(each).shape, shape)
+        is_whole = all(self.sources[each][1] == order and same_sizes(tensor_of(each).shape, shape)
                        for each in operands if each in self.sources)  # fmt: skip
         if not is_whole:
             return None
         moved = {each: self._operand(each, order) for each in operands}
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: moved.get(n, n))
-        return self._permuted(_call(self.graph, node, node.target, args, kwargs), order)
+        return self._permuted(call_like(self.graph, node, node.target, args, kwargs), order)
 
     def _operand(self, operand: Node, order: list[int]) -> Node:
         """An operand beside values as they lie."""
@@ -108,10 +96,10 @@ class _Sinking:
         missing = len(order) - len(shape)
         vector = [dim for dim, size in enumerate(shape) if not same_size(size, 1)]
         if len(vector) == 1 and order[vector[0] + missing] == len(order) - 1:  # of the last dim
-            return _call(self.graph, operand, _aten.reshape.default, (operand, [shape[vector[0]]]))
+            return call_like(self.graph, operand, _aten.reshape.default, (operand, [-1]))
         for _ in range(missing):
-            operand = _call(self.graph, operand, _aten.unsqueeze.default, (operand, 0))
-        return _call(self.graph, operand, _aten.permute.default, (operand, _inverse(order)))
+            operand = call_like(self.graph, operand, _aten.unsqueeze.default, (operand, 0))
+        return call_like(self.graph, operand, _aten.permute.default, (operand, _inverse(order)))
 
     def _joined(self, node: Node, source: Node, order: list[int]) -> Node | None:
         """[B, C, ..] as [B, C, n] where it lies as [B, .., C]."""
@@ -128,7 +116,7 @@ class _Sinking:
         inner = source.args[0] if str(source.target) in RESHAPES else None
         if isinstance(inner, Node) and len(tensor_of(inner).shape) == 2:
             source = inner  # of a matrix one reshape, as importers know it
-        joined = _call(self.graph, node, _aten.reshape.default,
+        joined = call_like(self.graph, node, _aten.reshape.default,
                        (source, [-1, shape[2], shape[1]]))  # fmt: skip
         return self._permuted(joined, [0, 2, 1])
 

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from epifuse.torch import nodes
 from epifuse.torch.emitter import bind, tensor_of
+from epifuse.torch.nodes import call_like
 
 _DTYPES = (torch.bfloat16, torch.float16)
 ALIGNED = 8  # elements: 16 bytes, at whose multiples rows of kernels begin
@@ -125,10 +125,8 @@ class Writer:
 
     def call(self, target: Any, *arguments: Any, **named: Any) -> Node:
         """A node with its meta value."""
-        node = nodes.call(self.graph, target, arguments, named=named)
-        node.meta = {**self.of.node.meta, **node.meta}
-        self.written.append(node)
-        return node
+        self.written.append(call_like(self.graph, self.of.node, target, arguments, named))
+        return self.written[-1]
 
     def reshape(self, x: Node, shape: list[int]) -> Node:
         """One size may be -1."""
@@ -203,14 +201,20 @@ def of_samples(graph: Graph, of: Convolution) -> AsProduct:
     return write.done(product, product)
 
 
+def in_groups(write: Writer, x: Node) -> Node:
+    """[G, C / G, B * T]: all samples of x[B, C, T] behind one another, in groups of channels."""
+    batch, groups, (channels, time) = write.of.batch, write.of.groups, tensor_of(x).shape[1:]
+    x = write.reshape(x, [batch, groups, channels // groups, time])
+    return write.reshape(write.permute(x, [1, 2, 0, 3]), [groups, channels // groups, batch * time])
+
+
 def windows_of_groups(write: Writer, x: Node) -> Node:
     """[G, B * T, C / G * kernel]: a row for each window of x[B, C, ..], T of each sample with its
     zeros. The last ones of a sample reach into the next one."""
     of, (kernel,), groups = write.of, write.of.kernel, write.of.groups
     width, time = of.channels // groups, of.sizes[0] + 2 * of.padding[0]
-    x = write.padded(x, of.padding[0], of.padding[0])
-    x = write.permute(write.reshape(x, [of.batch, groups, width, time]), [1, 2, 0, 3])
-    x = write.padded(write.reshape(x, [groups, width, of.batch * time]), 0, kernel - 1)
+    x = in_groups(write, write.padded(x, of.padding[0], of.padding[0]))
+    x = write.padded(x, 0, kernel - 1)
     return write.call(_aten.as_strided.default, write.in_memory(write.permute(x, [0, 2, 1])),
                       [groups, of.batch * time, of.depth],
                       [(of.batch * time + kernel - 1) * width, width, 1])  # fmt: skip
