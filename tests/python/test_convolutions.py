@@ -128,6 +128,20 @@ def test_other_convolutions_stay(function, shapes):
     assert left == 1 and not report.kernels
 
 
+def test_images_with_channels_last_keep_their_one_reader():
+    def function(x, w, h, v):  # of several, before a convolution, Inductor lays their rows last
+        y = F.layer_norm(F.conv2d(x, w, padding=1).permute(0, 2, 3, 1), (64,)).flatten(1, 2)
+        return y + F.linear(h, v), y.sum(1)
+
+    module = traced(function, values((2, 8, 14, 14), (64, 8, 3, 3), (2, 196, 32), (64, 32)))
+    _, report = random_programs.fused(module)
+    assert [kernel.epilogue for kernel in report.kernels] == ["residual"]
+    *_, image = (node for node in module.graph.nodes
+                 if getattr(node.meta.get("val"), "shape", None) == (2, 14, 14, 64))
+    (view,) = image.users
+    assert len(view.users) == 2
+
+
 def with_gradients(function):
     def call(*given):
         def loss(*given):

@@ -15,11 +15,10 @@ import torch
 from torch import fx
 
 from .emitter import bind
-from .layout import can_view, known
+from .layout import RESHAPES, can_view, known
 from .rows import same_size, same_sizes
 
 _PRODUCTS = ("aten.mm.default", "aten.addmm.default", "aten._scaled_mm.default")
-_RESHAPES = ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
 _MOST_NODES = 64  # behind a product
 # A batch has tiles of its own. What rows do not fill of them is at most what a pass is worth.
 _ROWS_OF_TILE, _MOST_WASTED = 128, 1 / 20
@@ -93,7 +92,7 @@ def _has_scales_of_vectors(operands: dict[str, Any], shape: Shape) -> bool:
 
 def _batches(product: fx.Node, elementwise: Collection[str]) -> Batches | None:
     users, shape = [user for user in product.users if user.op != "output"], _shape(product)
-    if not users or not shape or any(str(user.target) not in _RESHAPES for user in users):
+    if not users or not shape or any(str(user.target) not in RESHAPES for user in users):
         return None
     whole = _shape(users[0])
     if len(whole) != 3 or not same_size(whole[-1], shape[-1]):
@@ -115,7 +114,7 @@ def _batches(product: fx.Node, elementwise: Collection[str]) -> Batches | None:
 def _rows_by_batches(rows: fx.Node, batches: Shape) -> fx.Node | None:
     """The tensor of three dims that rows of a matrix are another look at, if its first two are
     these."""
-    if str(rows.target) not in _RESHAPES:
+    if str(rows.target) not in RESHAPES:
         return None
     source, matrix = rows.args[0], _shape(rows)
     if not matrix or not same_sizes(_shape(source), (*batches, matrix[-1])):

@@ -21,6 +21,7 @@ from epifuse.torch.equal_work import merge_equal_work
 from epifuse.torch.expected import Expected, as_asked, shape_to_read
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
+from epifuse.torch.layout import RESHAPES
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view, sums_both_ways
 from epifuse.torch.padding import PADDED, put_back, without_padding
 from epifuse.torch.report import Report
@@ -62,6 +63,19 @@ def _how(choice: dict[str, Any]) -> str:
     return "; ".join(": ".join(filter(None, step)) for step in steps)
 
 
+def _as_seen_by_others(node: Node) -> Node:
+    """For a tensor of four dims its view in other dims, where that is there: before a convolution
+    Inductor takes dim 1 for channels where such a tensor has several readers, and lays it last."""
+    if node.op != "call_function" or node.meta["val"].dim() != 4:
+        return node
+    for user in node.users:
+        is_reshape = str(user.target) in RESHAPES and user.all_input_nodes == [node]
+        if is_reshape and user.meta["val"].dim() != 4:
+            node.append(user)
+            return user
+    return node
+
+
 class _Rewriter:
     def __init__(self, graph: Graph, imported: Imported, options: str, waits: bool) -> None:
         self.graph = graph
@@ -91,7 +105,7 @@ class _Rewriter:
         node = self.imported.names[tensor["value"]]
         if shape is None:
             return node
-        return self.call(torch.ops.aten.reshape.default, (node, shape))
+        return self.call(torch.ops.aten.reshape.default, (_as_seen_by_others(node), shape))
 
     def input_shape(self, tensor: dict[str, Any]) -> list[int] | None:
         """What the kernel reshapes an input to: one size may be -1. Raises _NoSize."""
