@@ -216,6 +216,19 @@ def test_points_of_lines_whose_channels_lie_last_may_be_faster_on_a_gpu():
     assert OnGpu(convolve, (2, 40, 64), (128, 64, 1)).products() == 1
 
 
+def test_images_that_inductor_lays_last_are_said_to_lie_so():
+    def convolve(x, w, first, second, third):  # the last one reads what a product has laid last
+        y = F.relu(F.conv2d(x, w, padding=1))
+        return F.conv2d(F.relu(F.conv2d(y, first)), third), F.conv2d(y, second)
+
+    shapes = (64, 64, 3, 3), (64, 64, 1, 1), (128, 64, 1, 1), (96, 64, 1, 1)
+    graph = OnGpu(convolve, (2, 64, 14, 14), *shapes)
+    assert graph.products() == 3
+    (laid,) = (node for node in graph.graph.nodes if "force_stride_order" in str(node.target))
+    assert laid.all_input_nodes[0].target is torch.ops.aten.relu.default
+    assert laid.meta["val"].stride() == (64 * 14 * 14, 1, 14 * 64, 64) and len(laid.users) == 2
+
+
 @pytest.mark.parametrize("name", FORWARD)
 def test_on_cpus_none_does_that_is_to_be_faster(name):
     function, shapes, _ = FORWARD[name]

@@ -18,7 +18,7 @@ from epifuse.torch.call import fused
 from epifuse.torch.convolution_gradients import BACKWARD, write_gradients
 from epifuse.torch.emitter import tensor_of
 from epifuse.torch.entries import LeftOut
-from epifuse.torch.layout import known
+from epifuse.torch.layout import empty_in_order, known
 from epifuse.torch.origin import is_product
 from epifuse.torch.sunk import sink
 from epifuse.torch.windows import (
@@ -106,7 +106,30 @@ def as_products(graph: Graph, only_faster: bool) -> list[AsProduct]:
     sink(graph, [each.result for each in found if each.result is not each.rows])
     for each in found:
         _erase_unread([each.rows, each.result])
+    _lay_last([each for each in found if each.convolution.is_of_points], runs_channels_last)
     return found
+
+
+def _lay_last(of_points: list[AsProduct], runs_channels_last: Callable[[], bool]) -> None:
+    """Says in the graph what Inductor does before cuDNN alone: it has the channels of images last,
+    also of those whose strides in the graph do not tell, and then views of them are no copies."""
+    from torch._inductor.inductor_prims import force_stride_order
+
+    laid: dict[Node, Node] = {}
+    for each in of_points:
+        reader = each.nodes[0]
+        image = None if reader._erased else reader.args[0]
+        x = tensor_of(image)
+        if x is None or x.ndim != 4 or _has_channels_last(x) or not runs_channels_last():
+            continue
+        if image not in laid:
+            value = empty_in_order(x, (0, 2, 3, 1))
+            with reader.graph.inserting_before(reader):
+                laid[image] = reader.graph.call_function(force_stride_order,
+                                                         (image, list(value.stride())))
+            laid[image].meta["val"] = value
+        reader.replace_input_with(image, laid[image])
+        each.nodes.insert(0, laid[image])
 
 
 def _erase_unread(those: list[Node]) -> None:

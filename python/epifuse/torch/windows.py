@@ -92,7 +92,8 @@ class AsProduct:
     product: Node
     rows: Node  # the result, its channels last where there are several places
     result: Node
-    nodes: list[Node] = field(default_factory=list)  # all that were written
+    nodes: list[Node] = field(default_factory=list)  # all that were written; of patches, points
+    # and all there is the first one reads the image
 
 
 def read(node: Node) -> Convolution | None:
@@ -179,8 +180,9 @@ def patches(write: Writer, x: Node) -> Node:
 def of_patches(graph: Graph, of: Convolution) -> AsProduct:
     """A product of windows that lie side by side."""
     write = Writer(graph, of)
+    rows = patches(write, of.x)
     weight = write.reshape(of.weight, [of.num_results, of.depth])
-    product = write.multiply(patches(write, of.x), write.permute(weight, [1, 0]), of.bias)
+    product = write.multiply(rows, write.permute(weight, [1, 0]), of.bias)
     if of.is_whole:
         result = write.reshape(product, [-1, of.num_results, *of.places])
         return AsProduct(of, product, result, result, write.written)
@@ -195,7 +197,8 @@ def of_samples(graph: Graph, of: Convolution) -> AsProduct:
     rows = write.call(_aten.as_strided.default, write.in_memory(x),
                       [of.batch, of.places[0], of.depth],
                       [time * channels, of.stride[0] * channels, 1])  # fmt: skip
-    weight = write.reshape(write.permute(of.weight, [0, 2, 1]), [1, of.num_results, of.depth])
+    weight = write.in_memory(write.permute(of.weight, [0, 2, 1]))  # once, not for each sample
+    weight = write.reshape(weight, [1, of.num_results, of.depth])
     weight = write.call(_aten.expand.default, weight, [of.batch, of.num_results, of.depth])
     product = write.multiply(rows, write.permute(weight, [0, 2, 1]), of.bias)
     return write.done(product, product)
