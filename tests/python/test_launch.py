@@ -51,6 +51,18 @@ def test_kernels_of_several_results():
         torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_what_kernels_view_is_laid_where_eager_has_it():
+    def model(heads, w, v):  # computed with heads before rows, and read by rows
+        rows = (heads.transpose(1, 2) * 0.5).transpose(1, 2).reshape(80, 64)
+        return torch.relu(rows @ w), rows.t() @ v
+
+    given = torch.randn(2, 40, 4, 16), torch.randn(64, 32), torch.randn(80, 32)
+    got, code = generated(model, *given)
+    assert code.count(" = empty_strided_cpu(") == 3  # the rows, and two results
+    for result, expected in zip(got, model(*given)):
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_results_take_memory_that_is_free():
     model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(5))).eval().requires_grad_(False)
     x = torch.randn(4, 64)

@@ -14,6 +14,7 @@ from torch._inductor.lowering import lowerings
 from torch._inductor.virtualized import V
 
 from epifuse.torch import op
+from epifuse.torch.layout import known
 
 _IMPORT = "from epifuse.torch.launch import launcher as epifuse_launcher"
 _IMPORT_LOADED = "from epifuse.torch.process import loaded as epifuse_loaded"
@@ -146,10 +147,28 @@ def lower_report(report: tuple[str, dict[str, int]], device: torch.device) -> No
 
 def _realized(tensor: Any) -> Any:
     """The tensor in memory, as it lies there from now on."""
+    if isinstance(tensor.data, ir.BaseView) and not isinstance(tensor.data, ir.ReinterpretView):
+        _lay_as_in_eager(tensor.data)
     realized = ir.ExternKernel.realize_input(tensor)
     if ir.is_storage_and_layout(realized):
         ir.as_storage_and_layout(realized, freeze=True)
     return realized
+
+
+def _lay_as_in_eager(view: Any) -> None:
+    """Gives what is viewed its strides of eager PyTorch, where Inductor may still choose: it would
+    lay it in row-major order, and have to copy what is no view of that."""
+    view.realize()
+    viewed = view.unwrap_view()
+    if not ir.is_storage_and_layout(viewed) or not isinstance(viewed.layout, ir.FlexibleLayout):
+        return
+    node = V.graph.get_buffer(viewed.get_name()).get_origin_node()
+    value = node.meta.get("val") if node is not None else None
+    if not isinstance(value, torch.Tensor) or value.ndim != len(viewed.get_size()):
+        return
+    strides = known(value.stride())
+    if strides is not None and 0 not in strides:
+        viewed.freeze_layout_with_stride_order(ir.get_stride_order(strides))
 
 
 def _buffer(tensor: Any) -> Any:
