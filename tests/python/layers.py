@@ -43,6 +43,17 @@ class Vit(Bert):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+class Esm(Vit):
+    """The same with queries that are scaled as heads."""
+
+    def forward(self, x):
+        y = self.norm1(x)
+        heads = self.q(y).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        q = (heads * (WIDTH // HEADS) ** -0.5).transpose(1, 2).flatten(-2)
+        x = x + self.o(attention(q, self.k(y), self.v(y), HEADS))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
 class RmsNorm(nn.Module):
     def __init__(self, width=WIDTH):
         super().__init__()

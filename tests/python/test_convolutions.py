@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
 import epifuse.torch
-from epifuse.torch import convolutions
+from epifuse.torch import call, convolutions
 
 bf16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("fresh", "on_hopper")
@@ -97,6 +97,20 @@ def test_what_reads_channels_that_do_not_lie_last_stays_a_convolution(last, epil
     report, left = fused(block, given)
     assert [kernel.epilogue for kernel in report.kernels] == epilogues
     assert left == (not epilogues)
+
+
+def test_weights_of_windows_are_laid_out_once_for_all_samples():
+    function, shapes, _ = FORWARD["along"]
+    module = traced(function, values(*shapes))
+    random_programs.fused(module)
+    (kernel,) = (node for node in module.graph.nodes if node.target is call.fused)
+    weight, memory = kernel.args[0][1], {}
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.clone.default:
+            memory[node.meta["val"].untyped_storage()._cdata] = node
+    value = weight.meta["val"]
+    assert value.stride() == (0, 1, 192)
+    assert memory[value.untyped_storage()._cdata].meta["val"].shape == (128, 3, 64)
 
 
 def test_points_that_no_kernel_takes_leave_no_trace():
