@@ -12,6 +12,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import bind, tensor_of
+from epifuse.torch.layout import channels_last
 from epifuse.torch.windows import (
     Convolution, Writer, in_groups, patches, windows_of_groups)  # fmt: skip
 
@@ -25,14 +26,12 @@ class _Gradients:
     def __init__(self, graph: Graph, of: Convolution) -> None:
         self.of, self.write = of, Writer(graph, of)
         self.gradient = bind(of.node)["grad_output"]
-        rank = len(of.sizes)
-        self.order = [0, *range(2, rank + 2), 1]
+        self.order = channels_last(2 + len(of.sizes))
 
     def by_place(self, place: int) -> Node:
         """That of the 0, input, 1, weight, or 2, bias."""
         if place == 2:
-            dims = [0, *range(2, len(self.order))]
-            return self.write.call(_aten.sum.dim_IntList, self.gradient, dims)
+            return self.write.call(_aten.sum.dim_IntList, self.gradient, self.order[:-1])
         if self.of.groups == 1:
             return self._input_of_patches() if place == 0 else self._weight_of_patches()
         return self._input_of_groups() if place == 0 else self._weight_of_groups()

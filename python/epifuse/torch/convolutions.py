@@ -18,7 +18,7 @@ from epifuse.torch.call import fused
 from epifuse.torch.convolution_gradients import BACKWARD, write_gradients
 from epifuse.torch.emitter import tensor_of
 from epifuse.torch.entries import LeftOut
-from epifuse.torch.layout import empty_in_order, known
+from epifuse.torch.layout import channels_last, empty_in_order, known
 from epifuse.torch.origin import is_product
 from epifuse.torch.sunk import sink
 from epifuse.torch.windows import (
@@ -58,14 +58,18 @@ def _fills_tiles(of: Convolution) -> bool:
     return of.batch == 1 or -(-places // _TILE) * _TILE <= _MOST_OF_ROWS * places
 
 
+def _is_on_gpu(of: Convolution) -> bool:
+    return tensor_of(of.x).device.type == "cuda"
+
+
 def _may_be_faster(of: Convolution, runs_channels_last: Callable[[], bool]) -> bool:
     """Whether a kernel may be faster than cuDNN. Points whose channels do not lie last are copied,
     and so are patches, of which cuDNN reads each element once where it has tensor cores for
     them."""
-    x = tensor_of(of.x)
-    if x.device.type != "cuda":
+    if not _is_on_gpu(of):
         return False
     if of.is_of_points:
+        x = tensor_of(of.x)
         lies_last = _has_channels_last(x) or x.ndim == 4 and runs_channels_last()
         return of.channels % ALIGNED == 0 and lies_last
     if of.lies_side_by_side:
@@ -90,7 +94,7 @@ def as_products(graph: Graph, only_faster: bool) -> list[AsProduct]:
     """Makes products of convolutions and of their gradients, in place; with `only_faster` of those
     that may be faster. What was made of convolutions."""
     for of in filter(None, map(read, _nodes(graph, BACKWARD))):
-        if not only_faster or of.x.meta["val"].device.type == "cuda" and _vendor_is_faster(of):
+        if not only_faster or _is_on_gpu(of) and _vendor_is_faster(of):
             write_gradients(graph, of)
     found = []
     runs_channels_last = functools.cache(lambda: _runs_channels_last(graph))
@@ -123,7 +127,7 @@ def _lay_last(of_points: list[AsProduct], runs_channels_last: Callable[[], bool]
         if x is None or x.ndim != 4 or _has_channels_last(x) or not runs_channels_last():
             continue
         if image not in laid:
-            value = empty_in_order(x, (0, 2, 3, 1))
+            value = empty_in_order(x, channels_last(4))
             with reader.graph.inserting_before(reader):
                 laid[image] = reader.graph.call_function(force_stride_order,
                                                          (image, list(value.stride())))
@@ -179,7 +183,7 @@ def _put_back(each: AsProduct) -> None:
 def _channels_last(node: Node, is_matrix: bool) -> Node:
     graph, rank = node.graph, len(tensor_of(node).shape)
     with graph.inserting_after(node):
-        view = nodes.call(graph, _aten.permute.default, (node, [0, *range(2, rank), 1]))
+        view = nodes.call(graph, _aten.permute.default, (node, channels_last(rank)))
     if not is_matrix:
         return view
     with graph.inserting_after(view):

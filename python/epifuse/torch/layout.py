@@ -14,6 +14,16 @@ import torch
 RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
 
 
+def channels_last(rank: int) -> list[int]:
+    """The order of dims that has channels, dim 1, behind all others."""
+    return [0, *range(2, rank), 1]
+
+
+def channels_first(rank: int) -> list[int]:
+    """The order that undoes it."""
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
 def known(sizes: Sequence[Any]) -> list[int] | None:
     """The traced values of sizes or strides, or None where there are none (unbacked symbols)."""
     known = []

@@ -16,7 +16,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import tensor_of
-from epifuse.torch.layout import RESHAPES
+from epifuse.torch.layout import RESHAPES, channels_first
 from epifuse.torch.nodes import call_like
 from epifuse.torch.rows import same_size, same_sizes
 
@@ -106,7 +106,7 @@ class _Sinking:
         rank, shape = len(order), list(tensor_of(node).shape)
         sizes = list(tensor_of(source).shape)
         behind = sizes[1:-1]
-        if order != [0, rank - 1, *range(1, rank - 1)] or len(shape) != 3:
+        if order != channels_first(rank) or len(shape) != 3:
             return None
         numbers = (*behind, sizes[-1], *shape[1:])
         if not all(isinstance(size, int) for size in numbers):

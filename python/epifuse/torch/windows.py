@@ -18,6 +18,7 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import bind, tensor_of
+from epifuse.torch.layout import channels_first
 from epifuse.torch.nodes import call_like
 
 _DTYPES = (torch.bfloat16, torch.float16)
@@ -157,8 +158,7 @@ class Writer:
 
     def done(self, product: Node, rows: Node) -> AsProduct:
         """The result as convolutions have it, of what has its channels last."""
-        rank = len(self.of.sizes)
-        result = self.permute(rows, [0, rank + 1, *range(1, rank + 1)])
+        result = self.permute(rows, channels_first(2 + len(self.of.sizes)))
         return AsProduct(self.of, product, rows, result, self.written)
 
 
