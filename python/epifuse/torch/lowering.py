@@ -160,7 +160,10 @@ def _lay_as_in_eager(view: Any) -> None:
     lay it in row-major order, and have to copy what is no view of that."""
     view.realize()
     viewed = view.unwrap_view()
-    if not ir.is_storage_and_layout(viewed) or not isinstance(viewed.layout, ir.FlexibleLayout):
+    if not ir.is_storage_and_layout(viewed):
+        return
+    _, layout = ir.as_storage_and_layout(viewed, freeze=False)
+    if not isinstance(layout, ir.FlexibleLayout):
         return
     node = V.graph.get_buffer(viewed.get_name()).get_origin_node()
     value = node.meta.get("val") if node is not None else None
