@@ -1,22 +1,39 @@
 """A call of the op, as the pass puts it into graphs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from epifuse.torch import op, origin
+from epifuse.torch.layout import empty_in_order
 
 
 class OneLine(str):
-    """A text that prints in one line where nodes are printed: Inductor writes those that a kernel
-    of its own comes from into a comment of its code, and a second line of it would be code."""
+    """A kernel's text, which prints in one line where nodes are printed: Inductor writes those that
+    a kernel of its own comes from into a comment of its code, where a second line would be code.
+    `order`: of the dims of its only result in memory; None: row-major."""
 
-    __slots__ = ()
+    order: list[int] | None
+
+    def __new__(cls, text: str, order: list[int] | None = None) -> "OneLine":
+        line = super().__new__(cls, text)
+        line.order = order
+        return line
 
     def _custom_fx_repr_fn(self) -> str:
         return repr(str(self))
 
 
+def lowered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Calls of the function are in a graph what it gives for tensors, with memory or without. What
+    stands for tensors in Inductor it lowers."""
+    function._inductor_lowering_function = True  # type: ignore[attr-defined]
+    function._inductor_lowering_output_metadata_fn = function  # type: ignore[attr-defined]
+    return function
+
+
+@lowered
 def fused(inputs: list[Any], graph: str, options: str) -> list[Any]:
     """Tensors run the op, what stands for them in Inductor is lowered.
 
@@ -24,15 +41,17 @@ def fused(inputs: list[Any], graph: str, options: str) -> list[Any]:
     3.5 s for 24 layers of BERT (2026-11-22).
     """
     if isinstance(inputs[0], torch.Tensor):
-        return op.load()(inputs, graph, options)
+        results = op.load()(inputs, graph, options)
+        order = getattr(graph, "order", None)  # what is exported has plain texts
+        if order is None or len(order) != results[0].dim():
+            return results
+        return [empty_in_order(results[0], order).copy_(results[0])]
     from epifuse.torch import lowering  # Inductor's IR is slow to import
 
-    return lowering.lower(inputs, str(graph), options)  # what is exported has plain texts
+    return lowering.lower(inputs, str(graph), options)
 
 
-fused._inductor_lowering_function = True  # type: ignore[attr-defined]
-
-
+@lowered
 @torch.fx.node.has_side_effect
 def fused_in_place(inputs: list[Any], graph: str, options: str, place: int) -> list[Any]:
     """The same of a kernel whose only result is written over the input at `place`."""
@@ -41,9 +60,6 @@ def fused_in_place(inputs: list[Any], graph: str, options: str, place: int) -> l
     from epifuse.torch import lowering
 
     return lowering.lower_in_place(inputs, str(graph), options, place)
-
-
-fused_in_place._inductor_lowering_function = True  # type: ignore[attr-defined]
 
 
 @torch.fx.node.has_side_effect

@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from epifuse.torch.call import OneLine, fused
 from epifuse.torch.importer import Imported
-from epifuse.torch.layout import empty_in_order, order_before_last
+from epifuse.torch.layout import order_before_last
 
 
 def _is_alike(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
@@ -35,17 +35,14 @@ def shape_to_read(tensor: dict[str, Any], lies: tuple[Any, ...] | None,
     return [int(size) if str(size).isdigit() else -1 for size in asked]
 
 
-def as_asked(result: torch.Tensor, kernel: dict[str, Any], asked: torch.Tensor) -> torch.Tensor:
-    """The only result of a kernel that joins halves of heads lies as the program's own does: what
-    reads heads next to each other, as products behind attention, need not copy it."""
-    if len(kernel["outputs"]) != 1 or not re.search(r" = (concat|interleave) ", kernel["graph"]):
-        return result
-    order = kernel["outputs"][0].get("order") or order_before_last(asked)
-    mode = getattr(result, "fake_mode", None)
-    if order is None or mode is None or len(result.shape) != len(order):
-        return result
-    with mode:
-        return empty_in_order(result, order)
+def text_of(kernel: dict[str, Any], asked: torch.Tensor) -> OneLine:
+    """A kernel's graph. The only result of one that joins halves of heads lies as the program's own
+    does, `asked`: what reads heads next to each other, as products behind attention, need not copy
+    it."""
+    order = None
+    if len(kernel["outputs"]) == 1 and re.search(r" = (concat|interleave) ", kernel["graph"]):
+        order = kernel["outputs"][0].get("order") or order_before_last(asked)
+    return OneLine(kernel["graph"], order)
 
 
 def _has_sizes(tensor: torch.Tensor) -> bool:
@@ -81,14 +78,13 @@ class Expected:
         if not all(map(_has_sizes, inputs)):
             return
         with _mode(inputs[0]):
-            results = fused(inputs, OneLine(kernel["graph"]), options)
+            first = self._names[kernel["outputs"][0]["value"]]
+            results = fused(inputs, text_of(kernel, first.meta["val"]), options)
             for stored, output in zip(results, kernel["outputs"]):
                 node = self._names[output["value"]]
-                asked = node.meta["val"]
-                stored = as_asked(stored, kernel, asked)
                 order = output.get("order")
                 result = stored if order is None else stored.permute(order)
-                self._of_nodes[node] = result.reshape(asked.shape)
+                self._of_nodes[node] = result.reshape(node.meta["val"].shape)
                 if output["value"] in self._lies:
                     self._stored[output["value"]] = stored
 

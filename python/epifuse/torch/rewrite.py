@@ -15,10 +15,10 @@ from epifuse import _native
 from epifuse.torch import conversions, convolutions, integers, maxima, nodes, origin, repeated
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
-from epifuse.torch.call import OneLine, fused
+from epifuse.torch.call import fused
 from epifuse.torch.entries import Kernel, LeftOut, OnHopper
 from epifuse.torch.equal_work import merge_equal_work
-from epifuse.torch.expected import Expected, as_asked, shape_to_read
+from epifuse.torch.expected import Expected, shape_to_read, text_of
 from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
 from epifuse.torch.layout import RESHAPES
@@ -172,10 +172,8 @@ class _Rewriter:
                     if node not in names:
                         self.graph.erase_node(node)
                 raise
-            call = self.call(fused, (inputs, OneLine(kernel["graph"]), self.options),
-                             f"epifuse_{kernel['name']}")
-            if len(outputs) == 1:
-                call.meta["val"] = [as_asked(call.meta["val"][0], kernel, outputs[0].meta["val"])]
+            text = text_of(kernel, outputs[0].meta["val"])
+            call = self.call(fused, (inputs, text, self.options), f"epifuse_{kernel['name']}")
             for index, (node, shape) in enumerate(zip(outputs, shapes)):
                 stored = result = self.call(operator.getitem, (call, index))
                 order = kernel["outputs"][index].get("order")

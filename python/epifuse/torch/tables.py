@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from epifuse.torch.call import lowered
 from epifuse.torch.emitter import tensor_of
 from epifuse.torch.memory import is_fused_by_inductor, is_reduction, is_view
 
@@ -22,14 +23,12 @@ _MANY = 4  # readers of any size, where CUDA graphs make a launch cheap
 _DEEPEST = 64  # ops one behind the other
 
 
+@lowered
 def stored(table: Any) -> Any:
     """The same, in memory."""
     if not isinstance(table, torch.Tensor):
         table.realize()
     return table
-
-
-stored._inductor_lowering_function = True  # type: ignore[attr-defined]
 
 
 def _num_elements(node: Any) -> int | None:
