@@ -12,7 +12,7 @@ import re
 
 from torch.fx import Graph, Node
 
-from epifuse.torch.call import fused
+from epifuse.torch.call import OneLine, fused
 
 _CLONE, _PERMUTE = "aten.clone.default", "aten.permute.default"
 
@@ -63,8 +63,9 @@ def write_transposed(graph: Graph) -> set[str]:
         with getattr(result.meta["val"], "fake_mode", None) or contextlib.nullcontext():
             lies = result.meta["val"].new_empty((columns, rows)).t()
             swap.meta["val"] = lies.t()
-        result.meta["val"] = lies
-        result.args[0].meta["val"] = [lies]
+        call, result.meta["val"] = result.args[0], lies
+        inputs, text, options = call.args
+        call.args, call.meta["val"] = (inputs, OneLine(text, [1, 0]), options), [lies]
         clone.replace_all_uses_with(swap)
         graph.erase_node(clone)
         gone.add(clone.name)
