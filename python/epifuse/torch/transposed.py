@@ -13,6 +13,7 @@ import re
 from torch.fx import Graph, Node
 
 from epifuse.torch.call import OneLine, fused
+from epifuse.torch.layout import empty_in_order
 
 _CLONE, _PERMUTE = "aten.clone.default", "aten.permute.default"
 
@@ -59,13 +60,13 @@ def write_transposed(graph: Graph) -> set[str]:
         result = _result(clone)
         if result is None:
             continue
-        swap, (rows, columns) = clone.args[0], result.meta["val"].shape
-        with getattr(result.meta["val"], "fake_mode", None) or contextlib.nullcontext():
-            lies = result.meta["val"].new_empty((columns, rows)).t()
-            swap.meta["val"] = lies.t()
-        call, result.meta["val"] = result.args[0], lies
+        swap, call = clone.args[0], result.args[0]
         inputs, text, options = call.args
-        call.args, call.meta["val"] = (inputs, OneLine(text, [1, 0]), options), [lies]
+        call.args = inputs, OneLine(text, [1, 0]), options
+        with getattr(result.meta["val"], "fake_mode", None) or contextlib.nullcontext():
+            lies = empty_in_order(result.meta["val"], [1, 0])
+            swap.meta["val"] = lies.t()
+        call.meta["val"], result.meta["val"] = [lies], lies
         clone.replace_all_uses_with(swap)
         graph.erase_node(clone)
         gone.add(clone.name)
