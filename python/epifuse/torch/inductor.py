@@ -23,6 +23,7 @@ from epifuse.torch.short_keys import sort_by_short_keys
 from epifuse.torch.short_sums import add_short_sums
 from epifuse.torch.tables import store_tables
 from epifuse.torch.unharmed import unharmed
+from epifuse.torch.upcast_products import multiply_before_upcasts
 
 OPTIONS = {"numerics": "fast", "tf32": None, "only_faster": True, "tune": None}
 _WORDS = {"numerics": ("fast", "exact", "approx"),
@@ -61,8 +62,8 @@ def _identity(before: Any) -> Any:
 
 class MasksPass(CustomGraphPass):
     """Takes masks that are set nowhere, and sums into rows that are permuted, out of a joint graph,
-    so that no backward pass has them. Scales of rows move before products, unless each rounding is
-    to be kept (`exact`)."""
+    so that no backward pass has them. Scales of rows move before products, and products before
+    conversions to float32, unless each rounding is to be kept (`exact`)."""
 
     def __init__(self, before: Callable[[torch.fx.Graph], None] | None,
                  exact: bool = False) -> None:
@@ -77,6 +78,7 @@ class MasksPass(CustomGraphPass):
         without_sums_into_permuted_rows(graph)
         if not self.exact:
             scale_rows_before_products(graph)
+            multiply_before_upcasts(graph)
 
     def uuid(self) -> Any:
         """As that of the pass behind it, which has the hash of all sources."""

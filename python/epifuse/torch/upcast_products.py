@@ -1,0 +1,118 @@
+"""Products in float32 of operands that were 16 bits wide, as products of those.
+
+    bmm(q.float() * c, k.float() * c)  ->  bmm(q, k, out_dtype=float32) * (c * c)
+
+PyTorch's attention multiplies in float32 where no fused kernel takes it, as of a mask that is
+expanded along keys or has a gradient, and routers of experts do. GPUs do that without tensor cores,
+an H200 at some 30 TFLOP/s. Tensor cores multiply 16 bits exactly, and add up in float32 likewise.
+Factors come behind the sum: that is another order of roundings in float32 (not `exact`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import Graph, Node
+
+from epifuse.torch.emitter import tensor_of
+from epifuse.torch.nodes import call_like
+
+_aten = torch.ops.aten
+_WITH_DTYPE = {"aten.mm.default": _aten.mm.dtype, "aten.addmm.default": _aten.mm.dtype,
+               "aten.bmm.default": _aten.bmm.dtype,
+               "aten.baddbmm.default": _aten.bmm.dtype}  # fmt: skip
+_NARROW = (torch.bfloat16, torch.float16)
+# Their elements are those of their first argument, in other places.
+_MOVES = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
+          "aten.expand.default", "aten.clone.default", "aten.permute.default",
+          "aten.transpose.int", "aten.t.default", "aten.unsqueeze.default",
+          "aten.squeeze.dim", "aten.squeeze.dims", "aten.alias.default"}  # fmt: skip
+_MULTIPLIES = {"aten.mul.Tensor", "aten.mul.Scalar"}
+_CONVERTS = "prims.convert_element_type.default"
+
+
+class _Upcast(NamedTuple):
+    """What an operand is made of: a tensor of 16 bits, moved (the last node first) and scaled."""
+
+    narrow: Node
+    moves: list[Node]
+    factor: float
+
+
+def _upcast(operand: Any) -> _Upcast | None:
+    moves: list[Node] = []
+    factor = 1.0
+    while isinstance(operand, Node) and operand.op == "call_function":
+        target = str(operand.target)
+        if target in _MOVES:
+            moves.append(operand)
+        elif target in _MULTIPLIES and isinstance(operand.args[1], (int, float)):
+            factor *= operand.args[1]
+        elif target == _CONVERTS:
+            (source, dtype) = operand.args
+            is_upcast = dtype == torch.float32 and tensor_of(source).dtype in _NARROW
+            return _Upcast(source, moves, factor) if is_upcast else None
+        else:
+            return None
+        operand = operand.args[0]
+    return None
+
+
+def _moved(graph: Graph, of: _Upcast) -> Node:
+    node = of.narrow
+    for move in reversed(of.moves):
+        node = call_like(graph, move, move.target, (node, *move.args[1:]), named=move.kwargs)
+    return node
+
+
+def _narrow_operands(product: Node, device: str) -> list[_Upcast] | None:
+    value = tensor_of(product)
+    if value is None or value.device.type != device or value.dtype != torch.float32:
+        return None
+    found = [_upcast(operand) for operand in product.args[-2:]]
+    operands = [each for each in found if each is not None]
+    if len(operands) < 2 or product.kwargs:  # kwargs: factors of a sum with a bias
+        return None
+    first, second = (tensor_of(each.narrow).dtype for each in operands)
+    return operands if first == second else None
+
+
+def _has_result(product: Node) -> bool:
+    """Whether PyTorch knows the product of 16 bits: 2.13 fails at a batch whose sizes are
+    symbols."""
+    first, second = (tensor_of(operand) for operand in product.args[-2:])
+    with first.fake_mode:
+        narrow = [each.to(torch.bfloat16) for each in (first, second)]
+        try:
+            _WITH_DTYPE[str(product.target)](*narrow, torch.float32)
+        except RuntimeError:
+            return False
+    return True
+
+
+def _write(graph: Graph, product: Node, operands: list[_Upcast], made: dict[Node, Node]) -> Node:
+    for wide, narrow in zip(product.args[-2:], operands, strict=True):
+        if wide not in made:
+            made[wide] = _moved(graph, narrow)
+    *bias, first, second = product.args
+    target = _WITH_DTYPE[str(product.target)]
+    node = call_like(graph, product, target, (made[first], made[second], torch.float32))
+    factor = operands[0].factor * operands[1].factor
+    if factor != 1:
+        node = call_like(graph, product, _aten.mul.Tensor, (node, factor))
+    return call_like(graph, product, _aten.add.Tensor, (node, *bias)) if bias else node
+
+
+def multiply_before_upcasts(graph: Graph, device: str = "cuda") -> None:
+    """Makes products of 16 bits of those that can be, on GPUs, in place."""
+    made: dict[Node, Node] = {}  # of each operand
+    for node in list(graph.nodes):
+        if str(node.target) not in _WITH_DTYPE:
+            continue
+        operands = _narrow_operands(node, device)
+        if operands is None or not _has_result(node):
+            continue
+        with graph.inserting_before(node):
+            node.replace_all_uses_with(_write(graph, node, operands, made))
+        graph.erase_node(node)
