@@ -382,35 +382,3 @@ def test_convolutions(name):
     assert_no_further_than_eager(model, compiled(model), (x,))
     run = compiled(model, options={"epifuse.only_faster": True})
     assert_no_further_than_eager(model, run, (x,))
-
-
-class MaskedAttention(nn.Module):
-    """With a mask that is expanded along keys, which no fused kernel of PyTorch's takes."""
-
-    def __init__(self):
-        super().__init__()
-        self.queries, self.out = nn.Linear(256, 768), nn.Linear(256, 256)
-
-    def forward(self, x):
-        batch, length, _ = x.shape
-        heads = self.queries(x).view(batch, length, 3, 4, 64).permute(2, 0, 3, 1, 4).unbind(0)
-        is_there = torch.arange(length, device=x.device).view(1, 1, length, 1) < length - 5
-        mask = is_there.expand(batch, 1, length, length)
-        y = F.scaled_dot_product_attention(*heads, attn_mask=mask)
-        return self.out(y.transpose(1, 2).reshape(batch, length, 256))
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_scores_of_attention_in_float32(dynamic):
-    """They are products of 16 bits; rows that attend to nothing are as eager's."""
-    model = MaskedAttention().cuda().to(torch.bfloat16)
-    run = compiled(model, dynamic=dynamic)
-    for length in (96, 128) if dynamic else (96,):
-        x = torch.randn(3, length, 256, device="cuda", dtype=torch.bfloat16)
-        assert_gradients_no_further_than_eager(model, run, [x])
-    model.eval().requires_grad_(False)
-    assert_no_further_than_eager(model, compiled(model, dynamic=dynamic), (x,))
-    if not dynamic:
-        torch.compiler.reset()
-        _, (code,) = run_and_get_code(compiled(model), x)
-        assert code.count("extern_kernels.bmm(") == 1

@@ -21,6 +21,7 @@ from epifuse.torch.row_scales import scale_rows_before_products
 from epifuse.torch.saturation import without_bounds_of_casts
 from epifuse.torch.short_keys import sort_by_short_keys
 from epifuse.torch.short_sums import add_short_sums
+from epifuse.torch.split_products import multiply_in_two_parts
 from epifuse.torch.tables import store_tables
 from epifuse.torch.unharmed import unharmed
 from epifuse.torch.upcast_products import multiply_before_upcasts
@@ -62,8 +63,9 @@ def _identity(before: Any) -> Any:
 
 class MasksPass(CustomGraphPass):
     """Takes masks that are set nowhere, and sums into rows that are permuted, out of a joint graph,
-    so that no backward pass has them. Scales of rows move before products, and products before
-    conversions to float32, unless each rounding is to be kept (`exact`)."""
+    so that no backward pass has them. Scales of rows move before products, products before
+    conversions to float32, and large ones in float32 become two of bf16 where that is what is kept,
+    unless each rounding is to be kept (`exact`)."""
 
     def __init__(self, before: Callable[[torch.fx.Graph], None] | None,
                  exact: bool = False) -> None:
@@ -79,6 +81,7 @@ class MasksPass(CustomGraphPass):
         if not self.exact:
             scale_rows_before_products(graph)
             multiply_before_upcasts(graph)
+            multiply_in_two_parts(graph)
 
     def uuid(self) -> Any:
         """As that of the pass behind it, which has the hash of all sources."""

@@ -10,7 +10,7 @@ Factors come behind the sum: that is another order of roundings in float32 (not 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.fx import Graph, Node
@@ -19,62 +19,69 @@ from epifuse.torch.emitter import tensor_of
 from epifuse.torch.nodes import call_like
 
 _aten = torch.ops.aten
-_WITH_DTYPE = {"aten.mm.default": _aten.mm.dtype, "aten.addmm.default": _aten.mm.dtype,
+WITH_DTYPE = {"aten.mm.default": _aten.mm.dtype, "aten.addmm.default": _aten.mm.dtype,
                "aten.bmm.default": _aten.bmm.dtype,
                "aten.baddbmm.default": _aten.bmm.dtype}  # fmt: skip
-_NARROW = (torch.bfloat16, torch.float16)
+NARROW = (torch.bfloat16, torch.float16)
 # Their elements are those of their first argument, in other places.
-_MOVES = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
+MOVES = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
           "aten.expand.default", "aten.clone.default", "aten.permute.default",
           "aten.transpose.int", "aten.t.default", "aten.unsqueeze.default",
           "aten.squeeze.dim", "aten.squeeze.dims", "aten.alias.default"}  # fmt: skip
-_MULTIPLIES = {"aten.mul.Tensor", "aten.mul.Scalar"}
-_CONVERTS = "prims.convert_element_type.default"
+MULTIPLIES = {"aten.mul.Tensor", "aten.mul.Scalar"}
+CONVERTS = "prims.convert_element_type.default"
 
 
-class _Upcast(NamedTuple):
-    """What an operand is made of: a tensor of 16 bits, moved (the last node first) and scaled."""
+class Scaled(NamedTuple):
+    """What an operand in float32 is made of: a tensor, moved (the last node first) and scaled."""
 
-    narrow: Node
+    tensor: Node  # of 16 bits where it is converted, else in float32
     moves: list[Node]
     factor: float
 
+    @property
+    def is_narrow(self) -> bool:
+        return tensor_of(self.tensor).dtype in NARROW
 
-def _upcast(operand: Any) -> _Upcast | None:
+
+def made_of(operand: Node) -> Scaled:
     moves: list[Node] = []
     factor = 1.0
-    while isinstance(operand, Node) and operand.op == "call_function":
+    while operand.op == "call_function":
         target = str(operand.target)
-        if target in _MOVES:
+        if target in MOVES:
             moves.append(operand)
-        elif target in _MULTIPLIES and isinstance(operand.args[1], (int, float)):
+        elif target in MULTIPLIES and isinstance(operand.args[1], (int, float)):
             factor *= operand.args[1]
-        elif target == _CONVERTS:
-            (source, dtype) = operand.args
-            is_upcast = dtype == torch.float32 and tensor_of(source).dtype in _NARROW
-            return _Upcast(source, moves, factor) if is_upcast else None
+        elif target == CONVERTS and tensor_of(operand.args[0]).dtype in NARROW:
+            return Scaled(operand.args[0], moves, factor)
         else:
-            return None
+            break
         operand = operand.args[0]
-    return None
+    return Scaled(operand, moves, factor)
 
 
-def _moved(graph: Graph, of: _Upcast) -> Node:
-    node = of.narrow
-    for move in reversed(of.moves):
-        node = call_like(graph, move, move.target, (node, *move.args[1:]), named=move.kwargs)
-    return node
+def moved(graph: Graph, tensor: Node, moves: list[Node]) -> Node:
+    for move in reversed(moves):
+        tensor = call_like(graph, move, move.target, (tensor, *move.args[1:]), named=move.kwargs)
+    return tensor
 
 
-def _narrow_operands(product: Node, device: str) -> list[_Upcast] | None:
+def operands_in_float32(product: Node, device: str) -> list[Scaled] | None:
+    """Both, of a product of such that has no factors of its own, on that kind of device."""
     value = tensor_of(product)
     if value is None or value.device.type != device or value.dtype != torch.float32:
         return None
-    found = [_upcast(operand) for operand in product.args[-2:]]
-    operands = [each for each in found if each is not None]
-    if len(operands) < 2 or product.kwargs:  # kwargs: factors of a sum with a bias
+    if product.kwargs or any(tensor_of(each).dtype != torch.float32 for each in product.args[-2:]):
         return None
-    first, second = (tensor_of(each.narrow).dtype for each in operands)
+    return [made_of(operand) for operand in product.args[-2:]]
+
+
+def _narrow_operands(product: Node, device: str) -> list[Scaled] | None:
+    operands = operands_in_float32(product, device)
+    if operands is None or not all(each.is_narrow for each in operands):
+        return None
+    first, second = (tensor_of(each.tensor).dtype for each in operands)
     return operands if first == second else None
 
 
@@ -85,18 +92,18 @@ def _has_result(product: Node) -> bool:
     with first.fake_mode:
         narrow = [each.to(torch.bfloat16) for each in (first, second)]
         try:
-            _WITH_DTYPE[str(product.target)](*narrow, torch.float32)
+            WITH_DTYPE[str(product.target)](*narrow, torch.float32)
         except RuntimeError:
             return False
     return True
 
 
-def _write(graph: Graph, product: Node, operands: list[_Upcast], made: dict[Node, Node]) -> Node:
+def _write(graph: Graph, product: Node, operands: list[Scaled], made: dict[Node, Node]) -> Node:
     for wide, narrow in zip(product.args[-2:], operands, strict=True):
         if wide not in made:
-            made[wide] = _moved(graph, narrow)
+            made[wide] = moved(graph, narrow.tensor, narrow.moves)
     *bias, first, second = product.args
-    target = _WITH_DTYPE[str(product.target)]
+    target = WITH_DTYPE[str(product.target)]
     node = call_like(graph, product, target, (made[first], made[second], torch.float32))
     factor = operands[0].factor * operands[1].factor
     if factor != 1:
@@ -108,7 +115,7 @@ def multiply_before_upcasts(graph: Graph, device: str = "cuda") -> None:
     """Makes products of 16 bits of those that can be, on GPUs, in place."""
     made: dict[Node, Node] = {}  # of each operand
     for node in list(graph.nodes):
-        if str(node.target) not in _WITH_DTYPE:
+        if str(node.target) not in WITH_DTYPE:
             continue
         operands = _narrow_operands(node, device)
         if operands is None or not _has_result(node):
