@@ -36,11 +36,14 @@ from torch.fx.experimental.symbolic_shapes import (
 
 import epifuse.torch
 from epifuse import _native
-from epifuse.torch import unharmed
+from epifuse.torch import split_products, unharmed
 from epifuse.torch.inductor import FusionPass, MasksPass
 from epifuse.torch.report import Report
+from epifuse.torch.split_products import multiply_in_two_parts
+from epifuse.torch.upcast_products import multiply_before_upcasts
 
 unharmed.FAULTS = ()  # they are what is looked for
+split_products._FEWEST = 1
 OPTIONS = {"numerics": "fast", "tf32": False, "tune": "off", "only_faster": False}
 MOST_ERROR, MOST_OF_EAGERS, LEAST = 0.02, 4, 1e-4
 TOKENS = (80, 112, 176)  # multiples of 16, and no size of another dim
@@ -181,8 +184,16 @@ def fuse(graph: fx.Graph) -> Report:
     """All that epifuse does to a graph."""
     report = Report()
     MasksPass(None)(graph)
+    for write in (multiply_before_upcasts, multiply_in_two_parts):
+        write(graph, "cpu")  # as on a GPU
     FusionPass(OPTIONS, None, report)(graph)
     return report
+
+
+def product_with_dtype(first: torch.Tensor, second: torch.Tensor,
+                       dtype: torch.dtype) -> torch.Tensor:
+    """mm and bmm with a dtype, which PyTorch has for GPUs alone."""
+    return first.to(dtype) @ second.to(dtype)
 
 
 def fused(module: fx.GraphModule) -> tuple[Callable[..., Any], Report]:
@@ -191,6 +202,8 @@ def fused(module: fx.GraphModule) -> tuple[Callable[..., Any], Report]:
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.view.default:  # Inductor's takes any strides
             node.target = torch.ops.aten.reshape.default
+        if node.target in (torch.ops.aten.mm.dtype, torch.ops.aten.bmm.dtype):
+            node.target = product_with_dtype
     module.graph.lint()
     module.recompile()
     return module, report

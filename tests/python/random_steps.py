@@ -140,8 +140,13 @@ class Products(Drawn):
         if len(lead) == 1 and y.shape[:-2] == (lead[0],) and not self.tokens and self.chance(0.3):
             c = (self.input(self.random.choice([1, lead[0]]), self.random.choice([1, m]), n),)
 
+        in_float32 = self.random.choice(["both", "softmax", *[""] * 4]) if not c else ""
+
         def step(x: Any, y: Any, *c: Any) -> Any:
-            y = y.mT if by_rows else y
+            y, dtype = y.mT if by_rows else y, x.dtype
+            if in_float32:  # as PyTorch's attention without a fused kernel
+                x, y = to(x, torch.float32), to(y, torch.float32) * 0.5
+                return to((torch.softmax(x, -1) if in_float32 == "softmax" else x) @ y, dtype)
             return torch.baddbmm(c[0], x, y) if c else x @ y
 
         self.make(step, (*lead, m, n), x, y, *c)

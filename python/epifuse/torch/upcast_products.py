@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import tensor_of
@@ -72,8 +73,11 @@ def operands_in_float32(product: Node, device: str) -> list[Scaled] | None:
     value = tensor_of(product)
     if value is None or value.device.type != device or value.dtype != torch.float32:
         return None
-    if product.kwargs or any(tensor_of(each).dtype != torch.float32 for each in product.args[-2:]):
+    tensors = [tensor_of(each) for each in product.args[-2:]]
+    if product.kwargs or any(each is None or each.dtype != torch.float32 for each in tensors):
         return None
+    if not all(isinstance(each, FakeTensor) for each in tensors):
+        return None  # constants of a graph
     return [made_of(operand) for operand in product.args[-2:]]
 
 
