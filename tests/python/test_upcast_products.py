@@ -8,7 +8,7 @@ from torch import fx
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from epifuse.torch import inductor, upcast_products
+from epifuse.torch import inductor, unharmed, upcast_products
 
 
 class OnCpu(fx.Interpreter):
@@ -74,6 +74,16 @@ def test_batches_of_any_size():
     expected = (2, 2) if torch.__version__.startswith("2.13") else (1, 2)
     mask = torch.randn(2, 1, 48, 48).bfloat16()
     assert left(attention, *heads(), mask, dynamic=True) == expected
+
+
+def test_operands_that_are_no_views_before_they_are_converted():
+    """A query for all samples, which has no memory of its own for each."""
+    _, k, v = heads()
+
+    def step(q, k, v):
+        return attention(q.expand(2, 3, 1, 64), k, v)
+
+    assert left(step, torch.randn(1, 3, 1, 64).bfloat16(), k, v) == (1, 2)
 
 
 def test_gradients_of_attention_have_one_more():
@@ -168,3 +178,18 @@ def test_each_rounding_is_kept_where_that_is_asked_for(numerics, monkeypatch):
     (patch,) = inductor.with_masks_pass({}, {"numerics": numerics}).values()
     patch(capture(routed, torch.randn(8, 64).bfloat16(), torch.randn(8, 64).bfloat16()).graph)
     assert len(called) == (numerics == "fast")
+
+
+def test_a_fault_leaves_products_in_float32(monkeypatch):
+    def fail(graph):
+        next(reversed(graph.nodes)).args = ()
+        raise ValueError("no such product")
+
+    monkeypatch.setattr(unharmed, "FAULTS", (Exception,))
+    monkeypatch.setattr(inductor, "multiply_in_two_parts", fail)
+    (patch,) = inductor.with_masks_pass({}, {}).values()
+    x, w = torch.randn(8, 64).bfloat16(), torch.randn(8, 64).bfloat16()
+    module = capture(routed, x, w)
+    patch(module.graph)
+    module.recompile()
+    assert torch.equal(module(x, w), routed(x, w))

@@ -80,8 +80,12 @@ class MasksPass(CustomGraphPass):
         without_sums_into_permuted_rows(graph)
         if not self.exact:
             scale_rows_before_products(graph)
-            multiply_before_upcasts(graph)
-            multiply_in_two_parts(graph)
+            unharmed(graph, lambda: self._multiply_in_16_bits(graph), "float32 stays in products")
+
+    def _multiply_in_16_bits(self, graph: torch.fx.Graph) -> Report:
+        multiply_before_upcasts(graph)
+        multiply_in_two_parts(graph)
+        return Report()
 
     def uuid(self) -> Any:
         """As that of the pass behind it, which has the hash of all sources."""

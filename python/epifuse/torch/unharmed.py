@@ -21,9 +21,9 @@ def _copy(graph: Graph, place: Graph) -> None:
     place.output(result).meta = copy.copy(output.meta)
 
 
-def unharmed(graph: Graph, work: Callable[[], Report]) -> Report:
+def unharmed(graph: Graph, work: Callable[[], Report], lost: str = "nothing is fused") -> Report:
     """What `work` reports of the graph, which it changes. Where it raises, the graph is as before,
-    and the report says of all products that they were left out."""
+    a warning says what is `lost`, and the report says of all products that they were left out."""
     before = Graph()
     _copy(graph, before)
     try:
@@ -32,7 +32,7 @@ def unharmed(graph: Graph, work: Callable[[], Report]) -> Report:
         for node in reversed(list(graph.nodes)):
             graph.erase_node(node)
         _copy(before, graph)
-        log.warning("nothing is fused, by a fault of epifuse", exc_info=error)
+        log.warning("%s, by a fault of epifuse", lost, exc_info=error)
         why = _WHY.format(type(error).__name__, error)
         return Report(left_out=[LeftOut(name, "failed", why, product)
                                 for name, product in origin.products(before).items()])

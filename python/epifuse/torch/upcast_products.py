@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
@@ -29,6 +30,7 @@ MOVES = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default
           "aten.expand.default", "aten.clone.default", "aten.permute.default",
           "aten.transpose.int", "aten.t.default", "aten.unsqueeze.default",
           "aten.squeeze.dim", "aten.squeeze.dims", "aten.alias.default"}  # fmt: skip
+_VIEWS = {"aten.view.default", "aten._unsafe_view.default"}
 MULTIPLIES = {"aten.mul.Tensor", "aten.mul.Scalar"}
 CONVERTS = "prims.convert_element_type.default"
 
@@ -63,7 +65,11 @@ def made_of(operand: Node) -> Scaled:
 
 
 def moved(graph: Graph, tensor: Node, moves: list[Node]) -> Node:
+    """As what was converted was moved: that had strides of its own, in which it can be viewed."""
     for move in reversed(moves):
+        if str(move.target) in _VIEWS and not is_contiguous_or_false(tensor_of(tensor)):
+            how = {"memory_format": torch.contiguous_format}
+            tensor = call_like(graph, tensor, _aten.clone.default, (tensor,), named=how)
         tensor = call_like(graph, move, move.target, (tensor, *move.args[1:]), named=move.kwargs)
     return tensor
 
