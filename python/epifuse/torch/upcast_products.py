@@ -3,9 +3,9 @@
     bmm(q.float() * c, k.float() * c)  ->  bmm(q, k, out_dtype=float32) * (c * c)
 
 PyTorch's attention multiplies in float32 where no fused kernel takes it, as of a mask that is
-expanded along keys or has a gradient, and routers of experts do. GPUs do that without tensor cores,
-an H200 at some 30 TFLOP/s. Tensor cores multiply 16 bits exactly, and add up in float32 likewise.
-Factors come behind the sum: that is another order of roundings in float32 (not `exact`).
+expanded along keys, and routers of experts do. GPUs do that without tensor cores, an H200 at some
+30 TFLOP/s. Tensor cores multiply 16 bits exactly, and add up in float32 likewise. Factors come
+behind the sum: that is another order of roundings in float32 (not `exact`).
 """
 
 from __future__ import annotations
