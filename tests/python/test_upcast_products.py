@@ -154,6 +154,14 @@ def test_products_on_cpus_stay():
     assert left(routed, x, w, device="cuda") == (1, 1)
 
 
+@pytest.mark.parametrize(("capability", "is_there"), [((7, 5), False), ((8, 0), True)])
+def test_gpus_without_bf16_have_none(capability, is_there, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert upcast_products._has_products(torch.device("cuda", 0)) == is_there
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    assert not upcast_products._has_products(torch.device("cuda", 0))
+
+
 def test_products_of_16_bits_stay_as_they_are():
     x, w = torch.randn(40, 64).bfloat16(), torch.randn(64, 24).bfloat16()
     module = capture(torch.mm, x, w, inductor=True)

@@ -74,10 +74,19 @@ def moved(graph: Graph, tensor: Node, moves: list[Node]) -> Node:
     return tensor
 
 
+def _has_products(device: torch.device) -> bool:
+    """Of 16 bits with results in float32: on GPUs, those that have bf16."""
+    if device.type != "cuda":
+        return True  # in tests
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
 def operands_in_float32(product: Node, device: str) -> list[Scaled] | None:
     """Both, of a product of such that has no factors of its own, on that kind of device."""
     value = tensor_of(product)
     if value is None or value.device.type != device or value.dtype != torch.float32:
+        return None
+    if not _has_products(value.device):
         return None
     tensors = [tensor_of(each) for each in product.args[-2:]]
     if product.kwargs or any(each is None or each.dtype != torch.float32 for each in tensors):
