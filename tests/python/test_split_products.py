@@ -12,6 +12,7 @@ from epifuse.torch import inductor, split_products, upcast_products
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(split_products, "_FEWEST", 1)
+    monkeypatch.setattr(split_products, "_FEWEST_OF_EACH", 1)
 
 
 def narrow(x, dtype=torch.bfloat16):
@@ -55,15 +56,15 @@ def test_weights_that_are_kept_for_a_backward_pass_stay():
 
 
 def by_values(p, v):
-    return narrow(p @ v.to(p.dtype))
+    return narrow(p.cos() @ v.to(p.dtype))
 
 
 def scaled_and_moved(p, v):
-    return narrow(((p.t() * 0.3) @ (v.to(p.dtype) * 2.0)).t())
+    return narrow(((p.cos().t() * 0.3) @ (v.to(p.dtype) * 2.0)).t())
 
 
 def weights_second(p, v):
-    return narrow(v.t().to(p.dtype) @ p)
+    return narrow(v.t().to(p.dtype) @ p.cos())
 
 
 @pytest.mark.parametrize("function", [by_values, scaled_and_moved, weights_second])
@@ -73,7 +74,7 @@ def test_products_of_matrices(function):
 
 
 def kept_in_float32(p, v):
-    y = p @ v.to(p.dtype)
+    y = p.cos() @ v.to(p.dtype)
     return y, narrow(y)
 
 
@@ -83,15 +84,19 @@ def read_elsewhere(p, v):
 
 
 def of_float16(p, v):
-    return narrow(p @ v.half().to(p.dtype), torch.float16)
+    return narrow(p.cos() @ v.half().to(p.dtype), torch.float16)
 
 
 def of_two_in_float32(p, v):
-    return narrow(p @ (v.to(p.dtype) + p[:, :1]))
+    return narrow(p.cos() @ (v.to(p.dtype) + p[:, :1]))
 
 
-@pytest.mark.parametrize("function",
-                         [kept_in_float32, read_elsewhere, of_float16, of_two_in_float32])
+def of_an_input(p, v):
+    return narrow(p.t() @ v.to(p.dtype))
+
+
+@pytest.mark.parametrize("function", [kept_in_float32, read_elsewhere, of_float16,
+                                      of_two_in_float32, of_an_input])  # fmt: skip
 def test_others_stay(function):
     torch.manual_seed(0)
     assert written(function, torch.randn(64, 64), torch.randn(64, 40).bfloat16()) == (1, 0)
@@ -104,17 +109,28 @@ def test_small_products_and_those_on_cpus_stay(monkeypatch):
     assert written(by_values, p, v) == (1, 0)
 
 
+@pytest.mark.parametrize(("fewest", "count"), [(40, (0, 2)), (41, (1, 0))])
+@pytest.mark.parametrize("function", [by_values, weights_second])
+def test_few_columns_stay(function, fewest, count, monkeypatch):
+    monkeypatch.setattr(split_products, "_FEWEST_OF_EACH", fewest)
+    assert written(function, torch.randn(64, 64), torch.randn(64, 40).bfloat16()) == count
+
+
+def unchanged(p, v):
+    return narrow(p.neg().neg() @ v.to(p.dtype))
+
+
 def test_both_parts_have_16_bits_and_what_is_not_finite_stays_so():
     p = torch.zeros(8, 64)
     p[:, 0] = torch.tensor([1 + 2**-7 + 2**-14, 1 / 3, torch.inf, -torch.inf, torch.nan, 1e-30,
                             3e38, -0.7])  # fmt: skip
     v = torch.zeros(64, 2).bfloat16()
     v[0] = torch.tensor([1.0, -2.0])
-    module = capture(by_values, p, v, inductor=True)
+    module = capture(unchanged, p, v, inductor=True)
     split_products.multiply_in_two_parts(module.graph, "cpu")
     module.recompile()
     got = OnCpu(module).run(p, v)
-    assert torch.equal(got.nan_to_num(9.0), by_values(p, v).nan_to_num(9.0))
+    assert torch.equal(got.nan_to_num(9.0), unchanged(p, v).nan_to_num(9.0))
     sums = [node for node in module.graph.nodes if str(node.target) == "aten.add.Tensor"]
     assert len(sums) == 1
     module.graph.output_node().args = (sums[0],)

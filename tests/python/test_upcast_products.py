@@ -70,10 +70,9 @@ def test_scores_of_attention_are_products_of_16_bits(dtype):
     assert left(attention, q, k, v, mask) == (1, 2)  # not the values, whose weights are float32
 
 
-def test_batches_of_any_size():
-    expected = (2, 2) if torch.__version__.startswith("2.13") else (1, 2)
+def test_batches_of_any_size_stay():
     mask = torch.randn(2, 1, 48, 48).bfloat16()
-    assert left(attention, *heads(), mask, dynamic=True) == expected
+    assert left(attention, *heads(), mask, dynamic=True) == (2, 2)
 
 
 def test_operands_that_are_no_views_before_they_are_converted():

@@ -25,14 +25,16 @@ _aten = torch.ops.aten
 _WITH_DTYPE = {"aten.mm.default": _aten.mm.dtype, "aten.bmm.default": _aten.bmm.dtype}
 _FIRST_BITS = -(1 << 16)  # of 32
 _FEWEST = 1 << 28  # multiplications: some 15 us of an H200 in float32
+_FEWEST_OF_EACH = 32  # element in float32: with fewer its memory is what takes the time
 
 
-def _is_large(product: Node) -> bool:
-    *rows, columns = tensor_of(product).shape
-    count = columns * tensor_of(product.args[0]).shape[-1]
-    for size in rows:
+def _is_large(product: Node, operands: list[Scaled]) -> bool:
+    *batch, rows, columns = tensor_of(product).shape
+    of_each = columns if operands[1].is_narrow else rows
+    count = rows * columns * tensor_of(product.args[0]).shape[-1]
+    for size in batch:
         count *= size
-    return isinstance(count, int) and count >= _FEWEST
+    return isinstance(count, int) and count >= _FEWEST and of_each >= _FEWEST_OF_EACH
 
 
 def _is_kept_in_bf16(node: Node) -> bool:
@@ -71,11 +73,16 @@ def _zero(graph: Graph, of: Node) -> Node:
     return node
 
 
+def _wide(operands: list[Scaled]) -> Node:
+    return next(each.tensor for each in operands if not each.is_narrow)
+
+
 def _suits(operands: list[Scaled] | None) -> bool:
+    """One is converted from bf16, and a kernel of the graph writes the other."""
     if operands is None or [each.is_narrow for each in operands].count(True) != 1:
         return False
-    return all(tensor_of(each.tensor).dtype in (torch.bfloat16, torch.float32)
-               for each in operands)  # fmt: skip
+    return _wide(operands).op == "call_function" and all(
+        tensor_of(each.tensor).dtype in (torch.bfloat16, torch.float32) for each in operands)
 
 
 def _write(graph: Graph, product: Node, operands: list[Scaled],
@@ -98,13 +105,9 @@ def _products(graph: Graph, device: str) -> dict[Node, list[Scaled]]:
         if str(node.target) not in _WITH_DTYPE:
             continue
         operands = operands_in_float32(node, device)
-        if _suits(operands) and _is_large(node) and _is_kept_in_bf16(node):
+        if _suits(operands) and _is_large(node, operands) and _is_kept_in_bf16(node):
             found[node] = operands
     return found
-
-
-def _wide(operands: list[Scaled]) -> Node:
-    return next(each.tensor for each in operands if not each.is_narrow)
 
 
 def _is_read_by(node: Node, products: dict[Node, list[Scaled]]) -> bool:
