@@ -28,10 +28,10 @@ def products(graph):
             for node in graph.nodes if "mm." in str(node.target)]  # fmt: skip
 
 
-def left(function, *args, device="cpu", **how):
-    """How many products stay in float32, and how many do not; what the graph gives is right."""
+def dtypes_multiplied(write, function, *args, **how):
+    """Of the products of a graph that `write` changes; what it gives is right."""
     module = capture(function, *args, inductor=True, **how)
-    upcast_products.multiply_before_upcasts(module.graph, device)
+    write(module.graph)
     module.graph.lint()
     module.graph.eliminate_dead_code()
     module.recompile()
@@ -44,7 +44,15 @@ def left(function, *args, device="cpu", **how):
         assert distance(ours, true) <= 1.1 * distance(theirs, true) + 1e-7
     found = products(module.graph)
     assert all(result == torch.float32 for result, _ in found)
-    return [dtype == torch.float32 for _, dtype in found].count(True), len(found)
+    return [dtype for _, dtype in found]
+
+
+def left(function, *args, device="cpu", **how):
+    """How many products stay in float32, and how many there are."""
+    found = dtypes_multiplied(
+        lambda graph: upcast_products.multiply_before_upcasts(graph, device), function, *args,
+        **how)  # fmt: skip
+    return found.count(torch.float32), len(found)
 
 
 def upcast(x):

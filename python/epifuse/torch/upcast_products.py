@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import tensor_of
+from epifuse.torch.layout import RESHAPES
 from epifuse.torch.nodes import call_like
 
 _aten = torch.ops.aten
@@ -26,8 +27,7 @@ WITH_DTYPE = {"aten.mm.default": _aten.mm.dtype, "aten.addmm.default": _aten.mm.
                "aten.baddbmm.default": _aten.bmm.dtype}  # fmt: skip
 NARROW = (torch.bfloat16, torch.float16)
 # Their elements are those of their first argument, in other places.
-MOVES = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
-          "aten.expand.default", "aten.clone.default", "aten.permute.default",
+MOVES = {*RESHAPES, "aten.expand.default", "aten.clone.default", "aten.permute.default",
           "aten.transpose.int", "aten.t.default", "aten.unsqueeze.default",
           "aten.squeeze.dim", "aten.squeeze.dims", "aten.alias.default"}  # fmt: skip
 _VIEWS = {"aten.view.default", "aten._unsafe_view.default"}
