@@ -32,7 +32,9 @@ import torch._inductor.utils
 import torch.nn.functional as F
 import training
 from contenders import add, interleaved, sustained, turns, write
-from networks import BertFfn, Llama, bert, decoding, minilm, quantised_by_rows, qwen3_moe
+from networks import (
+    BertFfn, Llama, bert, decoding, minilm, quantised_by_rows, qwen3_moe,
+    with_narrow_weights)  # fmt: skip
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -61,10 +63,14 @@ class Point:
         return f"{self.workload}_{self.batch}x{self.length}"
 
 
-def decoding_points(workload, *sizes):
+def decoding_points(workload, *sizes, quantised=None):
     """One token more for each of several rows, by CUDA graphs."""
     return [Point(workload, lambda batch=batch: decoding(batch, *sizes), batch, 1, *sizes[:2],
-                  contenders=GRAPHS) for batch in (1, 16, 64)]  # fmt: skip
+                  contenders=GRAPHS, quantised=quantised) for batch in (1, 16, 64)]  # fmt: skip
+
+
+def with_weights_in(dtype):
+    return lambda model: with_narrow_weights(model, dtype)
 
 
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
@@ -79,6 +85,10 @@ POINTS = [
     Point("llama3_8b_4_layers_e4m3", Llama, 1, 8192, 4096, 14336, quantised=quantised_by_rows),
     *decoding_points("decoding_llama_1b_4_layers", 2048, 8192, 32, 8),
     *decoding_points("decoding_qwen2_7b_4_layers", 3584, 18944, 28, 4, True),
+    *decoding_points("decoding_llama3_8b_4_layers_i8_weights", 4096, 14336, 32, 8,
+                     quantised=with_weights_in(torch.int8)),
+    *decoding_points("decoding_llama3_8b_4_layers_e4m3_weights", 4096, 14336, 32, 8,
+                     quantised=with_weights_in(torch.float8_e4m3fn)),
     *(Point(workload, make, batch, length, width, inner, "cpu", dtype)
       for dtype in DTYPES
       for workload, make, width, inner in (("bert_base_ffn", BertFfn, 768, 3072),

@@ -160,6 +160,36 @@ def quantised_by_rows(model):
     return model
 
 
+class NarrowLinear(nn.Module):
+    """A linear layer whose weights are kept in 8 bits, with a scale of each column of the result:
+    as torchao's Int8WeightOnlyConfig and Float8WeightOnlyConfig multiply."""
+
+    def __init__(self, linear, dtype):
+        super().__init__()
+        most = 127 if dtype == torch.int8 else torch.finfo(dtype).max
+        w = linear.weight.float()
+        scale = w.abs().amax(1, keepdim=True) / most
+        q = w / scale
+        self.register_buffer("weight", (q.round() if dtype == torch.int8 else q).to(dtype))
+        self.register_buffer("scale", scale)
+        self.bias = linear.bias
+
+    def forward(self, x):
+        if self.weight.dtype == torch.int8:
+            y = F.linear(x, self.weight.to(x.dtype)) * self.scale.to(x.dtype).flatten()
+            return y if self.bias is None else y + self.bias
+        return F.linear(x, (self.weight.float() * self.scale).to(x.dtype), self.bias)
+
+
+def with_narrow_weights(model, dtype):
+    """The model with the weights of its linear layers in that dtype of 8 bits."""
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear):
+                setattr(module, name, NarrowLinear(child, dtype))
+    return model
+
+
 class DitLayer(nn.Module):
     """Of a diffusion transformer: shift, scale and gate are made of what steers it."""
 

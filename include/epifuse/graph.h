@@ -84,7 +84,8 @@ enum class Sums : std::uint8_t { fast, promoted };
 
 /// Matrix product over the last two dims, [.., M, K] x [.., K, N] -> [.., M, N], float32
 /// accumulation; of i8 exact, up to a K of 131071. Operands have one dtype, or are e4m3 or e5m2
-/// each. The result has their dtype, f32 of e4m3, e5m2 and i8; the second form names another.
+/// each, or `a` is bf16 or f16 and `b` of 8 bits, which are multiplied as those of `a`. The result
+/// has the dtype of `a`, f32 of e4m3, e5m2 and i8; the second form names another.
 Value matmul(const Value& a, const Value& b);
 Value matmul(const Value& a, const Value& b, DType result, Sums sums = Sums::fast);
 /// The same of e4m3 and e5m2 operands with a scale, f32, for each 128 elements along K (the last

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/common/overlap.cuh"
+#include "kernels/common/widen.cuh"
 #include "kernels/sm80/block_scales.cuh"
 #include "kernels/sm80/copy.cuh"
 #include "kernels/sm80/epilogue.cuh"
@@ -17,21 +18,23 @@ namespace epifuse::sm80 {
 template <class Config>
 class Mainloop {
   using Element = typename Config::Element;
-  using StageA = Stage<Element, Config::kAIsKMajor, Config::kTileM, Config::kStepBytes>;
+  using StageA =
+      Stage<Element, Config::kAIsKMajor, Config::kTileM, Config::kStepBytes, kWidensB<Config>>;
   using ElementB = ElementOfB<Config>;
-  using StageB = Stage<ElementB, Config::kBIsKMajor, Config::kTileN, Config::kStepBytes>;
+  using StageB = Stage<ElementB, Config::kBIsKMajor, Config::kTileN, kStepBytesB<Config>>;
+  using ReaderA = FragmentReader<StageA, true>;
   static constexpr int kStages = Config::kStages;
   static constexpr int kStageBytes = StageA::kBytes + StageB::kBytes;
-  static constexpr int kParts = Config::kStepBytes / 32;  // instructions along K, of a step
+  static constexpr int kParts = kStepBytesB<Config> / 32;  // of a step, each an instruction or two
   static constexpr int kBlocksM = Config::kWarpM / 16, kBlocksN = Config::kWarpN / 16;
   static_assert(kStages * kStageBytes <= Config::kSharedBytes);
   static_assert(Config::kWarpM % 32 == 0 && Config::kWarpN % 32 == 0);
   static_assert(kStages >= 2 && kParts % 2 == 0);
 
  public:
-  // What a lane has of the warp's operands, of 32 bytes of K.
+  // What a lane has of the warp's operands, of 32 bytes of K of b.
   struct Fragments {
-    uint32_t a[kBlocksM][4], b[kBlocksN][4];
+    uint32_t a[kBlocksM][ReaderA::kWords], b[kBlocksN][4];
   };
   using Sum = AccumulatorOf<Config::kAddsIntegers>;
   using Sums = Sum[kBlocksM][kBlocksN * 2][4];
@@ -116,9 +119,18 @@ class Mainloop {
     }
   }
 
-  // To and fro along N: registers of A stay for a row, those of B where it turns.
   static __device__ __forceinline__ void multiply(const Fragments& fragments, Sums& sums,
-                                                  [[maybe_unused]] const Scaler& scaler) {
+                                                  const Scaler& scaler) {
+    if constexpr (kWidensB<Config>) {
+      multiply_widened(fragments, sums);
+    } else {
+      multiply_alike(fragments, sums, scaler);
+    }
+  }
+
+  // To and fro along N: registers of A stay for a row, those of B where it turns.
+  static __device__ __forceinline__ void multiply_alike(const Fragments& fragments, Sums& sums,
+                                                        [[maybe_unused]] const Scaler& scaler) {
     constexpr int kBlocks = kBlocksN * 2;
 #pragma unroll
     for (int i = 0; i < kBlocksM; ++i) {
@@ -132,6 +144,24 @@ class Mainloop {
           scaler.add(i, j, own, sums[i][j]);
         } else {
           add(fragments.a[i], b, sums[i][j]);
+        }
+      }
+    }
+  }
+
+  // Each of b is widened once, and multiplied with all of A.
+  static __device__ __forceinline__ void multiply_widened(const Fragments& fragments, Sums& sums) {
+#pragma unroll
+    for (int j = 0; j < kBlocksN * 2; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint32_t word = fragments.b[j / 2][j % 2 * 2 + half];
+        const uint32_t b[2] = {Widened<Element, ElementB, 0>::of(word),
+                               Widened<Element, ElementB, 1>::of(word)};
+#pragma unroll
+        for (int i = 0; i < kBlocksM; ++i) {
+          const uint32_t* const a = fragments.a[i] + half * 4;
+          Multiply<Element, Element>::add(sums[i][j], {a[0], a[1], a[2], a[3]}, b);
         }
       }
     }
@@ -153,7 +183,7 @@ class Mainloop {
 
   uint32_t shared_;
   int stage_ = 0, free_stage_ = kStages - 1;  // to read, to copy to
-  FragmentReader<StageA, true> reader_a_;
+  ReaderA reader_a_;
   FragmentReader<StageB, false> reader_b_;
 
  public:
@@ -165,9 +195,8 @@ class Mainloop {
 };
 
 // Where the elements of an operand are, of the tile's product.
-template <class Config>
+template <class Config, int kBytes>
 __device__ __forceinline__ const unsigned char* data_of(const abi::Matrix& x, const Tile& tile) {
-  constexpr int kBytes = sizeof(typename Config::Element::Storage);
   const auto* data = static_cast<const unsigned char*>(x.data);
   if constexpr (Config::kBatched) data += offset_of(x.batch, tile.batch) * kBytes;
   if constexpr (Config::kKGrouped) data += tile.first_k * x.col_stride * kBytes;
@@ -176,8 +205,8 @@ __device__ __forceinline__ const unsigned char* data_of(const abi::Matrix& x, co
 
 template <class Config>
 __device__ __forceinline__ auto rows_of_a(const abi::CopiedGemmParams& p, const Tile& tile) {
-  const unsigned char* data = data_of<Config>(p.a, tile);
-  const long long row_bytes = p.a.row_stride * sizeof(typename Config::Element::Storage);
+  const unsigned char* data = data_of<Config, kElementBytesA<Config>>(p.a, tile);
+  const long long row_bytes = p.a.row_stride * kElementBytesA<Config>;
   if constexpr (Config::kGathersA) {
     return GatheredRows{data, row_bytes, tile.m, tile.row_end, p.gemm.rows_of_a};
   } else {
@@ -187,12 +216,13 @@ __device__ __forceinline__ auto rows_of_a(const abi::CopiedGemmParams& p, const 
 
 template <class Config>
 __device__ __forceinline__ auto rows_of_b(const abi::CopiedGemmParams& p, const Tile& tile) {
-  const unsigned char* data = data_of<Config>(p.b, tile);
-  const long long row_bytes = p.b.row_stride * sizeof(typename Config::Element::Storage);
+  constexpr int kBytes = kElementBytesB<Config>;
+  const unsigned char* data = data_of<Config, kBytes>(p.b, tile);
+  const long long row_bytes = p.b.row_stride * kBytes;
   if constexpr (Config::kAdjacentGates) {
     return EvenRows{data, row_bytes, tile.n * 2, p.gemm.n * 2};
   } else if constexpr (Config::kGated) {
-    const unsigned char* second = data_of<Config>(p.second_b, tile);
+    const unsigned char* second = data_of<Config, kBytes>(p.second_b, tile);
     return GateRows<Config::kWarpN>{data, second, row_bytes, tile.n, p.gemm.n};
   } else {
     return EvenRows{data, row_bytes, tile.n, p.gemm.n};
@@ -204,7 +234,6 @@ template <class Config>
 class Feed {
   using Loop = Mainloop<Config>;
   using Params = abi::CopiedGemmParams;
-  static constexpr int kElementBytes = sizeof(typename Config::Element::Storage);
 
  public:
   using CopyA = typename Loop::template CopyA<decltype(rows_of_a<Config>(
@@ -234,12 +263,12 @@ class Feed {
  private:
   static __device__ __forceinline__ CopyA copy_of_a(const TileScheduler<Config>& at, int k) {
     const Params& p = at.params();
-    return {rows_of_a<Config>(p, at.tile()), p.a.col_stride * kElementBytes, k,
+    return {rows_of_a<Config>(p, at.tile()), p.a.col_stride * kElementBytesA<Config>, k,
             static_cast<int>(threadIdx.x)};
   }
   static __device__ __forceinline__ CopyB copy_of_b(const TileScheduler<Config>& at, int k) {
     const Params& p = at.params();
-    return {rows_of_b<Config>(p, at.tile()), p.b.col_stride * kElementBytes, k,
+    return {rows_of_b<Config>(p, at.tile()), p.b.col_stride * kElementBytesB<Config>, k,
             static_cast<int>(threadIdx.x)};
   }
 

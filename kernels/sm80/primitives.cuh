@@ -3,6 +3,7 @@
 
 #include "kernels/abi.h"
 #include "kernels/common/element.cuh"
+#include "kernels/common/widen.cuh"
 
 namespace epifuse::sm80 {
 
@@ -58,6 +59,12 @@ __device__ __forceinline__ void store_unit(uint32_t shared, const uint32_t (&wor
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
                :
                : "r"(shared), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+__device__ __forceinline__ void load_two_words(uint32_t shared, uint32_t& first, uint32_t& second) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(first), "=r"(second)
+               : "r"(shared)
                : "memory");
 }
 __device__ __forceinline__ uint32_t load_word(uint32_t shared) {
@@ -141,20 +148,6 @@ EPIFUSE_MULTIPLY(E5m2, E4m3, "m16n8k32", "e5m2.e4m3")
 EPIFUSE_MULTIPLY(E5m2, E5m2, "m16n8k32", "e5m2.e5m2")
 #else  // no instruction for 8-bit floats, all of which f16 holds
 
-// The first two bytes of a word, as a pair of f16.
-template <class Element>
-__device__ __forceinline__ uint32_t as_f16(uint32_t word);
-template <>
-__device__ __forceinline__ uint32_t as_f16<E4m3>(uint32_t word) {
-  uint32_t pair;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(word)));
-  return pair;
-}
-template <>
-__device__ __forceinline__ uint32_t as_f16<E5m2>(uint32_t word) {
-  return __byte_perm(word, 0, 0x1404);
-}
-
 // Of each 4 elements of K that a lane has, an instruction takes two for its first 8 and two for the
 // others: A and B alike, so that the order does not matter.
 template <class A, class B>
@@ -165,9 +158,9 @@ struct Multiply {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const uint32_t upper = a[half * 2], lower = a[half * 2 + 1];
-      const uint32_t of_a[4] = {as_f16<A>(upper), as_f16<A>(lower), as_f16<A>(upper >> 16),
-                                as_f16<A>(lower >> 16)};
-      const uint32_t of_b[2] = {as_f16<B>(b[half]), as_f16<B>(b[half] >> 16)};
+      const uint32_t of_a[4] = {PairOfF16<A, 0>::of(upper), PairOfF16<A, 0>::of(lower),
+                                PairOfF16<A, 1>::of(upper), PairOfF16<A, 1>::of(lower)};
+      const uint32_t of_b[2] = {PairOfF16<B, 0>::of(b[half]), PairOfF16<B, 1>::of(b[half])};
       Multiply<F16, F16>::add(sums, of_a, of_b);
     }
   }

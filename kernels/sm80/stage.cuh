@@ -9,12 +9,14 @@
 
 namespace epifuse::sm80 {
 
-template <class Element_, bool kIsKMajor_, int kRows_, int kStepBytes_>
+// kByFours: of 16 bits along K, which lanes read four at a time, as they have them of 8 bits.
+template <class Element_, bool kIsKMajor_, int kRows_, int kStepBytes_, bool kByFours_ = false>
 struct Stage {
   using Element = Element_;
   static constexpr bool kIsKMajor = kIsKMajor_;
   static constexpr int kRows = kRows_;  // of M or N
   static constexpr int kStepBytes = kStepBytes_;
+  static constexpr bool kByFours = kByFours_;
   static constexpr int kElementBytes = sizeof(typename Element::Storage);
   static constexpr int kUnitElements = 16 / kElementBytes;
   static constexpr int kStepK = kStepBytes / kElementBytes;
@@ -30,6 +32,7 @@ struct Stage {
   static constexpr int kAlikeLines = kHasBytesAcross ? 16 : 8;  // after so many the swizzle repeats
   static_assert(kStepBytes == 64 || kStepBytes == 128);
   static_assert(kElementBytes == 1 || kElementBytes == 2 || kElementBytes == 4);
+  static_assert(!kByFours || (kIsKMajor && kElementBytes == 2 && kStepBytes == 128));
   static_assert(kIsKMajor || kRows * kElementBytes % (kHasBytesAcross ? 64 : 128) == 0);
 
   // The byte at which a unit of a line starts.
@@ -45,6 +48,8 @@ struct Stage {
       // Words of 4 lines are read at once of f32, units of 8 lines of narrower elements.
       const int moved = kElementBytes == 4 ? (line & 3) << 1 : line & 7;
       return (unit >> 3) * kBlockBytes + line * 128 + (((unit & 7) ^ moved) << 4);
+    } else if constexpr (kByFours) {  // two units of each of 4 lines are read at once
+      return line * 128 + ((unit ^ ((line & 3) << 1 | (line >> 2 & 1))) << 4);
     } else if constexpr (kStepBytes == 128) {
       return line * 128 + ((unit ^ (line & 7)) << 4);
     } else {  // two lines side by side
@@ -56,13 +61,18 @@ struct Stage {
 // Reads fragments of a warp's rows: 16 rows by 32 bytes of K at a time, four words a lane. Of A the
 // words are those of an instruction; of B the first two are those of 8 rows, the others of the next
 // 8. `first` is the warp's first row, a multiple of 32. Of kHasBytesAcross, the even ones of the 16
-// rows stand in the place of the first 8, the odd ones in that of the next 8.
+// rows stand in the place of the first 8, the odd ones in that of the next 8. Of kByFours, 64 bytes
+// of K at a time, of which a lane has the elements that it has of 32 bytes of an operand of 8 bits:
+// the words of two instructions, each of 16 elements.
 template <class Stage, bool kIsA>
 class FragmentReader {
   using Element = typename Stage::Element;
   static constexpr bool kByWords = !Stage::kIsKMajor && Stage::kElementBytes == 4;
+  static_assert(kIsA || !Stage::kByFours);
 
  public:
+  static constexpr int kWords = Stage::kByFours ? 8 : 4;  // of 16 rows, of a lane
+
   __device__ __forceinline__ FragmentReader(int first, int lane) {
     // Of the lane's matrix: whether it is the second along M or N, and along K.
     const int upper = kIsA ? lane >> 3 & 1 : lane >> 4;
@@ -73,6 +83,8 @@ class FragmentReader {
       place_ = Stage::place(line, first / Stage::kUnitElements);
     } else if constexpr (kByWords) {
       place_ = Stage::place(lane & 3, (first + (lane >> 2)) / 4) + (lane >> 2 & 3) * 4;
+    } else if constexpr (Stage::kByFours) {
+      place_ = Stage::place(first + (lane >> 2), lane >> 1 & 1) + (lane & 1) * 8;
     } else if constexpr (Stage::kIsKMajor) {
       place_ = Stage::place(first + upper * 8 + (lane & 7), later);
     } else {
@@ -83,8 +95,11 @@ class FragmentReader {
 
   // Of the i-th 16 rows, and of the part-th 32 bytes of K of the stage at that address.
   __device__ __forceinline__ void read(uint32_t stage, int i, int part,
-                                       uint32_t (&words)[4]) const {
-    if constexpr (Stage::kHasBytesAcross) {
+                                       uint32_t (&words)[kWords]) const {
+    if constexpr (Stage::kByFours) {
+      read_fours(stage, i, part, words);
+      return;
+    } else if constexpr (Stage::kHasBytesAcross) {
       read_bytes(stage, i, part, words);
     } else if constexpr (kByWords) {
       read_words(stage, i, part, words);
@@ -99,6 +114,17 @@ class FragmentReader {
   }
 
  private:
+  // Of each 16 elements a lane has four, two of an instruction's first 8 and two of the others.
+  __device__ __forceinline__ void read_fours(uint32_t stage, int i, int part,
+                                             uint32_t (&words)[kWords]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t at = stage + (place_ ^ (part * 2 + half) << 5) + i * 16 * Stage::kStepBytes;
+      load_two_words(at, words[half * 4], words[half * 4 + 2]);
+      load_two_words(at + 8 * Stage::kStepBytes, words[half * 4 + 1], words[half * 4 + 3]);
+    }
+  }
+
   // Two columns of a matrix of pairs of bytes are two rows of the operand, by turns along K.
   __device__ __forceinline__ void read_bytes(uint32_t stage, int i, int part,
                                              uint32_t (&words)[4]) const {

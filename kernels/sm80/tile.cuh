@@ -46,6 +46,16 @@ struct OtherElement<Config, void> {
 };
 template <class Config>
 using ElementOfB = typename OtherElement<Config, typename Config::ElementB>::Type;
+template <class Config>
+constexpr int kElementBytesA = sizeof(typename Config::Element::Storage);
+template <class Config>
+constexpr int kElementBytesB = sizeof(typename ElementOfB<Config>::Storage);
+// Whether the elements of b are of 8 bits, and multiplied in the 16 of those of a.
+template <class Config>
+constexpr bool kWidensB = kElementBytesA<Config> > kElementBytesB<Config>;
+// Bytes of K of a stage's rows of b.
+template <class Config>
+constexpr int kStepBytesB = Config::kStepBytes / kElementBytesA<Config>* kElementBytesB<Config>;
 
 template <class Config>
 constexpr int kProducts = Config::kGated ? 2 : 1;
@@ -57,9 +67,10 @@ constexpr int kThreads = Config::kTileM / Config::kWarpM*(Config::kTileN / Confi
 // Where the epilogue's staging starts in shared memory: in the stages' place, or behind them, where
 // the next tile's copies go there during the epilogue.
 template <class Config>
-constexpr int kStagedAt =
-    Config::kPersistent ? (Config::kTileM + Config::kTileN) * Config::kStepBytes* Config::kStages
-                        : 0;
+constexpr int kStagedAt = Config::kPersistent
+                              ? (Config::kTileM* Config::kStepBytes +
+                                 Config::kTileN * kStepBytesB<Config>)*Config::kStages
+                              : 0;
 
 struct Tile {
   int m = 0, n = 0;  // first row and column of the result

@@ -6,8 +6,7 @@
 namespace epifuse::sm80 {
 
 template <class Config>
-constexpr int kStepK = Config::kStepBytes /
-                       static_cast<int>(sizeof(typename Config::Element::Storage));
+constexpr int kStepK = Config::kStepBytes / kElementBytesA<Config>;
 
 // Steps of K; a persistent kernel has one of zeros where K is empty.
 template <class Config>

@@ -243,14 +243,18 @@ template <class Config>
 __device__ __forceinline__ float sum_of_last_k(const abi::FewRowsParams& p, const abi::Matrix& b,
                                                const FewRowsPlace<Config>& at, int row,
                                                int column) {
-  using Element = typename Config::Operand;
-  const auto read = [&](const abi::Matrix& x, int mn, int k) {
+  using A = typename Config::Operand;
+  using B = typename Config::OperandB;
+  const auto read = [&](auto type, const abi::Matrix& x, int mn, int k) {
+    using Element = decltype(type);
     return Element::load(static_cast<const typename Element::Storage*>(
         x.data)[mn * x.row_stride + k * x.col_stride + at.offset(x.batch)]);
   };
   float sum = 0;
 #pragma unroll 1
-  for (int k = k_in_vectors<Config>(p); k < p.k; ++k) sum += read(p.a, row, k) * read(b, column, k);
+  for (int k = k_in_vectors<Config>(p); k < p.k; ++k) {
+    sum += read(A(), p.a, row, k) * read(B(), b, column, k);
+  }
   return sum;
 }
 

@@ -13,10 +13,16 @@ constexpr int kRowsOfBlock = 8;  // of an instruction's result
 // where both operands lie along K; or one by one, in any layout.
 enum class LoadsOfA { vectors, shifted, elements };
 
-// Config (generated): Operand, the element type of A and B; kProducts, 2 where gated; kBIsKMajor;
-// kBIsShifted, where rows of B in memory start off 16-byte boundaries; kLoadsOfA; kIsBatched; kRows
-// and kColumns of a CTA's tile; kWarps, which share K; kSplitK, the CTAs of a cluster that share K;
-// kDepth, the steps that are loaded ahead.
+// Config (generated): Operand, the element type of A, and OperandB, that of B, which is the same or
+// of 8 bits and then widened; kProducts, 2 where gated; kBIsKMajor; kBIsShifted, where rows of B in
+// memory start off 16-byte boundaries; kLoadsOfA; kIsBatched; kRows and kColumns of a CTA's tile;
+// kWarps, which share K; kSplitK, the CTAs of a cluster that share K; kDepth, the steps that are
+// loaded ahead.
+template <class Config>
+constexpr int kBytesOfB = sizeof(typename Config::OperandB::Storage);
+template <class Config>
+constexpr bool kWidensB = kBytesOfB<Config> == 1;
+
 template <class Config>
 struct FewRowsTile {
   // Gates whose weights run along K share instructions: 8 columns of each product in one.
@@ -29,10 +35,11 @@ struct FewRowsTile {
   static constexpr int kSideBySide = Config::kColumns % 64 == 0 ? 4 : 2;
   static constexpr int kGroups = kBlocks / kSideBySide;
   static constexpr int kColumnsOfGroup = 16 * kSideBySide, kColumnsOfThread = 2 * kSideBySide;
-  // Of K, of a warp's step: a thread multiplies 64 bytes of B for each block, or where B runs along
-  // N 8 rows of 8 columns of each group, or of 4, which are half a vector.
+  // Of K, of a warp's step: a thread multiplies 64 bytes of B for each block, 32 where they are
+  // widened, or where B runs along N 8 rows of 8 columns of each group, or of 4, half a vector.
   static constexpr int kStep = Config::kBIsKMajor ? 64 : 32;
-  static constexpr int kVectors = Config::kBIsKMajor ? 4 * kBlocks : 8 * kGroups;
+  static constexpr int kVectors =
+      Config::kBIsKMajor ? (kWidensB<Config> ? 2 : 4) * kBlocks : 8 * kGroups;
   // Between columns of a tile. Rows of B along K that are 8 apart begin at one place of a vector,
   // wherever that is: so a tile of shifted ones reads them in whole vectors.
   static constexpr int kColumnStep = Config::kBIsKMajor && Config::kBIsShifted ? 8 : 1;
@@ -44,6 +51,8 @@ struct FewRowsTile {
   static_assert(Config::kRows % kRowsOfBlock == 0);
   static_assert(!Config::kBIsShifted || Config::kProducts == 1);
   static_assert(Config::kLoadsOfA != LoadsOfA::shifted || Config::kBIsKMajor);
+  static_assert(!kWidensB<Config> || (Config::kBIsKMajor && !Config::kBIsShifted &&
+                                      Config::kLoadsOfA == LoadsOfA::vectors));
 
   // As instructions take it. Where B runs along N the second half of A is in `a[..][0].zw`.
   struct Step {
@@ -69,7 +78,8 @@ constexpr bool takes_vectors() {
 // leave is added element by element (sum_of_last_k).
 template <class Config>
 __device__ __forceinline__ int k_in_vectors(const abi::FewRowsParams& p) {
-  if constexpr (takes_vectors<Config>()) return p.k / 8 * 8;
+  constexpr int kVector = 16 / kBytesOfB<Config>;
+  if constexpr (takes_vectors<Config>()) return p.k / kVector * kVector;
   if constexpr (Config::kBIsKMajor) return p.k;
   const bool ends_whole = !Config::kBIsShifted && p.n % FewRowsTile<Config>::kColumnsOfThread == 0;
   return (ends_whole ? p.k : p.k - 1) / 4 * 4;

@@ -2,9 +2,26 @@
 // comes from memory as its weights do: little of it stands before the first load.
 #pragma once
 
+#include "kernels/common/widen.cuh"
 #include "kernels/sm90/few_rows_tile.cuh"
 
 namespace epifuse::sm90 {
+
+// Of row `row` of a thread's rows of B, 8 elements of half a step as they are multiplied. A vector
+// of 8 bits has those of both halves.
+template <class Config>
+__device__ __forceinline__ uint4 half_of_b(const uint4* vectors, int half, int row) {
+  if constexpr (kWidensB<Config>) {
+    using To = typename Config::Operand;
+    using From = typename Config::OperandB;
+    const uint4& x = vectors[row];
+    const uint32_t low = half == 0 ? x.x : x.z, high = half == 0 ? x.y : x.w;
+    return make_uint4(Widened<To, From, 0>::of(low), Widened<To, From, 1>::of(low),
+                      Widened<To, From, 0>::of(high), Widened<To, From, 1>::of(high));
+  } else {
+    return vectors[half * 2 * FewRowsTile<Config>::kBlocks + row];
+  }
+}
 
 template <class Config>
 __device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Config>::Step& step,
@@ -16,8 +33,8 @@ __device__ __forceinline__ void multiply_k_major(const typename FewRowsTile<Conf
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int block = 0; block < Tile::kBlocks; ++block) {
-        const uint4& low = step.b[product][half * 2 * Tile::kBlocks + 2 * block];
-        const uint4& high = step.b[product][half * 2 * Tile::kBlocks + 2 * block + 1];
+        const uint4 low = half_of_b<Config>(step.b[product], half, 2 * block);
+        const uint4 high = half_of_b<Config>(step.b[product], half, 2 * block + 1);
 #pragma unroll
         for (int rows = 0; rows < Tile::kRowBlocks; ++rows) {
           const uint4& a = step.a[rows][half];
@@ -38,9 +55,13 @@ class FewRowsVectors {
   using Tile = FewRowsTile<Config>;
   using Step = typename Tile::Step;
   static constexpr int kShares = Config::kWarps * Config::kSplitK;
-  static constexpr int kStepBytes = Tile::kStep * 2;
+  static constexpr int kStepBytes = Tile::kStep * 2,
+                       kStepBytesOfB = Tile::kStep * kBytesOfB<Config>;
   static constexpr int kRowsOfB = 2 * Tile::kBlocks;  // of a thread
-  static constexpr int kVector = 8;                   // elements
+  static constexpr int kVectorBytes = 16;
+  static constexpr int kVector = kVectorBytes / kBytesOfB<Config>;  // elements of B
+  // Between a thread's two vectors of A of a step: where B's elements are widened, side by side.
+  static constexpr int kHalfBytes = kWidensB<Config> ? kVectorBytes : kStepBytes / 2;
 
  public:
   __device__ __forceinline__ FewRowsVectors(const abi::FewRowsParams& p,
@@ -49,8 +70,8 @@ class FewRowsVectors {
         left_(steps_of(p) % kShares == share ? p.k % Tile::kStep : 0) {
     const int lane = static_cast<int>(threadIdx.x & 31);
     const unsigned first = share * Tile::kStep + lane % 4 * kVector;
-    const auto row_of = [&](const abi::Matrix& x, int row) {
-      using Storage = typename Config::Operand::Storage;
+    const auto row_of = [&](auto type, const abi::Matrix& x, int row) {
+      using Storage = typename decltype(type)::Storage;
       return reinterpret_cast<const char*>(static_cast<const Storage*>(x.data) +
                                            place.offset(x.batch) + first +
                                            static_cast<unsigned>(row) * x.row_stride);
@@ -59,23 +80,24 @@ class FewRowsVectors {
     for (int i = 0; i < kRowsOfB; ++i) {
       const abi::Matrix& b = Tile::kJoined && i % 2 == 1 ? p.second_b : p.b;
       const int column = place.column + (Tile::kJoined ? i / 2 : i) * 8 + lane / 4;
-      b_[i] = row_of(b, min(column, p.n - 1));
+      b_[i] = row_of(typename Config::OperandB(), b, min(column, p.n - 1));
     }
 #pragma unroll
     for (int i = 0; i < Tile::kRowBlocks; ++i) {
-      a_[i] = row_of(p.a, min(place.row + i * kRowsOfBlock + lane / 4, p.m - 1));
+      a_[i] = row_of(typename Config::Operand(), p.a,
+                     min(place.row + i * kRowsOfBlock + lane / 4, p.m - 1));
     }
   }
 
   // What the first loads read of B, into L2.
   __device__ __forceinline__ void fetch_first() const {
-    constexpr int kAhead = 2, kSector = 32;
-    const int at = static_cast<int>(threadIdx.x % 4) * (kSector - kVector * 2);
+    constexpr int kAhead = 2, kLanes = 4;
+    const int at = static_cast<int>(threadIdx.x % 4) * (kStepBytesOfB / kLanes - kVectorBytes);
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead) {
 #pragma unroll
       for (int i = 0; i < kRowsOfB; ++i) {
-        if (ahead < steps_) fetch_to_l2(b_[i] + ahead * (kShares * kStepBytes) + at);
+        if (ahead < steps_) fetch_to_l2(b_[i] + ahead * (kShares * kStepBytesOfB) + at);
       }
     }
   }
@@ -115,20 +137,26 @@ class FewRowsVectors {
 
   __device__ __forceinline__ void move(int steps) {
 #pragma unroll
-    for (int i = 0; i < kRowsOfB; ++i) b_[i] += steps * (kShares * kStepBytes);
+    for (int i = 0; i < kRowsOfB; ++i) b_[i] += steps * (kShares * kStepBytesOfB);
 #pragma unroll
     for (int i = 0; i < Tile::kRowBlocks; ++i) a_[i] += steps * (kShares * kStepBytes);
   }
 
   // The step `ahead` of where pointers are.
   __device__ __forceinline__ void load(int ahead, Step& to) const {
+    const int first = ahead * kShares;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = ahead * (kShares * kStepBytes) + half * (kStepBytes / 2);
 #pragma unroll
-      for (int i = 0; i < kRowsOfB; ++i) to.b[0][half * kRowsOfB + i] = load_once(b_[i] + at);
+      for (int i = 0; i < kRowsOfB; ++i) {
+        if (half * kRowsOfB + i >= Tile::kVectors) break;
+        to.b[0][half * kRowsOfB + i] =
+            load_once(b_[i] + first * kStepBytesOfB + half * (kStepBytesOfB / 2));
+      }
 #pragma unroll
-      for (int i = 0; i < Tile::kRowBlocks; ++i) to.a[i][half] = load_16_bytes(a_[i] + at);
+      for (int i = 0; i < Tile::kRowBlocks; ++i) {
+        to.a[i][half] = load_16_bytes(a_[i] + first * kStepBytes + half * kHalfBytes);
+      }
     }
   }
 
@@ -137,15 +165,16 @@ class FewRowsVectors {
     const int first = static_cast<int>(threadIdx.x) % 4 * kVector;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = half * (kStepBytes / 2);
-      const bool is_there = first + half * (Tile::kStep / 2) + kVector <= left_;
+      const int of_half = kWidensB<Config> ? 0 : half * (Tile::kStep / 2);
+      const bool is_there = first + of_half + kVector <= left_;
 #pragma unroll
       for (int i = 0; i < kRowsOfB; ++i) {
-        to.b[0][half * kRowsOfB + i] = load_once(b_[i] + at, is_there);
+        if (half * kRowsOfB + i >= Tile::kVectors) break;
+        to.b[0][half * kRowsOfB + i] = load_once(b_[i] + half * (kStepBytesOfB / 2), is_there);
       }
 #pragma unroll
       for (int i = 0; i < Tile::kRowBlocks; ++i) {
-        to.a[i][half] = load_16_bytes(a_[i] + at, is_there);
+        to.a[i][half] = load_16_bytes(a_[i] + half * kHalfBytes, is_there);
       }
     }
   }

@@ -150,6 +150,13 @@ DType RandomGraphGenerator::operand_dtype() {
   return chance(70) ? DType::e4m3 : DType::e5m2;
 }
 
+// Of its second one: weights may be kept in 8 bits.
+DType RandomGraphGenerator::weights_dtype() {
+  constexpr DType kNarrow[] = {DType::i8, DType::i8, DType::e4m3, DType::e5m2};
+  const DType dtype = operand_dtype();
+  return size_bytes(dtype) == 2 && chance(12) ? kNarrow[below(4)] : dtype;
+}
+
 // Where no input would say what B is.
 void RandomGraphGenerator::no_batch() {
   sizes_.erase("B");
@@ -167,7 +174,7 @@ ValueId RandomGraphGenerator::add_product() {
     return batched ? Shape{batch, rows, cols} : Shape{rows, cols};
   };
   node.args = {add_input(operand_dtype(), shape(batched_a, b_, m_, k_, node.transpose_a)),
-               add_input(operand_dtype(), shape(batched_b, b_, k_, n_, node.transpose_b))};
+               add_input(weights_dtype(), shape(batched_b, b_, k_, n_, node.transpose_b))};
   node.type.dtype = chance(70) ? dtype_ : DType::f32;
   node.promoted = is_fp8_ && chance(30);
   return ir::append(graph_, std::move(node));

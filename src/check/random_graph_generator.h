@@ -32,6 +32,7 @@ class RandomGraphGenerator {
   void add_vectors(ir::Shape space);  // a copy: what it adds moves the shapes of the graph
   bool try_append(ir::Node node);
   DType operand_dtype();
+  DType weights_dtype();
   void no_batch();
   Dim blocks(const char* symbol, const Dim& size);
   ir::ValueId add_either_way(DType dtype, const ir::Shape& lead, const Dim& rows, const Dim& cols);

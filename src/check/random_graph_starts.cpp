@@ -145,7 +145,7 @@ ValueId RandomGraphGenerator::add_heads() {
   sizes_.erase("N");
   n_ = heads * depth;
   Node node{.op = Op::matmul, .transpose_b = true};
-  node.args = {add_input(operand_dtype(), {m_, k_}), add_input(operand_dtype(), {n_, k_})};
+  node.args = {add_input(operand_dtype(), {m_, k_}), add_input(weights_dtype(), {n_, k_})};
   node.type.dtype = dtype_;
   const ValueId product = ir::append(graph_, std::move(node));
   Node split{.op = Op::reshape, .args = {product}};

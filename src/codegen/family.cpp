@@ -53,7 +53,8 @@ std::vector<const KernelFamily*> families_for(const plan::FusedGemm& step,
                                               const targets::TargetInfo& target,
                                               std::string_view name) {
   std::vector<const KernelFamily*> out = families_for(target, name);
-  if (has_vendor(step.gemm) || !name.empty()) return out;
+  const bool is_alone = has_vendor(step.gemm) && !step.gemm.widens_b();
+  if (is_alone || !name.empty()) return out;
   for (const KernelFamily& family : all_families()) {
     if (!suits(family, target)) out.push_back(&family);
   }

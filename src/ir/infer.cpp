@@ -227,12 +227,21 @@ TensorType infer_scatter(const Graph& graph, const Node& node) {
                                node.transpose_b ? " (transposed)" : "", problem));
 }
 
+// Whether the second operand is widened to the first one's 16 bits, which hold all its values.
+bool is_widened(const Node& node, DType a, DType b) {
+  return node.op == Op::matmul && is_computable(a) && size_bytes(a) == 2 && is_narrow(b);
+}
+
 void check_matmul_dtypes(const Graph& graph, const Node& node) {
   const DType a = graph[node.args[0]].type.dtype, b = graph[node.args[1]].type.dtype;
   const bool is_alike = a == b && (is_computable(a) || is_narrow(a));
-  if (!is_alike && !(is_fp8(a) && is_fp8(b))) {
+  if (!is_alike && !(is_fp8(a) && is_fp8(b)) && !is_widened(node, a, b)) {
     fail_matmul(graph, node,
-                "both must have the same dtype among bf16, f16, f32, i8, or be e4m3 or e5m2 each");
+                fmt::format("both must have the same dtype among bf16, f16, f32, i8, or be e4m3 or "
+                            "e5m2 each{}",
+                            node.op == Op::matmul
+                                ? ", or the first bf16 or f16 and the second e4m3, e5m2 or i8"
+                                : ""));
   }
   if (node.promoted && !is_fp8(a)) {
     fail_matmul(graph, node, "promoted are sums of e4m3 and e5m2 alone");

@@ -19,6 +19,7 @@ bool multiplies_blocks_faster(const plan::GemmDesc& gemm,
 
 bool pays_alone(const plan::GemmDesc& gemm, const std::optional<codegen::GemmSizes>& likely,
                 const targets::TargetInfo& target) {
+  if (gemm.widens_b()) return target.kind == DeviceKind::cuda;
   if (!target.has_wgmma) return false;
   if (gemm.is_scaled()) return !gemm.has_groups() && multiplies_blocks_faster(gemm, likely);
   const bool is_16_bit = size_bytes(gemm.a.dtype) == 2 && size_bytes(gemm.b.dtype) == 2;

@@ -48,4 +48,10 @@ plan::WhyNot framework_sums_groups_faster() {
           "than a kernel at most sizes measured."};
 }
 
+plan::WhyNot framework_widens_faster() {
+  return {"framework_is_faster",
+          "Kernels for CPUs convert both operands to 32 bits before they multiply; the framework's "
+          "own product takes the weights in 8 or 16."};
+}
+
 }  // namespace epifuse

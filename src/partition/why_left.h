@@ -16,5 +16,6 @@ plan::WhyNot why_left_out(const std::string& value, bool saves_nothing);
 // `ratio`: a kernel's time over that of the framework's product and a loop, as measured on CPUs.
 plan::WhyNot framework_is_faster(const codegen::GemmSizes& sizes, double ratio);
 plan::WhyNot framework_sums_groups_faster();
+plan::WhyNot framework_widens_faster();
 
 }  // namespace epifuse

@@ -68,6 +68,9 @@ struct GemmDesc {
   ir::ValueId k_groups = -1;  // of a product that is grouped along K: the ends of its groups
   OperandScales a_scales, b_scales, second_b_scales;  // of blocks of K
   bool is_scaled() const { return a_scales.value >= 0; }
+  // Whether kernels widen b's elements of 8 bits to those of a, of 16.
+  bool widens_b() const { return is_narrow(b.dtype) && !is_narrow(a.dtype); }
+  bool has_narrow() const { return is_narrow(a.dtype) || is_narrow(b.dtype); }
   bool is_grouped() const { return groups >= 0; }
   bool is_padded() const { return is_grouped() && !batch.empty(); }
   bool is_k_grouped() const { return k_groups >= 0; }

@@ -49,6 +49,16 @@ double off_boundaries_us(double aligned_us, const codegen::GemmSizes& s, double 
          slowdown * flops / rates.flops_per_us;
 }
 
+// Of a copy of b in 16 bits, which the vendor multiplies.
+double widening_us(const plan::GemmDesc& gemm, const codegen::GemmSizes& s,
+                   const targets::DeviceRates& rates) {
+  if (!gemm.widens_b()) return 0;
+  const double copies = gemm.gating == plan::Gating::none ? 1 : 2;
+  const double bytes = static_cast<double>(size_bytes(gemm.a.dtype) + size_bytes(gemm.b.dtype));
+  return targets::pass_us(
+      copies * bytes * static_cast<double>(s.batch) * static_cast<double>(s.n * s.k), rates);
+}
+
 double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {
   const double batch = load.batched ? static_cast<double>(s.batch) : 1;
   switch (load.access) {
@@ -248,7 +258,7 @@ std::optional<double> unfused_us(const plan::FusedGemm& step, const codegen::Gem
   if (!product) return std::nullopt;
   const targets::DeviceRates& rates = device.known->measured->rates;
   return off_boundaries_us(*product, product_sizes, slowdown, rates) * (is_one ? 1 : 2) +
-         tail_us(step, sizes, rates);
+         widening_us(step.gemm, sizes, rates) + tail_us(step, sizes, rates);
 }
 
 bool wants_rows_first(const plan::FusedGemm& step, const codegen::GemmSizes& sizes,

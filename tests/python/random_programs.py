@@ -36,13 +36,14 @@ from torch.fx.experimental.symbolic_shapes import (
 
 import epifuse.torch
 from epifuse import _native
-from epifuse.torch import split_products, unharmed
+from epifuse.torch import narrow_weights, split_products, unharmed
 from epifuse.torch.inductor import FusionPass, MasksPass
 from epifuse.torch.report import Report
 from epifuse.torch.split_products import multiply_in_two_parts
 from epifuse.torch.upcast_products import multiply_before_upcasts
 
 unharmed.FAULTS = ()  # they are what is looked for
+narrow_weights.DEVICES = ("cpu", "cuda")
 split_products._FEWEST = split_products._FEWEST_OF_EACH = 1
 OPTIONS = {"numerics": "fast", "tf32": False, "tune": "off", "only_faster": False}
 MOST_ERROR, MOST_OF_EAGERS, LEAST = 0.02, 4, 1e-4
@@ -72,7 +73,7 @@ class Program(Products, Elementwise, Views, Convolutions):
         if not flat:
             draws += [self.heads] * 4 + [self.stacked, self.repeated]
         if not train:
-            draws += [self.scaled] * 4 + [self.of_integers] * 2
+            draws += [self.scaled] * 4 + [self.of_integers] * 2 + [self.narrow_weights] * 3
         for _ in range(self.random.randint(4, 22)):
             self.random.choice(draws)()
         read = {operand for tensor in self.made for operand in tensor.operands}

@@ -213,6 +213,24 @@ class Products(Drawn):
         self.make(step, (m, n), x, self.input(n, k, dtype=E4M3),
                   self.input(1, n, dtype=torch.float32), dtype=torch.bfloat16)
 
+    def narrow_weights(self) -> None:
+        """Kept in 8 bits, and converted to multiply."""
+        x = self.matrix()
+        if x is None:
+            return
+        (m, k), n = x.shape, self.random.choice((8, 24, 33))
+        dtype = self.random.choice((INT8, E4M3))
+        is_scaled_first, by_columns = self.chance(0.5), self.chance(0.7)
+
+        def step(x: Any, w: Any, by: Any) -> Any:
+            by = (by if by_columns else by[:1]) * 0.02
+            if is_scaled_first:
+                return x @ to(to(w, torch.float32) * by, x.dtype).t()
+            return x @ to(w, x.dtype).t() * to(by.view(-1), x.dtype)
+
+        self.make(step, (m, n), x, self.input(n, k, dtype=dtype),
+                  self.input(n, 1, dtype=torch.float32), dtype=x.dtype)
+
     def of_integers(self) -> None:
         x = self.matrix(lambda x: x.shape[1] % 8 == 0 and x.shape[0] > 16)
         if x is None:

@@ -1,9 +1,11 @@
-"""Operands of kernels that are conversions within one node's work: they become nodes.
+"""Operands of kernels that are conversions, or turned matrices, within one node's work: they become
+nodes.
 
     y = mul(x, t)   of x in float32 and t in bf16   ->   y = mul(x, cast(t)), in the language
 
 A kernel that turns halves of heads may compute the product, but read the cast of a small table, as
-it would be done again for each head. No node of the graph has it."""
+it would be done again for each head. No node of the graph has it. Scales of weights may have been
+turned with these (narrow_weights.py)."""
 
 from typing import Any
 
@@ -26,12 +28,17 @@ def _last_before_work(graph: Graph, node: Node) -> Node:
     return [each for each in graph.nodes if each.op == "placeholder"][-1]
 
 
-def _convert(graph: Graph, name: str, imported: Imported) -> None:
-    source, dtype = imported.casts[name]
+def _add(graph: Graph, name: str, imported: Imported) -> None:
+    """A node for a part of another's work."""
+    if name in imported.casts:
+        source, dtype = imported.casts[name]
+        target, how = torch.ops.prims.convert_element_type.default, BY_NAME[dtype]
+    else:
+        source = imported.turned[name]
+        target, how = torch.ops.aten.permute.default, [1, 0]
     node = imported.names[source]
     with graph.inserting_after(_last_before_work(graph, node)):
-        imported.names[name] = nodes.call(
-            graph, torch.ops.prims.convert_element_type.default, (node, BY_NAME[dtype]))
+        imported.names[name] = nodes.call(graph, target, (node, how))
 
 
 def with_operands(graph: Graph, kernels: list[Kernel], imported: Imported) -> list[Kernel]:
@@ -40,8 +47,8 @@ def with_operands(graph: Graph, kernels: list[Kernel], imported: Imported) -> li
     for kernel in kernels:
         names = [tensor["value"] for tensor in kernel["inputs"]]
         for name in names:
-            if name not in imported.names and name in imported.casts:
-                _convert(graph, name, imported)
+            if name not in imported.names and (name in imported.casts or name in imported.turned):
+                _add(graph, name, imported)
         if all(name in imported.names for name in names):
             found.append(kernel)
     return found

@@ -58,6 +58,8 @@ class Scope:
     stored_rows: set[fx.Node] = field(default_factory=set)
     # Products of matrices that are to be products of batches (batches.Batches).
     batches: dict[fx.Node, Any] = field(default_factory=dict)
+    # Products whose second operand is converted from 8 bits (narrow_weights.NarrowWeights).
+    narrow: dict[fx.Node, Any] = field(default_factory=dict)
 
     def read(self, node: fx.Node, known: dict[torch.dtype, str] = dtypes.NAMES) -> Value:
         """The value of a node: a computed one, or an input of the text."""

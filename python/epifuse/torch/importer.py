@@ -19,6 +19,7 @@ from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
 from .layout import strides_to_declare
 from .memory import is_fused_by_inductor, is_needed_in_memory
+from .narrow_weights import NarrowWeights
 from .products import sum_of_rows, sums_of_groups
 from .repeated import REPEATS
 from .row_sums import summed_leaf
@@ -54,6 +55,7 @@ class Imported:
     shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)  # of `stored`
     # Conversions of operands that are parts of one node's work: of what, and to which dtype.
     casts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    turned: dict[str, str] = field(default_factory=dict)  # likewise, matrices turned: of what
 
     def nodes_of_values(self) -> dict[str, fx.Node]:
         """The node of each name, also of those of parts of its work."""
@@ -64,16 +66,17 @@ class Imported:
         return found
 
 
-def import_graph(graph: fx.Graph) -> Imported:
-    """The products of an FX graph, and all around them that the language can say."""
-    importer = _Importer(graph)
+def import_graph(graph: fx.Graph, narrow: dict[fx.Node, NarrowWeights] | None = None) -> Imported:
+    """The products of an FX graph, and all around them that the language can say. `narrow`: those
+    that are to multiply weights of 8 bits as they are stored."""
+    importer = _Importer(graph, narrow or {})
     importer.read()
     return importer.result()
 
 
 class _Importer:
-    def __init__(self, graph: fx.Graph) -> None:
-        self.scope = Scope()
+    def __init__(self, graph: fx.Graph, narrow: dict[fx.Node, NarrowWeights]) -> None:
+        self.scope = Scope(narrow=narrow)
         self.nodes = _live(graph)
         for node in self.nodes:
             self.scope.names[node] = self.scope.words.take(node.name)
@@ -246,17 +249,11 @@ class _Importer:
             tuple(value.name for value in inputs),
             {value.name: node for value, node in stored.items()},
             {value.name: value.shape for value in stored},
-            self._casts(needed, names),
+            {value.name: (source.name, value.dtype)
+             for value, source in _within_nodes("cast", needed, names)},
+            {value.name: source.name for value, source in _within_nodes("transpose", needed, names)
+             if len(value.shape) == 2},
         )
-
-    def _casts(self, needed: set[Value], names: Container[str]) -> dict[str, tuple[str, str]]:
-        casts = {}
-        for value in needed:
-            if value.op == "cast" and value.name not in names:
-                (source,) = value.operands
-                if isinstance(source, Value) and source.name in names:
-                    casts[value.name] = source.name, value.dtype
-        return casts
 
     def _stored(self, needed: set[Value], names: Container[str]) -> dict[Value, fx.Node]:
         """What an op's result is a reshape of, and what stands for no node before such a view."""
@@ -304,6 +301,16 @@ def _live(graph: fx.Graph) -> list[fx.Node]:
             live.add(node)
             live.update(node.all_input_nodes)
     return [node for node in graph.nodes if node in live]
+
+
+def _within_nodes(op: str, values: set[Value],
+                  names: Container[str]) -> Iterator[tuple[Value, Value]]:
+    """What the op makes of a node's value, but no node has; and that value."""
+    for value in values:
+        if value.op == op and value.name not in names:
+            (source,) = value.operands
+            if isinstance(source, Value) and source.name in names:
+                yield value, source
 
 
 def _are_rows_in_memory(node: fx.Node) -> bool:

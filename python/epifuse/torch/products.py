@@ -10,6 +10,7 @@ from . import sizes
 from .rows import inverted
 from .elementwise import Row
 from .emitter import Args, Emitter, tensor_of
+from .narrow_weights import product_of_narrow_weights
 from .sizes import Size
 from .values import ARITHMETIC, FP8, INT8, Literal, Operand, Refusal, Value
 from .views import sliced
@@ -49,6 +50,8 @@ def product(
 ) -> Value:
     """`matmul first, second` with the result in the operands' dtype or f32. Of 8-bit operands it is
     f32; sums of 8-bit floats may be `promoted`."""
+    if emit.node in emit.scope.narrow:
+        return product_of_narrow_weights(emit, first, dtype)
     a, b = emit.rows(first), emit.value(second)
     is_narrow = a.dtype in FP8 and b.dtype in FP8 or a.dtype == b.dtype == INT8
     if not is_narrow and (a.dtype != b.dtype or a.dtype not in ARITHMETIC):

@@ -23,6 +23,7 @@ from epifuse.torch.importer import Imported, import_graph
 from epifuse.torch.in_place import copies_over_inputs, write_in_place
 from epifuse.torch.layout import RESHAPES
 from epifuse.torch.memory import is_needed_in_memory, is_unstored, is_view, sums_both_ways
+from epifuse.torch.narrow_weights import products_of_narrow_weights
 from epifuse.torch.padding import PADDED, put_back, without_padding
 from epifuse.torch.report import Report
 from epifuse.torch.transposed import write_transposed
@@ -315,7 +316,8 @@ def _on_hopper(imported: Imported, request: dict[str, Any]) -> OnHopper | None:
 def _fuse(graph: Graph, options: dict[str, Any], only_faster: bool, asks_hopper: bool) -> Report:
     report = Report()
     merge_equal_work(graph)
-    imported = import_graph(graph)
+    narrow = products_of_narrow_weights(graph, options["numerics"] == "exact")
+    imported = import_graph(graph, narrow)
     imported.names.update(imported.stored)  # what kernels store for nodes
     report.left_out += [LeftOut(refused.node.name, refused.code, refused.why)
                         for refused in imported.refused]

@@ -96,7 +96,7 @@ constexpr std::int64_t kExactDepth = 1024;
 
 // Whether K is cut into slices, the sums of which are added as integers.
 bool cuts_k(const GemmProblem& problem) {
-  return problem.b.front().dtype == DType::i8 && problem.k > kExactDepth;
+  return problem.a.dtype == DType::i8 && problem.k > kExactDepth;
 }
 
 // One run of a fused product.

@@ -23,6 +23,7 @@ struct Config {
   bool grouped = false;         // rows belong to groups, or parts of K do
   bool gathers = false;         // rows of a are looked up
   bool scaled = false;          // blocks of K have scales
+  bool widens_b = false;        // of 8 bits, of which a stage has half of step_bytes
   int maxima = 0;               // of each block of columns, which the epilogue takes
   bool operator==(const Config&) const = default;
 };

@@ -21,6 +21,11 @@ constexpr Shape kShapes[] = {{128, 128, 64, 64}, {256, 128, 64, 64}, {128, 256, 
 // registers for promoted sums; scales of blocks would need smaller warps, 16 of which spill.
 constexpr Shape kShapesOfGateBlocks[] = {{128, 256, 64, 64}, {64, 256, 64, 64}, {64, 256, 32, 64}};
 
+// For weights that are widened, which is for few rows: more take a copy of them in 16 bits.
+constexpr Shape kShapesOfWidened[] = {{128, 128, 64, 32}, {64, 128, 64, 32}, {64, 128, 32, 64},
+                                      {128, 64, 64, 32},  {64, 64, 32, 32},  {32, 128, 32, 32},
+                                      {32, 128, 32, 64}};
+
 // Of those that take one tile after another.
 constexpr Shape kPersistentShapes[] = {{128, 128, 64, 64},
                                        {256, 128, 64, 64},
@@ -30,6 +35,9 @@ constexpr Shape kPersistentShapes[] = {{128, 128, 64, 64},
 
 // Of those that share K: it is for problems of few tiles.
 constexpr Shape kSplitShapes[] = {{128, 128, 64, 64}, {64, 128, 32, 64}, {64, 64, 32, 32}};
+
+constexpr Shape kSplitShapesOfWidened[] = {
+    {64, 128, 64, 32}, {64, 128, 32, 64}, {32, 128, 32, 32}, {32, 128, 32, 64}, {64, 64, 32, 32}};
 
 constexpr int kRegistersOfSm = 65536, kReservedBytes = 1024;  // of shared memory, for each CTA
 
@@ -53,7 +61,17 @@ bool fits(const Shape& shape, const plan::FusedGemm& step) {
 std::span<const Shape> shapes(const plan::FusedGemm& step) {
   const bool is_gated = step.gemm.gating != plan::Gating::none;
   if (is_gated && step.epilogue.has_blocks()) return kShapesOfGateBlocks;
+  if (step.gemm.widens_b()) return kShapesOfWidened;
   return kShapes;
+}
+
+std::span<const Shape> split_shapes(const plan::FusedGemm& step) {
+  if (step.gemm.widens_b()) return kSplitShapesOfWidened;
+  return kSplitShapes;
+}
+std::span<const Shape> persistent_shapes(const plan::FusedGemm& step) {
+  if (step.gemm.widens_b()) return {};
+  return kPersistentShapes;
 }
 
 // That a thread takes: an estimate from above.
@@ -84,15 +102,23 @@ Config config_of(const Shape& shape, int step_bytes, int stages, const plan::Fus
   config.grouped = gemm.has_groups();
   config.gathers = gemm.a.lookup >= 0;
   config.scaled = gemm.is_scaled();
+  config.widens_b = gemm.widens_b();
   return config;
 }
+
+// Bytes of K of a stage: whole units of 64 of each operand.
+constexpr int kShortStep = 64, kLongStep = 128;
+int usual_step(const plan::GemmDesc& gemm) { return gemm.widens_b() ? kLongStep : kShortStep; }
 
 // Of the most stages that leave room for two CTAs an SM.
 Config two_of_sm(const Shape& shape, const plan::FusedGemm& step,
                  const targets::TargetInfo& target) {
+  const int step_bytes = usual_step(step.gemm);
   int stages = kMostStages;
-  while (stages > kFewestStages && config_of(shape, 64, stages, step, target).ctas < 2) --stages;
-  return config_of(shape, 64, stages, step, target);
+  while (stages > kFewestStages && config_of(shape, step_bytes, stages, step, target).ctas < 2) {
+    --stages;
+  }
+  return config_of(shape, step_bytes, stages, step, target);
 }
 
 // With room for the epilogue behind the stages, as much as leaves as many CTAs an SM as one block
@@ -119,27 +145,27 @@ std::optional<Config> persistent(const Config& config, const plan::GemmDesc& gem
 }  // namespace
 
 std::vector<Config> configs(const plan::FusedGemm& step, const targets::TargetInfo& target) {
-  constexpr int kStepBytes[] = {64, 128}, kSplits[] = {2, 4, 8};
+  constexpr int kSplits[] = {2, 4, 8};
   std::vector<Config> out;
   for (const Shape& shape : shapes(step)) {
     if (!fits(shape, step)) continue;
-    for (const int step_bytes : kStepBytes) {
+    for (int step_bytes = usual_step(step.gemm); step_bytes <= kLongStep; step_bytes *= 2) {
       for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
         const Config config = config_of(shape, step_bytes, stages, step, target);
         if (smem_bytes(config) <= target.smem_per_block_bytes) out.push_back(config);
       }
     }
   }
-  for (const Shape& shape : kPersistentShapes) {
+  for (const Shape& shape : persistent_shapes(step)) {
     if (!fits(shape, step)) continue;
     for (int stages = kFewestStages; stages <= kMostStages; ++stages) {
-      const Config once = config_of(shape, 64, stages, step, target);
+      const Config once = config_of(shape, kShortStep, stages, step, target);
       const auto config = persistent(once, step.gemm, target);
       if (config) out.push_back(*config);
     }
   }
   if (step.gemm.has_groups()) return out;  // few groups have too few rows for all SMs
-  for (const Shape& shape : kSplitShapes) {
+  for (const Shape& shape : split_shapes(step)) {
     if (!fits(shape, step)) continue;
     for (const int parts : kSplits) {
       Config config = two_of_sm(shape, step, target);

@@ -19,20 +19,29 @@ using plan::WhyNot;
 
 bool is_multiplied(DType dtype) { return is_float(dtype) || dtype == DType::i8; }
 
-// Whether an instruction multiplies one by the other.
-bool go_together(DType a, DType b) { return a == b || (is_fp8(a) && is_fp8(b)); }
+// Whether an instruction multiplies one by the other, or b in the 16 bits of a.
+bool go_together(const plan::GemmDesc& gemm) {
+  const DType a = gemm.a.dtype, b = gemm.b.dtype;
+  return a == b || (is_fp8(a) && is_fp8(b)) || (gemm.widens_b() && size_bytes(a) == 2);
+}
 
-std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operand& operand,
-                                      const plan::Operand& other, std::string_view side,
+std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::GemmDesc& gemm,
+                                      const plan::Operand& operand, std::string_view side,
                                       const targets::TargetInfo& target) {
   const std::string& name = plan.graph[operand.value].name;
-  if (!is_multiplied(operand.dtype) || !go_together(operand.dtype, other.dtype)) {
+  if (!is_multiplied(operand.dtype) || !go_together(gemm)) {
     return WhyNot{"operand_dtype",
                   fmt::format("{} is {}; this family multiplies bf16, f16, f32 or i8 by the same, "
-                              "and e4m3 or e5m2 by either.",
+                              "e4m3 or e5m2 by either, and bf16 or f16 by 8 bits.",
                               name, epifuse::name(operand.dtype))};
   }
-  if (is_fp8(operand.dtype) && target.fp8_macs_per_clock == 0) {
+  if (gemm.widens_b() && operand.major != plan::Major::k) {
+    return WhyNot{fmt::format("{}_not_k_major", side),
+                  fmt::format("{} is not contiguous along K, as operands must be of which one is "
+                              "widened.",
+                              name)};
+  }
+  if (is_fp8(operand.dtype) && !gemm.widens_b() && target.fp8_macs_per_clock == 0) {
     return WhyNot{"operand_dtype", fmt::format("{} is {}, which {} has no instruction to multiply.",
                                                name, epifuse::name(operand.dtype), target.name)};
   }
@@ -101,10 +110,10 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   }
   if (auto no = why_not_gather(plan, gemm)) return no;
   if (auto no = why_not_rows_by_index(plan, step)) return no;
-  if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a", target)) return no;
-  if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b", target)) return no;
+  if (auto no = why_not_operand(plan, gemm, gemm.a, "a", target)) return no;
+  if (auto no = why_not_operand(plan, gemm, gemm.b, "b", target)) return no;
   if (gemm.gating == plan::Gating::separate) {
-    if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b", target)) return no;
+    if (auto no = why_not_operand(plan, gemm, gemm.second_b, "b", target)) return no;
   }
   if (step.epilogue.has_squares()) {
     return WhyNot{"squares", "it takes maxima of blocks of 128 rows and columns."};

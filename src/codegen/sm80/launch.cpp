@@ -277,7 +277,7 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   GemmViews views = require_views(plan, step, bound);
   const EpilogueLayout layout(step.epilogue);  // its lists of full-size matrices are both variants'
   Variant out;
-  out.swapped = gemm.gating == plan::Gating::none && !gemm.is_grouped() &&
+  out.swapped = gemm.gating == plan::Gating::none && !gemm.is_grouped() && !gemm.widens_b() &&
                 wants_exchange(step, layout, views);
   if (out.swapped) views = exchanged(views);
   out.alignment_a = alignment_of(gemm, out.swapped ? gemm.b : gemm.a, views.a, true);

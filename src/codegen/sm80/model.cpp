@@ -31,6 +31,19 @@ double copy_clocks(const ModelConstants& c, const Config& config, const GemmSize
          of(sizes.row_bytes_b, std::min<std::int64_t>(sizes.n, config.tile_n));
 }
 
+// Of a step whose b is widened. A warp reads, widens and multiplies by turns, which other warps
+// hide little of: fitted to seven products of 64 to 256 rows (H200, 2026-11-29,
+// docs/gotchas-sm80.md).
+double widened_clocks(const ModelConstants& c, const Config& config, double multiply) {
+  constexpr double kInstructionsOfPair = 4, kLanes = 128;
+  const double step_bytes = config.step_bytes;
+  const double warps = num_threads(config) / 32.0;
+  const double read =
+      warps * (config.warp_m + config.warp_n / 2.0) * step_bytes / c.shared_bytes_per_clock;
+  const double pairs = warps * config.warp_n * step_bytes / 4;
+  return multiply + read + pairs * kInstructionsOfPair / kLanes;
+}
+
 double step_clocks(const ModelConstants& c, const plan::FusedGemm& step, const Config& config,
                    int num_active, double slows_multiply, double copies) {
   const auto bytes = static_cast<double>(size_bytes(step.gemm.a.dtype));
@@ -41,7 +54,8 @@ double step_clocks(const ModelConstants& c, const plan::FusedGemm& step, const C
   const double read =
       warps * (config.warp_m + config.warp_n) * config.step_bytes / c.shared_bytes_per_clock;
   const double words = bytes > 2 && step.gemm.b.major != plan::Major::k ? 2 : 1;  // no ldmatrix
-  const double busy = longer(multiply, read * words);
+  const double busy =
+      config.widens_b ? widened_clocks(c, config, multiply) : longer(multiply, read * words);
   const double waits = c.latency_clocks / std::max(config.stages - 1, 1);
   const bool is_alone = config.ctas == 1;
   const double slows = config.step_bytes > 64 && is_alone ? c.deep_slows : 1;
@@ -77,7 +91,8 @@ double memory_us(const ModelConstants& c, const plan::FusedGemm& step, const Gem
     const bool is_full = store.kind == plan::StoreKind::tile;
     if (is_full) full += static_cast<double>(size_bytes(store.dtype));
   }
-  const double each = bytes * (m * k + config.products * n * k) + full * m * n;
+  const auto bytes_of_b = static_cast<double>(size_bytes(step.gemm.b.dtype));
+  const double each = bytes * m * k + bytes_of_b * config.products * n * k + full * m * n;
   // Written and read, where others leave no room in L2.
   const double sums = 2 * std::max(split_bytes(config, tiles) - c.l2_bytes / 2, 0.0);
   return (static_cast<double>(sizes.batch) * each + sums) / c.bytes_per_us;

@@ -9,6 +9,7 @@
 #include "codegen/epilogue_blocks.h"
 #include "codegen/epilogue_cuda.h"
 #include "codegen/gemm_text.h"
+#include "codegen/sm90/few_rows.h"
 #include "codegen/sm90/operand_format.h"
 #include "codegen/source_text.h"
 
@@ -153,6 +154,7 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (!target.has_wgmma || !target.has_tma) {
     return WhyNot{"target", fmt::format("{} has no WGMMA and TMA.", target.name)};
   }
+  if (gemm.widens_b()) return why_not_widened(plan, step);
   if (auto no = why_not_groups(plan, step)) return no;
   if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a")) return no;
   if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;

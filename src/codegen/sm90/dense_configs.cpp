@@ -343,6 +343,7 @@ int column_parts(const Config& config, const plan::GemmDesc& gemm) {
 }
 
 std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& target) {
+  if (step.gemm.widens_b()) return {};  // no wgmma multiplies it
   std::vector<Config> out = configs_of(kShapes, step, target);
   if (can_swap(step)) {
     for (Config config : configs_of(kSwappedShapes, exchanged(step), target)) {

@@ -322,14 +322,14 @@ std::optional<WhyNot> why_not_bound(const plan::Plan& plan, const FusedGemm& ste
   const plan::GemmDesc& gemm = step.gemm;
   const auto why_not_operand = [&](const plan::Operand& operand, const MatrixView& view) {
     if (!is_misaligned(operand, view)) return std::optional<WhyNot>();
-    const auto why_not = gemm.has_groups() ? why_not_tma : why_not_row_classes;
+    const auto why_not = gemm.has_groups() || gemm.widens_b() ? why_not_tma : why_not_row_classes;
     return why_not(rows_of(operand, view), operand.dtype, plan.graph[operand.value].name);
   };
   if (auto no = why_not_operand(gemm.a, views->a)) return no;
-  const bool is_gated = gemm.gating != plan::Gating::none;
+  const bool needs_tma = gemm.gating != plan::Gating::none || gemm.widens_b();
   const plan::Operand* b = &gemm.b;
   for (const MatrixView& view : views_of_b(gemm, *views)) {
-    if (is_gated && is_misaligned(*b, view)) {
+    if (needs_tma && is_misaligned(*b, view)) {
       return why_not_tma(rows_of(*b, view), b->dtype, plan.graph[b->value].name);
     }
     if (auto no = why_not_operand(*b, view)) return no;
@@ -346,7 +346,8 @@ Variant variant(const plan::Plan& plan, const FusedGemm& given, const Bound& bou
   const bool is_gated = step.gemm.gating != plan::Gating::none;
   const bool is_grouped = step.gemm.is_grouped(), has_groups = step.gemm.has_groups();
   const EpilogueLayout layout(step.epilogue);  // its lists of full-size matrices are both variants'
-  out.swapped = !is_gated && !is_grouped && wants_exchange(step, layout, views);
+  const bool may_exchange = !is_gated && !is_grouped && !step.gemm.widens_b();
+  out.swapped = may_exchange && wants_exchange(step, layout, views);
   if (out.swapped) views = exchanged(views);
   const plan::GemmDesc& gemm = step.gemm;
   out.misaligned_a = !has_groups && is_misaligned(out.swapped ? gemm.b : gemm.a, views.a);

@@ -32,11 +32,21 @@ constexpr Shape kAlongK[] = {{16, 16, 8, 1}, {8, 16, 8, 1}, {8, 16, 16, 1}, {16,
                              {8, 16, 8, 4},  {8, 16, 8, 8}, {16, 16, 8, 8}, {8, 16, 8, 1, 2}};
 constexpr Shape kGatesAlongK[] = {{8, 8, 8, 1},  {8, 8, 16, 1},  {16, 8, 8, 1},
                                   {8, 16, 8, 1}, {16, 16, 8, 1}, {8, 8, 8, 1, 2}};
+// Of weights that are widened, whose bytes are half of those of A: more columns share it.
+constexpr Shape kWidened[] = {{8, 16, 8, 1},  {8, 32, 8, 1}, {16, 32, 8, 1}, {16, 16, 8, 1},
+                              {8, 16, 16, 1}, {8, 16, 8, 4}, {16, 32, 8, 4}, {8, 16, 8, 1, 2}};
+constexpr Shape kWidenedGates[] = {
+    {8, 8, 8, 1}, {8, 16, 8, 1}, {16, 16, 8, 1}, {16, 32, 8, 1}, {8, 8, 16, 1}};
 constexpr Shape kAlongN[] = {{8, 64, 8, 1},  {8, 64, 8, 2},  {8, 64, 8, 4},  {8, 32, 8, 1},
                              {8, 32, 8, 4},  {16, 64, 8, 1}, {16, 64, 8, 2}, {16, 32, 8, 1},
                              {16, 32, 8, 4}, {8, 32, 8, 8}};
 
 constexpr std::string_view kLoadsOfA[] = {"vectors", "shifted", "elements"};
+
+std::span<const Shape> shapes_of_widened(const FusedGemm& step) {
+  if (step.epilogue.num_accumulators > 1) return kWidenedGates;
+  return kWidened;
+}
 
 int sums_bytes(const Config& config) {
   return config.warps * config.products * config.tile_m * config.tile_n *
@@ -96,6 +106,23 @@ std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
   return std::nullopt;
 }
 
+std::optional<WhyNot> why_not_widened(const plan::Plan& plan, const FusedGemm& step) {
+  const plan::GemmDesc& gemm = step.gemm;
+  for (const plan::Operand* operand : {&gemm.a, &gemm.b, &gemm.second_b}) {
+    if (operand->value < 0 || operand->major == plan::Major::k) continue;
+    return WhyNot{"not_k_major", fmt::format("{} is not contiguous along K, as operands must be of "
+                                             "which one is widened.",
+                                             plan.graph[operand->value].name)};
+  }
+  const auto m = gemm.m.constant();
+  if (!m || *m > kMostFewRows) {
+    return WhyNot{"many_rows", fmt::format("it has {} rows; wgmma widens no operand, and kernels "
+                                           "for few rows take {}.",
+                                           gemm.m.str(), kMostFewRows)};
+  }
+  return why_not_few_rows(step);
+}
+
 std::vector<Config> few_rows_configs(const FusedGemm& step) {
   std::vector<Config> out;
   if (why_not_few_rows(step)) return out;
@@ -110,7 +137,9 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
     config.stages = occupancy(config, loads_of(step.gemm, config)).depth;
     if (config.stages > 0) out.push_back(config);
   };
-  if (step.gemm.b.major != plan::Major::k) {
+  if (step.gemm.widens_b()) {
+    for (const Shape& shape : shapes_of_widened(step)) add(shape);
+  } else if (step.gemm.b.major != plan::Major::k) {
     std::ranges::for_each(kAlongN, add);
   } else if (step.epilogue.num_accumulators > 1) {
     std::ranges::for_each(kGatesAlongK, add);
@@ -123,7 +152,9 @@ std::vector<Config> few_rows_configs(const FusedGemm& step) {
 std::optional<Config> few_rows_fitted(const FusedGemm& step, const Config& config,
                                       const Variant& variant) {
   // Where roles are swapped the rows are those of B, few or not.
-  if (variant.swapped || (config.products > 1 && variant.misaligned_b)) return std::nullopt;
+  const bool needs_vectors = config.products > 1 || step.gemm.widens_b();
+  if (variant.swapped || (needs_vectors && variant.misaligned_b)) return std::nullopt;
+  if (step.gemm.widens_b() && variant.misaligned_a) return std::nullopt;
   Config out = config;
   set_rows(step.gemm, variant, out);
   if (config.ctas > 0 && !takes_vectors(loads_of(step.gemm, out))) return std::nullopt;
@@ -140,6 +171,7 @@ KernelSource source_of(const plan::Plan& plan, const FusedGemm& step, const Conf
                        std::string_view params) {
   constexpr std::string_view kText = R"(struct Config {{
   using Operand = {operand};
+  using OperandB = {operand_b};
   static constexpr int kProducts = {products};
   static constexpr bool kBIsKMajor = {k_major};
   static constexpr bool kBIsShifted = {shifted};
@@ -161,15 +193,15 @@ KernelSource source_of(const plan::Plan& plan, const FusedGemm& step, const Conf
                   epifuse::name(plan.numerics), print(config), plan::print(step.epilogue));
   parts.includes =
       "\n#include \"kernels/sm90/few_rows.cuh\"\n\n#include \"kernels/common/math.cuh\"\n";
-  parts.generated =
-      fmt::format(fmt::runtime(kText), fmt::arg("operand", element_cuda(step.gemm.a.dtype)),
-                  fmt::arg("products", config.products), fmt::arg("k_major", loads.is_k_major),
-                  fmt::arg("shifted", loads.is_shifted),
-                  fmt::arg("loads_of_a", kLoadsOfA[static_cast<std::size_t>(loads.of_a)]),
-                  fmt::arg("batched", loads.is_batched), fmt::arg("rows", config.tile_m),
-                  fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
-                  fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
-                  fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
+  parts.generated = fmt::format(
+      fmt::runtime(kText), fmt::arg("operand", element_cuda(step.gemm.a.dtype)),
+      fmt::arg("operand_b", element_cuda(step.gemm.b.dtype)), fmt::arg("products", config.products),
+      fmt::arg("k_major", loads.is_k_major), fmt::arg("shifted", loads.is_shifted),
+      fmt::arg("loads_of_a", kLoadsOfA[static_cast<std::size_t>(loads.of_a)]),
+      fmt::arg("batched", loads.is_batched), fmt::arg("rows", config.tile_m),
+      fmt::arg("columns", config.tile_n), fmt::arg("warps", config.warps),
+      fmt::arg("split_k", config.split_k), fmt::arg("depth", config.stages),
+      fmt::arg("epilogue", epilogue_cuda(step.epilogue, plan.numerics)));
   parts.bounds = fmt::format("{}, {}", config.warps * kWarpThreads, occupancy(config, loads).ctas);
   parts.entry = entry_name(stem, step.epilogue);
   parts.params = fmt::format("abi::{}", params);

@@ -12,14 +12,17 @@
 
 namespace epifuse::codegen::sm90 {
 
-constexpr int kElementBytes = 2;  // of bf16 and f16, all that they multiply
-// Rows of products that go together in one launch.
+constexpr int kElementBytes = 2;  // of bf16 and f16, all that they multiply; b may be widened
+// Rows of products that go together in one launch, or whose b is widened: with more of these the
+// other family is as fast.
 constexpr std::int64_t kMostFewRows = 16;
 // Rows of products that are taken alone: of few columns these were ahead at up to 128.
 constexpr std::int64_t kMostRowsTaken = 512;
 
 // Why no kernel for few rows takes a step that the family takes.
 std::optional<plan::WhyNot> why_not_few_rows(const plan::FusedGemm& step);
+// Of a step whose b is widened: why no kernel of the family takes it.
+std::optional<plan::WhyNot> why_not_widened(const plan::Plan& plan, const plan::FusedGemm& step);
 std::vector<Config> few_rows_configs(const plan::FusedGemm& step);
 double few_rows_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,
                    const targets::DeviceProfile& device);

@@ -28,19 +28,20 @@ Loads loads_of(const plan::GemmDesc& gemm, const Config& config) {
   const bool is_a_usual = is_a_k_major && config.rows_a == targets::Rows::aligned;
   const bool is_batched = !gemm.batch.empty();
   if (is_b_k_major && is_a_k_major && (is_shifted || !is_a_usual)) {
-    return {true, is_shifted, LoadsOfA::shifted, is_batched};
+    return {true, is_shifted, LoadsOfA::shifted, is_batched, gemm.widens_b()};
   }
-  return {is_b_k_major, is_shifted, is_a_usual ? LoadsOfA::vectors : LoadsOfA::elements,
-          is_batched};
+  return {is_b_k_major, is_shifted, is_a_usual ? LoadsOfA::vectors : LoadsOfA::elements, is_batched,
+          gemm.widens_b()};
 }
 
 bool takes_vectors(const Loads& loads) {
   return loads.is_k_major && !loads.is_shifted && loads.of_a == LoadsOfA::vectors;
 }
 
-// Of 32 columns along N a load is 8.
+// Of 32 columns along N a load is 8. Those that are widened take 64 of K, as others do.
 int vectors_of_step(const Config& config, const Loads& loads) {
-  return config.products * config.tile_n / (loads.is_k_major ? 4 : 8);
+  const int columns_of_vector = !loads.is_k_major || loads.widens_b ? 8 : 4;
+  return config.products * config.tile_n / columns_of_vector;
 }
 
 // In as many registers as CTAs leave a thread: at least two steps, or of a CTA alone one. Of many

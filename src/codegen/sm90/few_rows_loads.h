@@ -16,6 +16,7 @@ struct Loads {
   bool is_k_major, is_shifted;  // B
   LoadsOfA of_a;
   bool is_batched;
+  bool widens_b;  // of 8 bits
 };
 Loads loads_of(const plan::GemmDesc& gemm, const Config& config);
 // Both operands come in whole vectors along K.

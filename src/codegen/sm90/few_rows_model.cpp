@@ -103,20 +103,20 @@ struct Traffic {
   double bytes, from_l2, into_sm;
 };
 Traffic traffic_of(const ModelConstants& c, const Config& config, const GemmSizes& sizes,
-                   const Ctas& ctas, const Pressure& load) {
+                   const Ctas& ctas, const Pressure& load, int bytes_of_b) {
   constexpr double kOfA = 0.7;  // of its bytes, which neighbours share
   constexpr double kRowsIntoSm = 0.799;
   constexpr std::int64_t kBlock = 8;
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n);
   const auto k = static_cast<double>(sizes.k), batch = static_cast<double>(sizes.batch);
   const double full = load.load_slots + load.store_slots;
-  const double of_b = batch * n * k * config.products * kElementBytes;
+  const double of_b = batch * n * k * config.products * bytes_of_b;
   const std::int64_t blocks = ceil_div(std::min<std::int64_t>(config.tile_m, sizes.m), kBlock);
   const auto tiles = static_cast<double>(ctas.all / config.split_k);
   const double of_a = tiles * static_cast<double>((blocks - 1) * kBlock) * k * kElementBytes;
-  const double into_sm =
-      ctas.of_sm * k / config.split_k * kElementBytes *
-      (config.tile_n * config.products + kRowsIntoSm * static_cast<double>(blocks * kBlock));
+  const double into_sm = ctas.of_sm * k / config.split_k *
+                         (bytes_of_b * config.tile_n * config.products +
+                          kElementBytes * kRowsIntoSm * static_cast<double>(blocks * kBlock));
   const double bytes = of_b + batch * (m * k + m * n * full) * kElementBytes;
   return {bytes + std::min(bytes, c.few_rows_dirty_bytes),
           static_cast<double>(ceil_div(sizes.m, config.tile_m)) * of_b + kOfA * of_a, into_sm};
@@ -135,7 +135,8 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
   const Loads loads = loads_of(step.gemm, config);
   const Ctas ctas = ctas_of(config, loads, sizes, device.limits);
   const Pressure load = pressure(step.epilogue);
-  const Traffic moved = traffic_of(c, config, sizes, ctas, load);
+  const auto bytes_of_b = static_cast<int>(size_bytes(step.gemm.b.dtype));
+  const Traffic moved = traffic_of(c, config, sizes, ctas, load, bytes_of_b);
   const double further = ctas.waves - 1;
   const double working = overlapped(
       {waits_us(c, config, loads, sizes) * (1 + kFurtherWave * further),

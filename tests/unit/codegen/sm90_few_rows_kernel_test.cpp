@@ -37,6 +37,7 @@ template <class OperandType, bool kKMajor, int kRowsOfTile, int kColumnsOfTile, 
           LoadsOfA kLoads = LoadsOfA::vectors, bool kShifted = false, bool kBatched = true>
 struct TestConfig {
   using Operand = OperandType;
+  using OperandB = OperandType;
   static constexpr int kProducts = kProductsOfTile;
   static constexpr bool kBIsKMajor = kKMajor, kBIsShifted = kShifted;
   static constexpr LoadsOfA kLoadsOfA = kLoads;
@@ -47,11 +48,19 @@ struct TestConfig {
 
 float small(std::int64_t i) { return static_cast<float>(i % 7 - 3); }
 
+// Of b, elements of 8 bits, which are widened.
+template <class Config, class Narrow>
+struct Widening : Config {
+  using OperandB = Narrow;
+};
+
 // rows x cols, of batches. Rows are padded to 16 bytes and no further, or they begin off 16-byte
 // boundaries: `off` elements of 16 bytes before the first, as many behind each. What is no element
 // is poisoned.
 template <class T>
 struct Padded {
+  using Element = typename T::Storage;
+  static constexpr std::int64_t kVector = 16 / sizeof(Element);
   std::int64_t rows, cols, off, stride, seed;
   std::vector<uint4> memory;
 
@@ -60,11 +69,12 @@ struct Padded {
       : rows(rows_),
         cols(cols_),
         off(off_),
-        stride((off != 0 ? cols : (cols + 7) / 8 * 8) + off),
+        stride((off != 0 ? cols : (cols + kVector - 1) / kVector * kVector) + off),
         seed(seed_) {
     const auto bytes = static_cast<std::size_t>(batch * rows * stride + off) * sizeof(Element);
     memory.resize(std::max<std::size_t>((bytes + 15) / 16, 1));  // also where K is 0
-    std::vector<Element> all(memory.size() * 8, T::store(std::numeric_limits<float>::quiet_NaN()));
+    std::vector<Element> all(memory.size() * kVector,
+                             T::store(std::numeric_limits<float>::quiet_NaN()));
     for (std::int64_t r = 0; r < batch * rows; ++r) {
       for (std::int64_t c = 0; c < cols; ++c) {
         all[static_cast<std::size_t>(off + r * stride + c)] = T::store(at(r, c));
@@ -97,14 +107,15 @@ void expect_right(int m, int n, int k, const Lies& lies) {
   SCOPED_TRACE(::testing::Message()
                << m << "x" << n << "x" << k << ", off by " << lies.a_off << " and " << lies.b_off);
   using T = typename Config::Operand;
+  using B = typename Config::OperandB;
   constexpr int kBatch = Config::kIsBatched ? 2 : 1;
   constexpr bool kTransposed = !Config::kBIsKMajor;
   device_on_host::readable.clear();
   device_on_host::num_bad_loads = 0;
   const bool along_m = lies.is_a_along_m;
   Padded<T> a(kBatch, along_m ? k : m, along_m ? m : k, 1, lies.a_off);
-  Padded<T> b(kBatch, kTransposed ? k : n, kTransposed ? n : k, 2, lies.b_off), second(b);
-  second = Padded<T>(kBatch, b.rows, b.cols, 5, lies.b_off);
+  Padded<B> b(kBatch, kTransposed ? k : n, kTransposed ? n : k, 2, lies.b_off), second(b);
+  second = Padded<B>(kBatch, b.rows, b.cols, 5, lies.b_off);
   std::vector<float> row, tile, y(static_cast<std::size_t>(kBatch * m * n), -77.0f);
   std::vector<Element> col, z(y.size());
   for (int i = 0; i < n; ++i) row.push_back(small(i * 2));
@@ -217,6 +228,14 @@ TEST(Sm90FewRowsKernel, MultipliesGates) {
   expect_right_at_all_edges<TestConfig<Bf16, true, 16, 16, 2>>();
   expect_right_at_all_edges<TestConfig<Bf16, true, 8, 8, 2>>();
   expect_right_at_all_edges<TestConfig<Bf16, false, 8, 64, 2>>();
+}
+
+TEST(Sm90FewRowsKernel, WidensWeightsOf8Bits) {
+  expect_right_at_all_edges<Widening<TestConfig<Bf16, true, 8, 16, 1>, I8>>();
+  expect_right_at_all_edges<Widening<TestConfig<F16, true, 16, 32, 1>, E4m3>>();
+  expect_right_at_all_edges<Widening<TestConfig<Bf16, true, 32, 16, 1>, E5m2>>();
+  expect_right_at_all_edges<Widening<TestConfig<F16, true, 8, 8, 2>, I8>>();
+  expect_right_at_all_edges<Widening<TestConfig<Bf16, true, 16, 32, 2>, E4m3>>();
 }
 
 // y = acc + row[n].

@@ -12,6 +12,7 @@ namespace epifuse::ir {
 namespace {
 
 const Dim kM("M"), kN("N"), kB("B");
+const std::string kOrWeights = ", or the first bf16 or f16 and the second e4m3, e5m2 or i8";
 
 void expect_error(const std::function<void()>& build, const std::string& message) {
   try {
@@ -123,7 +124,8 @@ TEST_F(Infer, MatmulErrors) {
   expect_error([&] { g.matmul(x, f, DType::bf16); },
                expects +
                    "x: bf16[M, 768] x f: f32[M, 768]: both must have the same dtype among "
-                   "bf16, f16, f32, i8, or be e4m3 or e5m2 each");
+                   "bf16, f16, f32, i8, or be e4m3 or e5m2 each" +
+                   kOrWeights);
   expect_error([&] { g.matmul(x, w, DType::f16, false, true); },
                expects +
                    "x: bf16[M, 768] x w: bf16[64, 768] (transposed): the result must be "
@@ -150,7 +152,18 @@ TEST_F(Infer, MatmulOfFp8) {
   expect_error([&] { g.matmul(a, c, DType::f32); },
                expects +
                    "c: bf16[64, N]: both must have the same dtype among bf16, f16, f32, i8, or be "
-                   "e4m3 or e5m2 each");
+                   "e4m3 or e5m2 each" +
+                   kOrWeights);
+}
+
+TEST_F(Infer, MatmulOfWeightsOf8Bits) {
+  const ValueId w = g.input("w", DType::e5m2, {kN, 768}), t = g.input("t", DType::i8, {768, kN});
+  EXPECT_EQ(type_of(g.matmul(x, w, DType::bf16, false, true)),
+            (TensorType{DType::bf16, {kM, kN}, {}}));
+  EXPECT_EQ(type_of(g.matmul(x, t, DType::f32)), (TensorType{DType::f32, {kM, kN}, {}}));
+  EXPECT_THROW(g.matmul(x, t, DType::f16), GraphError);
+  EXPECT_THROW(g.matmul(f, t, DType::f32), GraphError);
+  EXPECT_THROW(g.matmul(t, x, DType::bf16, true, true), GraphError);
 }
 
 TEST_F(Infer, MatmulOfIntegers) {
@@ -166,7 +179,8 @@ TEST_F(Infer, MatmulOfIntegers) {
   expect_error([&] { g.matmul(a, c, DType::f32); },
                expects +
                    "c: e4m3[64, N]: both must have the same dtype among bf16, f16, f32, i8, or be "
-                   "e4m3 or e5m2 each");
+                   "e4m3 or e5m2 each" +
+                   kOrWeights);
 }
 
 // 2^17 products of -128 by -128 are 2^31, which 32 bits do not hold.

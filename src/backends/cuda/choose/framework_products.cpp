@@ -52,7 +52,8 @@ std::optional<Asked> product_as_asked(const Prepared& prepared, std::size_t inde
   const auto& step = std::get<plan::FusedGemm>(plan.steps[index]);
   const bool is_one = step.gemm.gating != plan::Gating::separate && !step.gemm.has_groups();
   const bool is_fp8_product = is_fp8(step.gemm.a.dtype) && !step.gemm.is_scaled();
-  if (!is_one || (size_bytes(step.gemm.a.dtype) != 2 && !is_fp8_product)) return std::nullopt;
+  const bool is_16_bit = size_bytes(step.gemm.a.dtype) == 2 && size_bytes(step.gemm.b.dtype) == 2;
+  if (!is_one || !(is_16_bit || is_fp8_product)) return std::nullopt;
   plan::FusedGemm bare = plan::is_bare(step) ? step : plan::split(plan, step).gemms.front();
   plan::Store& store = bare.epilogue.stores.front();
   store.dtype = tune::framework_dtype(step.gemm);

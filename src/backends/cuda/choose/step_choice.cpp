@@ -319,7 +319,7 @@ StepChoice choose_on(const Prepared& prepared, std::size_t step, LateKernels& la
   if (!roles.are_misaligned()) choice.unfused_us = tune::unfused_us(gemm, sizes, device);
   const bool is_usual = variant == usual.variant,
              is_bare = !prepared.is_named && plan::is_bare(gemm) && !gemm.gemm.has_groups() &&
-                       !is_narrow(gemm.gemm.a.dtype);  // which the vendor is given widened
+                       !gemm.gemm.has_narrow();  // which the vendor is given widened
   if (is_bare && !is_usual) {
     leave_to_vendor(device, choice);
     return choice;

@@ -63,6 +63,7 @@ std::size_t hash_of(const FusedGemm& step) {
     add(std::hash<std::int64_t>()(dim->constant().value_or(-1)));
   }
   add(static_cast<std::size_t>(step.gemm.a.dtype));
+  add(static_cast<std::size_t>(step.gemm.b.dtype));
   for (const plan::Load& load : step.epilogue.loads) add(static_cast<std::size_t>(load.access));
   for (const plan::Compute& compute : step.epilogue.computes) {
     add(static_cast<std::size_t>(compute.op));

@@ -28,8 +28,8 @@ StepKernels vendor_kernels(const plan::GemmDesc& gemm, std::vector<WhyNot> refus
   StepKernels step;
   step.kind = StepKind::vendor;
   step.report = {gemm.is_scaled() ? "cuBLASLt, on copies of the operands in f32 with their scales"
-                 : is_narrow(gemm.a.dtype) ? "cuBLASLt, on copies of the operands in bf16"
-                                           : "cuBLASLt",
+                 : gemm.has_narrow() ? "cuBLASLt, on copies of the operands in bf16"
+                                     : "cuBLASLt",
                  std::move(refusals)};
   return step;
 }
@@ -74,7 +74,7 @@ StepKernels family_kernels(const Plan& plan, FusedGemm& gemm, const TargetInfo& 
                   fmt::format("nothing is fused into the product, {}.", vendor_does_it)};
   };
   const bool has_vendor = is_bare(gemm) && !gemm.gemm.has_groups() && !choosing.is_named &&
-                          !is_narrow(gemm.gemm.a.dtype);  // which it is given widened
+                          !gemm.gemm.has_narrow();  // which it is given widened
   if (has_vendor && !fuses) {
     step.report.why_not.push_back(bare("so the vendor's GEMM does it"));
     return step;

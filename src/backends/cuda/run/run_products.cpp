@@ -25,6 +25,14 @@ BoundTensor batched_tensor(const Product& product, const StridedMatrix& matrix,
   return tensor;
 }
 
+// Its last two dims exchanged.
+BoundTensor exchanged(BoundTensor tensor) {
+  for (auto* of_dims : {&tensor.layout.shape, &tensor.layout.strides}) {
+    std::swap(of_dims->back(), of_dims->end()[-2]);
+  }
+  return tensor;
+}
+
 // Points `matrix` and its batch strides at a dense tensor of the same shape.
 void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedMatrix& matrix,
               std::int64_t BatchDim::*stride) {
@@ -39,17 +47,22 @@ void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedM
 
 }  // namespace
 
-// fp8 and i8 are multiplied as bf16, which holds every value of each, where the vendor does not
-// take them as they lie: so any layout is, and on any GPU.
+// fp8 and i8 are multiplied as bf16, which holds every value of each, or as what the other operand
+// is, where the vendor does not take them as they lie: so any layout is, and on any GPU.
 void RunBuilder::pack(Product& product, StridedMatrix& matrix, std::int64_t BatchDim::*stride,
                       std::int64_t rows, std::int64_t cols) {
-  const DType given = matrix.dtype, dtype = is_narrow(given) ? DType::bf16 : given;
+  const DType other = (&matrix == &product.a ? product.b : product.a).dtype;
+  const DType wide = is_narrow(other) ? DType::bf16 : other;
+  const DType given = matrix.dtype, dtype = is_narrow(given) ? wide : given;
   if (given == dtype && leading(matrix, rows, cols)) return;
-  const BoundTensor from = batched_tensor(product, matrix, stride, rows, cols);
+  // The copy runs as the matrix does: to turn it takes many times as long.
+  const bool is_column_major = matrix.row_stride == 1 && matrix.col_stride != 1;
+  BoundTensor from = batched_tensor(product, matrix, stride, rows, cols);
+  if (is_column_major) from = exchanged(from);
   const auto bytes = static_cast<std::size_t>(count(from.layout.shape)) * size_bytes(dtype);
   const BoundTensor to = dense(take(bytes), from.layout.shape);
   add_copy(from, given, to, dtype);
-  point_to(to, dtype, product, matrix, stride);
+  point_to(is_column_major ? exchanged(to) : to, dtype, product, matrix, stride);
 }
 
 void RunBuilder::add_product(const plan::FusedGemm& step, bool allows_tf32) {

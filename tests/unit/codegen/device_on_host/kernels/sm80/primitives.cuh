@@ -86,6 +86,10 @@ inline std::uint32_t load_word(std::uint32_t shared) {
   std::memcpy(&word, shared_memory() + shared, sizeof word);
   return word;
 }
+inline void load_two_words(std::uint32_t shared, std::uint32_t& first, std::uint32_t& second) {
+  if (shared % 8 != 0) std::abort();
+  first = load_word(shared), second = load_word(shared + 4);
+}
 
 inline void load_matrices(std::uint32_t shared, std::uint32_t (&words)[4]) {
   const device_on_host::Words* of = device_on_host::exchange({shared});
