@@ -21,6 +21,18 @@ def for_gpus(monkeypatch):
     monkeypatch.setattr(narrow_weights, "DEVICES", ("cpu",))
 
 
+def test_scales_are_read_as_they_are_kept(fresh, reports):
+    """Without a kernel that converts or reshapes them before."""
+    x, (w, scale) = torch.randn(5, WIDTH).to(BF16), weights(INNER, WIDTH, INT8)
+
+    def layer(x, w, scale):
+        return F.silu(behind(x, w, scale))
+
+    assert_right(run(layer, x, w, scale), layer, x, w, scale)
+    (kernel,) = reports[0].kernels
+    assert f"f32[{INNER}]" in kernel.graph.partition("{")[0]
+
+
 def weights(rows, columns, dtype, seed=0):
     """Of 8 bits, and a scale of each row."""
     w = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) / columns**0.5

@@ -1,11 +1,10 @@
-"""Operands of kernels that are conversions, or turned matrices, within one node's work: they become
-nodes.
+"""Operands of kernels that are conversions, or views, within one node's work: they become nodes.
 
     y = mul(x, t)   of x in float32 and t in bf16   ->   y = mul(x, cast(t)), in the language
 
 A kernel that turns halves of heads may compute the product, but read the cast of a small table, as
-it would be done again for each head. No node of the graph has it. Scales of weights may have been
-turned with these (narrow_weights.py)."""
+it would be done again for each head. No node of the graph has it. Scales of weights may be turned
+with these (narrow_weights.py), and what is reshaped behind a cast is reshaped before it here."""
 
 from typing import Any
 
@@ -34,8 +33,10 @@ def _add(graph: Graph, name: str, imported: Imported) -> None:
         source, dtype = imported.casts[name]
         target, how = torch.ops.prims.convert_element_type.default, BY_NAME[dtype]
     else:
-        source = imported.turned[name]
-        target, how = torch.ops.aten.permute.default, [1, 0]
+        source, op, shape = imported.views[name]
+        is_turned = op == "transpose"
+        target = torch.ops.aten.permute.default if is_turned else torch.ops.aten.reshape.default
+        how = [1, 0] if is_turned else list(shape)
     node = imported.names[source]
     with graph.inserting_after(_last_before_work(graph, node)):
         imported.names[name] = nodes.call(graph, target, (node, how))
@@ -47,7 +48,7 @@ def with_operands(graph: Graph, kernels: list[Kernel], imported: Imported) -> li
     for kernel in kernels:
         names = [tensor["value"] for tensor in kernel["inputs"]]
         for name in names:
-            if name not in imported.names and (name in imported.casts or name in imported.turned):
+            if name not in imported.names and (name in imported.casts or name in imported.views):
                 _add(graph, name, imported)
         if all(name in imported.names for name in names):
             found.append(kernel)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from torch import fx
 
 from .batches import products_of_batches
 from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
-from .layout import strides_to_declare
+from .layout import RESHAPES, strides_to_declare
 from .memory import is_fused_by_inductor, is_needed_in_memory
 from .narrow_weights import NarrowWeights
 from .products import sum_of_rows, sums_of_groups
@@ -40,6 +41,14 @@ class Refused:
     why: str
 
 
+class View(NamedTuple):
+    """Of the value of that name."""
+
+    source: str
+    op: str  # "reshape" or, of a matrix, "transpose"
+    shape: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Imported:
     """A graph in the language, and what its names mean in the FX graph."""
@@ -55,7 +64,7 @@ class Imported:
     shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)  # of `stored`
     # Conversions of operands that are parts of one node's work: of what, and to which dtype.
     casts: dict[str, tuple[str, str]] = field(default_factory=dict)
-    turned: dict[str, str] = field(default_factory=dict)  # likewise, matrices turned: of what
+    views: dict[str, View] = field(default_factory=dict)  # likewise, views
 
     def nodes_of_values(self) -> dict[str, fx.Node]:
         """The node of each name, also of those of parts of its work."""
@@ -197,7 +206,8 @@ class _Importer:
         known = len(self.scope.leaves)
         emit = Emitter(node, self.scope)
         try:
-            value = emit.finish((row or ELEMENTWISE[target])(emit, bind(node)))
+            value = self._reshaped_before_cast(node, emit)
+            value = value or emit.finish((row or ELEMENTWISE[target])(emit, bind(node)))
         except Refusal:
             for leaf in list(self.scope.leaves)[known:]:
                 del self.scope.leaves[leaf]
@@ -206,6 +216,18 @@ class _Importer:
         if row is None and kept:
             self.groups.append(kept)
         return True
+
+    def _reshaped_before_cast(self, node: fx.Node, emit: Emitter) -> Value | None:
+        """Of a reshape that alone reads a cast of memory: the cast of a reshape, which kernels read
+        as any vector. None of anything else."""
+        if str(node.target) not in RESHAPES or len(source(node).users) != 1:
+            return None
+        cast = self.scope.computed[source(node)]
+        (of, *others) = cast.operands
+        is_of_memory = cast.op == "cast" and not others and isinstance(of, Value) and not of.op
+        if not is_of_memory or not all(isinstance(size, int) for size in emit.shape):
+            return None
+        return emit.finish(emit.cast(emit.view("reshape", of, emit.shape), cast.dtype))
 
     def _keep(self, node: fx.Node, emit: Emitter, value: Value) -> list[Value]:
         """Gives the last value of a node the node's name."""
@@ -251,8 +273,9 @@ class _Importer:
             {value.name: value.shape for value in stored},
             {value.name: (source.name, value.dtype)
              for value, source in _within_nodes("cast", needed, names)},
-            {value.name: source.name for value, source in _within_nodes("transpose", needed, names)
-             if len(value.shape) == 2},
+            {value.name: View(source.name, value.op, value.shape)
+             for op in ("reshape", "transpose")
+             for value, source in _within_nodes(op, needed, names) if _is_known_view(value)},
         )
 
     def _stored(self, needed: set[Value], names: Container[str]) -> dict[Value, fx.Node]:
@@ -301,6 +324,11 @@ def _live(graph: fx.Graph) -> list[fx.Node]:
             live.add(node)
             live.update(node.all_input_nodes)
     return [node for node in graph.nodes if node in live]
+
+
+def _is_known_view(value: Value) -> bool:
+    is_known = all(isinstance(size, int) for size in value.shape)
+    return is_known and (value.op != "transpose" or len(value.shape) == 2)
 
 
 def _within_nodes(op: str, values: set[Value],
