@@ -110,9 +110,10 @@ std::optional<WhyNot> why_not_widened(const plan::Plan& plan, const FusedGemm& s
   const plan::GemmDesc& gemm = step.gemm;
   for (const plan::Operand* operand : {&gemm.a, &gemm.b, &gemm.second_b}) {
     if (operand->value < 0 || operand->major == plan::Major::k) continue;
-    return WhyNot{"not_k_major", fmt::format("{} is not contiguous along K, as operands must be of "
-                                             "which one is widened.",
-                                             plan.graph[operand->value].name)};
+    return WhyNot{operand == &gemm.a ? "a_not_k_major" : "b_not_k_major",
+                  fmt::format("{} is not contiguous along K, as operands must be of which one is "
+                              "widened.",
+                              plan.graph[operand->value].name)};
   }
   const auto m = gemm.m.constant();
   if (!m || *m > kMostFewRows) {
