@@ -25,6 +25,10 @@ std::optional<WhyNot> why_not_pointer_arrays(const plan::Plan& plan) {
     return WhyNot{"block_scales",
                   "blocks of its operands have scales, which one product alone can."};
   }
+  if (gemm.widens_b()) {
+    return WhyNot{"widened_weights",
+                  "its weights have 8 bits beside operands of 16, which one product alone can."};
+  }
   if (step.epilogue.reduces()) {
     return WhyNot{"reduces", "it reduces rows or columns, which takes a kernel more."};
   }

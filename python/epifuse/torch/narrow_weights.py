@@ -19,6 +19,7 @@ import torch
 from torch.fx import Graph, Node
 
 from .emitter import Emitter, tensor_of
+from .layout import known
 from .rows import same_size
 from .sizes import Size
 from .values import Value
@@ -106,10 +107,8 @@ def narrow_weights(operand: Node) -> NarrowWeights | None:
 
 def _has_few_rows(product: Node) -> bool:
     """A symbol counts as what it was at first."""
-    rows = tensor_of(product).shape[0]
-    if isinstance(rows, torch.SymInt):
-        rows = rows.node.hint
-    return rows is not None and rows <= MOST_ROWS
+    rows = known(tensor_of(product).shape[:1])
+    return rows is not None and rows[0] <= MOST_ROWS
 
 
 def products_of_narrow_weights(graph: Graph, exact: bool) -> dict[Node, NarrowWeights]:

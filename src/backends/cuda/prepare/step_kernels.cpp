@@ -27,7 +27,8 @@ constexpr std::size_t kMostKernels = 6;  // compiled for one step ahead of all t
 StepKernels vendor_kernels(const plan::GemmDesc& gemm, std::vector<WhyNot> refusals) {
   StepKernels step;
   step.kind = StepKind::vendor;
-  step.report = {gemm.is_scaled() ? "cuBLASLt, on copies of the operands in f32 with their scales"
+  step.report = {gemm.is_scaled()  ? "cuBLASLt, on copies of the operands in f32 with their scales"
+                 : gemm.widens_b() ? "cuBLASLt, on a copy of b in 16 bits"
                  : gemm.has_narrow() ? "cuBLASLt, on copies of the operands in bf16"
                                      : "cuBLASLt",
                  std::move(refusals)};
