@@ -13,16 +13,16 @@ constexpr int kRowsOfBlock = 8;  // of an instruction's result
 // where both operands lie along K; or one by one, in any layout.
 enum class LoadsOfA { vectors, shifted, elements };
 
-// Config (generated): Operand, the element type of A, and OperandB, that of B, which is the same or
-// of 8 bits and then widened; kProducts, 2 where gated; kBIsKMajor; kBIsShifted, where rows of B in
-// memory start off 16-byte boundaries; kLoadsOfA; kIsBatched; kRows and kColumns of a CTA's tile;
-// kWarps, which share K; kSplitK, the CTAs of a cluster that share K; kDepth, the steps that are
-// loaded ahead.
 template <class Config>
 constexpr int kBytesOfB = sizeof(typename Config::OperandB::Storage);
 template <class Config>
 constexpr bool kWidensB = kBytesOfB<Config> == 1;
 
+// Config (generated): Operand, the element type of A, and OperandB, that of B, which is the same or
+// of 8 bits and then widened; kProducts, 2 where gated; kBIsKMajor; kBIsShifted, where rows of B in
+// memory start off 16-byte boundaries; kLoadsOfA; kIsBatched; kRows and kColumns of a CTA's tile;
+// kWarps, which share K; kSplitK, the CTAs of a cluster that share K; kDepth, the steps that are
+// loaded ahead.
 template <class Config>
 struct FewRowsTile {
   // Gates whose weights run along K share instructions: 8 columns of each product in one.

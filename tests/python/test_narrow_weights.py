@@ -21,18 +21,6 @@ def for_gpus(monkeypatch):
     monkeypatch.setattr(narrow_weights, "DEVICES", ("cpu",))
 
 
-def test_scales_are_read_as_they_are_kept(fresh, reports):
-    """Without a kernel that converts or reshapes them before."""
-    x, (w, scale) = torch.randn(5, WIDTH).to(BF16), weights(INNER, WIDTH, INT8)
-
-    def layer(x, w, scale):
-        return F.silu(behind(x, w, scale))
-
-    assert_right(run(layer, x, w, scale), layer, x, w, scale)
-    (kernel,) = reports[0].kernels
-    assert f"f32[{INNER}]" in kernel.graph.partition("{")[0]
-
-
 def weights(rows, columns, dtype, seed=0):
     """Of 8 bits, and a scale of each row."""
     w = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) / columns**0.5
@@ -101,6 +89,18 @@ def test_kernels_read_weights_as_they_are(form, dtype, fresh, reports):
     (kernel,) = reports[0].kernels
     assert declared(kernel, dtype) == 1 and "silu" in kernel.name
     assert not reports[0].products_left
+
+
+def test_scales_are_read_as_they_are_kept(fresh, reports):
+    """Without a kernel that converts or reshapes them before."""
+    x, (w, scale) = torch.randn(5, WIDTH).to(BF16), weights(INNER, WIDTH, INT8)
+
+    def layer(x, w, scale):
+        return F.silu(behind(x, w, scale))
+
+    assert_right(run(layer, x, w, scale), layer, x, w, scale)
+    (kernel,) = reports[0].kernels
+    assert f"f32[{INNER}]" in kernel.graph.partition("{")[0]
 
 
 def test_a_product_alone_is_a_kernel_too(fresh, reports):
