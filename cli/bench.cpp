@@ -38,21 +38,27 @@ void print_row(const ResultRow& row) {
   std::fflush(stdout);
 }
 
+// Of --results.
+std::filesystem::path results_file(const BenchOptions& options, const ResultContext& about) {
+  return std::filesystem::path(options.results) / (file_stem(about.device) + ".json");
+}
+
 int measure(const BenchOptions& options) {
+  const auto check = [&] {
+    if (!options.results.empty()) check_results(results_file(options, result_context(options)));
+  };
   // Before anything here touches the driver: it measures a process's first steps.
   const std::vector<ResultRow> host_rows =
-      options.suite == "host" ? measure_host() : std::vector<ResultRow>{};
+      options.suite == "host" ? measure_host(check) : std::vector<ResultRow>{};
   const ResultContext about = result_context(options);
+  if (options.suite != "host") check();
   nlohmann::json all = nlohmann::json::array();
   const auto keep = [&](const std::vector<ResultRow>& rows) {
     for (const ResultRow& row : rows) {
       all.push_back(to_json(row, about));
       if (!options.json) print_row(row);
     }
-    if (!options.results.empty()) {
-      merge_results(std::filesystem::path(options.results) / (file_stem(about.device) + ".json"),
-                    all);
-    }
+    if (!options.results.empty()) merge_results(results_file(options, about), all);
   };
   if (options.suite == "host") keep(host_rows);
   const std::vector<Point> points = points_of(options);
@@ -81,13 +87,22 @@ int list(const BenchOptions& options) {
 int report(const BenchOptions& options) {
   const std::string rows = options.results.empty() ? "bench/results/h200.json" : options.results;
   write_report(rows, options.report);
-  fmt::print("{}: made from {}\n", printable(options.report), printable(rows));
+  if (options.json) {
+    print_json({{"report", options.report}, {"rows", rows}});
+  } else {
+    fmt::print("{}: made from {}\n", printable(options.report), printable(rows));
+  }
   return kOk;
 }
 
 int run(const BenchOptions& options) {
   if (!options.report.empty()) return report(options);
   check_suite(options.suite);
+  if (options.sweep && options.suite == "host") {
+    throw ArgumentError(
+        "bench: --sweep times the kernels of products, and --grid host has no products: expected "
+        "one of them, got both");
+  }
   codegen::check_family(options.family);
   if (options.list) return list(options);
   if (!options.results.empty()) check_writable(std::filesystem::path(options.results) / "");
@@ -143,7 +158,7 @@ std::function<int()> define_bench(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
       "--filter", options->filters,
-      "Only points whose text has one of these, e.g. 8192x8192x512 \"128x4096x4096 res\"");
+      "Only points whose text has one of these, e.g. 512x14336x4096 \"128x4096x4096 res\"");
   add_seed(app, options->seed, "Of the points of suites random and random_fp8");
   app.add_option("--count", options->count, "How many points these suites have")
       ->capture_default_str()
@@ -165,11 +180,11 @@ std::function<int()> define_bench(CLI::App& app) {
       ->check(seconds_to(3600.0));
   app.add_option("--blocks", options->blocks, "Blocks of each contender (3; --sweep: 1)")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--results", options->results,
-                 "Folder whose <device>.json (--sweep: sweep_<device>.json) takes the rows; for "
-                 "--report the file to read (bench/results/h200.json)");
-  app.add_option("--report", options->report,
-                 "Measure nothing: write this page, and a plot beside it, from measured rows");
+  add_file(app, "--results", options->results,
+           "Folder whose <device>.json (--sweep: sweep_<device>.json) takes the rows; for "
+           "--report the file to read (bench/results/h200.json)");
+  add_file(app, "--report", options->report,
+           "Measure nothing: write this page, and a plot beside it, from measured rows");
   app.add_option("--commit", options->commit, "What was measured, for the rows");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
@@ -185,9 +200,10 @@ std::function<int()> define_bench(CLI::App& app) {
       "ratio: time / time of the bare vendor GEMM of the same shape, launches alternated in one "
       "run,\n"
       "L2 flushed before each; sustained: the same in back-to-back blocks.\n"
-      "Example: epifuse bench --filter bias+silu --results bench/results --commit $(git rev-parse "
-      "HEAD)\n"
-      "         epifuse bench --report docs/performance.md");
+      "Examples:\n"
+      "  epifuse bench --grid square --filter bias+silu --results bench/results --commit $(git "
+      "rev-parse HEAD)\n"
+      "  epifuse bench --report docs/performance.md");
   return [options] { return run(*options); };
 }
 

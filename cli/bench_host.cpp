@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 
 #include "backends/cuda/driver/device.h"
 #include "backends/cuda/driver/memory.h"
@@ -163,10 +162,11 @@ double layer_us(const Program& program, const std::shared_ptr<const cuda::Device
 
 }  // namespace
 
-std::vector<ResultRow> measure_host() {
+std::vector<ResultRow> measure_host(const std::function<void()>& check) {
   const Graph graph = bias_activation("silu", false);
   fill_cache(graph);
   const auto device = cuda::Device::require();
+  check();
   HostTensors host(graph.ir(), {{"M", kM}}, {});
   TargetTensors tensors(host, Target::cuda());
 

@@ -230,6 +230,9 @@ PointTimes Sweep::measure(const SweepPoint& point) {
 
 int Sweep::run() {
   const ResultContext about = result_context(options_);
+  const std::filesystem::path file = std::filesystem::path(options_.results) /
+                                     fmt::format("sweep_{}.json", file_stem(about.device));
+  if (!options_.results.empty()) check_results(file);
   std::vector<SweepPoint> points;
   for (const Point& point : points_of(options_)) {
     auto planned = plan_point(point, target_, options_.family);
@@ -252,10 +255,7 @@ int Sweep::run() {
     outcomes.push_back(judge(times));
     if (!options_.json) fmt::print("{}", describe(times, outcomes.back()));
     std::fflush(stdout);
-    if (options_.results.empty()) continue;
-    merge_results(std::filesystem::path(options_.results) /
-                      fmt::format("sweep_{}.json", file_stem(about.device)),
-                  rows);
+    if (!options_.results.empty()) merge_results(file, rows);
   }
   if (options_.json) {
     print_json(rows);

@@ -33,9 +33,7 @@ void add_included(std::string_view text, const Headers& embedded, Headers& found
 
 void write(const std::filesystem::path& path, std::string_view text) {
   make_output_folder(path.parent_path());
-  OutputFile file(path);
-  file.write(text);
-  file.keep();
+  write_output(path, text);
 }
 
 }  // namespace

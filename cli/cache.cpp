@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +15,7 @@
 #include "base/printable.h"
 #include "command.h"
 #include "epifuse/error.h"
+#include "files.h"
 #include "jit/jit.h"
 #include "output.h"
 #include "text_table.h"
@@ -106,8 +111,34 @@ nlohmann::json list(const std::vector<Entry>& entries) {
   return out;
 }
 
+// Of the entries of a folder those that are ours: others under such names stay.
+template <class Entries>
+std::size_t num_left(const Entries& entries) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      entries, [](const auto& entry) { return entry.valid || entry.of_other_version; }));
+}
+
+// Throws ArgumentError where entries are left since one of the folders cannot be written.
+void check_cleared(const Cache& cache, std::size_t kernels, std::size_t choices) {
+  int error = 0;
+  const auto left_in = [&](const std::filesystem::path& folder, std::size_t num_left) {
+    if (num_left == 0 || ::access(folder.c_str(), W_OK | X_OK) == 0) return std::size_t{0};
+    error = errno;
+    return num_left;
+  };
+  const std::size_t left_kernels = left_in(cache.kernels.folder(), num_left(cache.kernels.list()));
+  const std::size_t left_choices = left_in(cache.choices.folder(), num_left(cache.choices.list()));
+  if (left_kernels + left_choices == 0) return;
+  throw ArgumentError(fmt::format(
+      "{} kernels and {} tuned choices could not be removed from {}: {}; removed {} kernels and {} "
+      "tuned choices",
+      left_kernels, left_choices, printable(cache.kernels.folder().native()),
+      std::generic_category().message(error), kernels, choices));
+}
+
 int clear(const Cache& cache, const Options& options) {
   const std::size_t kernels = cache.kernels.clear(), choices = cache.choices.clear();
+  check_cleared(cache, kernels, choices);
   if (options.json) {
     print_json(nlohmann::json{{"removed", kernels}, {"removed_choices", choices}});
   } else {
@@ -117,18 +148,10 @@ int clear(const Cache& cache, const Options& options) {
   return kOk;
 }
 
-// Elsewhere a folder that cannot be read is an empty cache.
-void check_readable(const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::directory_iterator entries(folder, error);
-  if (!error || error == std::errc::no_such_file_or_directory) return;
-  throw ArgumentError(fmt::format("the cache folder {} cannot be read: {}",
-                                  printable(folder.native()), error.message()));
-}
-
 int run(const Options& options) {
   const Cache cache;
-  check_readable(cache.kernels.folder());
+  check_cache_readable(cache.kernels.folder());
+  check_cache_readable(cache.choices.folder());
   if (options.action == "clear") return clear(cache, options);
   const auto kernels = cache.kernels.list();
   const auto choices = cache.choices.list();

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
-#include <utility>
 
 #include "backends/cuda/driver/device.h"
 #include "base/printable.h"
@@ -146,8 +146,19 @@ void tell(const Calibration& made) {
   if (!made.held_out.points.empty()) describe(kHeldOut, made.held_out);
 }
 
-// A profile of this device, kept.
-targets::StoredProfile make_profile(const Options& options, nlohmann::json& out) {
+std::filesystem::path results_file(const Options& options, const std::string& device) {
+  return std::filesystem::path(options.results) / (file_stem(device) + ".json");
+}
+
+// Throws Error where what is measured could not be kept.
+void check_before_measuring(const Options& options) {
+  const auto device = cuda::Device::require();
+  targets::check_profile_folder(targets::profile_folder());
+  if (!options.results.empty()) check_results(results_file(options, device->info().name));
+}
+
+// A profile of this device.
+Calibration measure(const Options& options) {
   Calibration made = calibrate(options.budget_seconds, say);
   constexpr std::size_t kFewestProducts = 2;  // by one the model is fitted, by another judged
   if (made.num_products < kFewestProducts) {
@@ -157,7 +168,11 @@ targets::StoredProfile make_profile(const Options& options, nlohmann::json& out)
         kFewestProducts, options.budget_seconds, made.num_products));
   }
   if (!options.json) tell(made);
-  out = keep(made.profile, options.json);
+  return made;
+}
+
+void keep(const Calibration& made, const Options& options, nlohmann::json& out) {
+  out.update(keep(made.profile, options.json));
   out["products"] = made.num_products;
   out["error_before"] = made.error_before;
   out["error_after"] = made.error_after;
@@ -165,11 +180,8 @@ targets::StoredProfile make_profile(const Options& options, nlohmann::json& out)
                      {"expected", spread_json(made.held_out.expected_spread())},
                      {"chosen", spread_json(made.held_out.chosen_spread())}};
   if (!options.results.empty() && !made.held_out.points.empty()) {
-    merge_results(
-        std::filesystem::path(options.results) / (file_stem(made.profile.device) + ".json"),
-        rows_of(made.held_out, options));
+    merge_results(results_file(options, made.profile.device), rows_of(made.held_out, options));
   }
-  return std::move(made.profile);
 }
 
 const targets::TargetInfo& named_target(const std::string& name) {
@@ -186,9 +198,7 @@ int run_from_sweeps(const Options& options) {
   }
   const SweptProfile made =
       calibrate_from({options.sweeps.begin(), options.sweeps.end()}, named_target(options.target));
-  OutputFile file(options.export_file);
-  file.write(targets::print(made.profile));
-  file.keep();
+  write_output(options.export_file, targets::print(made.profile));
   if (options.json) {
     print_json({{"device", made.profile.device},
                 {"exported", options.export_file},
@@ -224,19 +234,18 @@ int run(const Options& options) {
   if (!options.export_file.empty()) check_writable(options.export_file);
   if (!options.results.empty()) check_writable(std::filesystem::path(options.results) / "");
   nlohmann::json out = nlohmann::json::object();
-  targets::StoredProfile profile;
+  std::optional<Calibration> made;
   if (options.budget_seconds > 0) {
-    profile = make_profile(options, out);
-  } else {
-    profile = known_profile();
+    check_before_measuring(options);
+    made = measure(options);
   }
+  // Before it is kept: where that fails, it is not lost.
   if (!options.export_file.empty()) {
-    OutputFile file(options.export_file);
-    file.write(targets::print(profile));
-    file.keep();
+    write_output(options.export_file, targets::print(made ? made->profile : known_profile()));
     out["exported"] = options.export_file;
     if (!options.json) fmt::print("{}: written\n", printable(options.export_file));
   }
+  if (made) keep(*made, options, out);
   if (options.json) print_json(out);
   return kOk;
 }
@@ -246,10 +255,10 @@ int run(const Options& options) {
 std::function<int()> define_calibrate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_budget(app, options->budget_seconds, "Of measuring, about");
-  app.add_option("--export", options->export_file,
-                 "Write the profile to a file, too; with --budget 0 the one that is in use");
-  app.add_option("--import", options->import_file,
-                 "Use the profile in such a file; measures nothing");
+  add_file(app, "--export", options->export_file,
+           "Write the profile to a file, too; with --budget 0 the one that is in use");
+  add_file(app, "--import", options->import_file,
+           "Use the profile in such a file; measures nothing");
   CLI::Option* const sweep =
       app.add_option("--sweep", options->sweeps,
                      "Files of `epifuse bench --sweep`: fit the model to them, and judge it on "
@@ -258,9 +267,9 @@ std::function<int()> define_calibrate(CLI::App& app) {
   app.add_option("--target", options->target,
                  "Of --sweep: the target of the rows' device, as `epifuse devices` says")
       ->needs(sweep);
-  app.add_option("--results", options->results,
-                 "Folder whose <device>.json takes how far the model is off on products that it is "
-                 "not fitted to");
+  add_file(app, "--results", options->results,
+           "Folder whose <device>.json takes how far the model is off on products that it is "
+           "not fitted to");
   app.add_option("--commit", options->commit, "What was measured, for the rows");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(

@@ -9,8 +9,8 @@
 
 #include "base/printable.h"
 #include "epifuse/error.h"
-#include "files.h"
 #include "planned_point.h"
+#include "results.h"
 
 namespace epifuse::cli {
 namespace {
@@ -41,15 +41,16 @@ Point point_of(const nlohmann::json& row) {
 // Points of a device's files by their texts; all rows are of the one device.
 class SweptPoints {
  public:
-  void add(const std::filesystem::path& file) try {
-    for (const nlohmann::json& row : nlohmann::json::parse(read_input(file, kMaxDocumentBytes))) {
-      add_row(row);
+  void add(const std::filesystem::path& file) {
+    const nlohmann::json rows = read_rows(file);
+    try {
+      for (const nlohmann::json& row : rows) add_row(row);
+    } catch (const nlohmann::json::exception& error) {
+      throw ArgumentError(fmt::format("{}: expected rows of `epifuse bench --sweep`: {}",
+                                      printable(file.native()), printable(error.what())));
+    } catch (const ArgumentError& error) {
+      throw ArgumentError(fmt::format("{}: {}", printable(file.native()), error.what()));
     }
-  } catch (const nlohmann::json::exception& error) {
-    throw ArgumentError(fmt::format("{}: expected rows of `epifuse bench --sweep`: {}",
-                                    printable(file.native()), printable(error.what())));
-  } catch (const ArgumentError& error) {
-    throw ArgumentError(fmt::format("{}: {}", printable(file.native()), error.what()));
   }
 
   const std::string& device() const { return device_; }

@@ -101,6 +101,10 @@ void print_text(const nlohmann::json& all) {
 std::function<int()> define_devices(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   app.add_flag("--json", *json, "Print JSON");
+  app.footer(
+      "Shows the CPU's threads, the GPUs and which kernels they have, and the NVRTC that compiles "
+      "those.\n"
+      "Example: epifuse devices --json");
   return [json] {
     const nlohmann::json all = describe();
     if (*json) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "backends/cuda/prepare/sources.h"
 #include "backends/cuda/run/pointer_arrays.h"
@@ -100,11 +101,17 @@ int run(const Options& options) {
       Target::parse(options.graph.target == "auto" ? "cuda" : options.graph.target);
   Emitted emitted;
   int code = kOk;
-  for (const GraphFile& file : load_files(options.graph)) {
+  const std::vector<GraphFile> files = load_files(options.graph);
+  for (const GraphFile& file : files) {
     auto failure = file.failure;
     if (file.graph) failure = attempt([&] { emit(file, target, options, emitted); });
     if (!failure) continue;
-    emitted.rows.push_back({{"file", file.path}, {"error", to_json(*failure)}});
+    const nlohmann::json error = to_json(*failure);
+    if (files.size() == 1) {
+      if (options.json) print_json(error);
+      return failure->code;
+    }
+    emitted.rows.push_back({{"file", file.path}, {"error", error}});
     code = std::max<int>(code, failure->code);
   }
   if (!options.bundle.empty()) bundle(emitted.sources, target, options);
@@ -117,11 +124,12 @@ int run(const Options& options) {
 std::function<int()> define_emit(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->graph.add_to(app);
+  app.get_option("--target")->description(target_names() + "; auto is cuda here");
   app.add_flag("--json", options->json, "Print JSON: file, kernel, source, or file, error");
   app.add_flag("--all", options->all,
                "Print every kernel that is compiled ahead, not only those that would run");
-  app.add_option("--bundle", options->bundle,
-                 "Write the kernels and all headers they need into this folder instead");
+  add_file(app, "--bundle", options->bundle,
+           "Write the kernels and all headers they need into this folder instead");
   app.add_flag(
       "--pointer-arrays", options->pointer_arrays,
       "Print the kernels of many problems, each of its own sizes (Program::run_pointer_arrays)");

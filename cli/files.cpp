@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -27,9 +28,51 @@ ArgumentError cannot_read(const std::filesystem::path& path, int error) {
       fmt::format("{}: cannot be read: {}", printable(path.native()), reason(error)));
 }
 
+ArgumentError cannot_write(const std::filesystem::path& path, int error) {
+  return ArgumentError(
+      fmt::format("{}: cannot be written: {}", printable(path.native()), reason(error)));
+}
+
 struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
+
+// Where the bytes for a path go, and the permissions of a regular file there.
+struct Place {
+  std::filesystem::path path;
+  bool is_direct = false;  // a device or a pipe: it gets the bytes, and nothing takes its name
+  std::optional<mode_t> permissions = {};
+};
+
+// The name behind all links, whether there is a file or not.
+std::filesystem::path behind_links(const std::filesystem::path& path) {
+  constexpr int kMostLinks = 40;  // as Linux
+  std::filesystem::path name = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code ignored;
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(name, ignored))) return name;
+    const std::filesystem::path target = std::filesystem::read_symlink(name, ignored);
+    name = name.parent_path() / target;  // an absolute target stands alone
+  }
+  throw cannot_write(path, ELOOP);
+}
+
+Place place_of(const std::filesystem::path& path) {
+  struct stat about {
+  }, behind{};
+  const bool exists = ::stat(path.c_str(), &about) == 0;
+  if (exists && S_ISSOCK(about.st_mode)) throw cannot_write(path, ENXIO);
+  if (exists && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) return {path, true};
+  Place place{behind_links(path)};
+  if (!exists || S_ISDIR(about.st_mode)) return place;
+  place.permissions = about.st_mode & 07777;
+  // /dev/stdout leads to an open file, which may have lost its name.
+  if (::stat(place.path.c_str(), &behind) != 0 || behind.st_ino != about.st_ino ||
+      behind.st_dev != about.st_dev) {
+    return {path, true};
+  }
+  return place;
+}
 
 }  // namespace
 
@@ -72,25 +115,33 @@ void make_output_folder(const std::filesystem::path& folder) {
 }
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
-  const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
-  int fd = -1;
-  // Not mkstemp: the file gets the permissions that the user's umask leaves, as any output does.
-  for (int attempt = 0; fd < 0; ++attempt) {
-    temporary_ =
-        (folder / fmt::format(".epifuse.{}.{}{}", ::getpid(), attempt, kTemporarySuffix)).native();
-    fd = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno != EEXIST) {
-      const int error = errno;
-      temporary_.clear();
-      fail(error);
-    }
-  }
+  const Place place = place_of(path_);
+  target_ = place.path;
+  const int fd = place.is_direct
+                     ? ::open(target_.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC)
+                     : open_temporary();
+  if (fd < 0) fail(errno);
+  if (place.permissions && !place.is_direct) (void)::fchmod(fd, *place.permissions);
   file_ = ::fdopen(fd, "wb");
   if (file_ != nullptr) return;
   const int error = errno;
   ::close(fd);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
   fail(error);
+}
+
+// Negative, with `errno`, where there is none.
+int OutputFile::open_temporary() {
+  const auto folder =
+      target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
+  // Not mkstemp: the file gets the permissions that the user's umask leaves, as any output does.
+  for (int attempt = 0;; ++attempt) {
+    std::string name =
+        (folder / fmt::format(".epifuse.{}.{}{}", ::getpid(), attempt, kTemporarySuffix)).native();
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) temporary_ = std::move(name);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
 }
 
 OutputFile::~OutputFile() {
@@ -98,29 +149,50 @@ OutputFile::~OutputFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-void OutputFile::fail(int error) const {
-  throw ArgumentError(
-      fmt::format("{}: cannot be written: {}", printable(path_.native()), reason(error)));
-}
+void OutputFile::fail(int error) const { throw cannot_write(path_, error); }
 
 void OutputFile::write(std::string_view bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail(errno);
 }
 
 void OutputFile::keep() {
-  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail(errno);
-  const int closed = std::fclose(std::exchange(file_, nullptr));
-  if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  const bool is_direct = temporary_.empty();
+  if (std::fflush(file_) != 0) fail(errno);
+  // Pipes and most devices cannot be synced.
+  if (::fsync(::fileno(file_)) != 0 && !(is_direct && (errno == EINVAL || errno == EROFS))) {
+    fail(errno);
+  }
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail(errno);
+  if (is_direct) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();
+}
+
+void write_output(const std::filesystem::path& path, std::string_view bytes) {
+  OutputFile file(path);
+  file.write(bytes);
+  file.keep();
 }
 
 void check_writable(const std::filesystem::path& path) {
   std::error_code ignored;
   if (path.has_filename() && std::filesystem::is_directory(path, ignored)) {
-    throw ArgumentError(
-        fmt::format("{}: cannot be written: {}", printable(path.native()), reason(EISDIR)));
+    throw cannot_write(path, EISDIR);
   }
-  const OutputFile probe(path);
+  const Place place = place_of(path);
+  if (!place.is_direct) {
+    const OutputFile probe(path);
+  } else if (::access(place.path.c_str(), W_OK) != 0) {  // opening a pipe is seen by its reader
+    throw cannot_write(path, errno);
+  }
+}
+
+void check_cache_readable(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries(folder, error);
+  if (!error || error == std::errc::no_such_file_or_directory) return;
+  throw ArgumentError(fmt::format("the cache folder {} cannot be read: {}",
+                                  printable(folder.native()), error.message()));
 }
 
 }  // namespace epifuse::cli

@@ -19,8 +19,8 @@ std::string read_input(const std::filesystem::path& path, std::size_t max_bytes)
 // Makes the folder and its missing parents. Throws ArgumentError.
 void make_output_folder(const std::filesystem::path& folder);
 
-// A file that is written under a temporary name beside `path` and gets its name in keep(). All
-// members throw ArgumentError; without keep() nothing is left.
+// A file that is written under a temporary name and gets its own in keep(); without keep() nothing
+// is left. Links are followed. A device or a pipe is written into. All members throw ArgumentError.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -32,13 +32,21 @@ class OutputFile {
 
  private:
   [[noreturn]] void fail(int error) const;
-  std::filesystem::path path_;
-  std::string temporary_;
+  int open_temporary();
+  std::filesystem::path path_, target_;  // `target_`: behind all links
+  std::string temporary_;                // empty for a device or a pipe
   std::FILE* file_ = nullptr;
 };
+
+// All of such a file.
+void write_output(const std::filesystem::path& path, std::string_view bytes);
 
 // Throws ArgumentError where no such file can be written, or no file in such a folder (`out/`):
 // before something is measured for it.
 void check_writable(const std::filesystem::path& path);
+
+// Throws ArgumentError where the cache folder is there and cannot be read: elsewhere it would count
+// as an empty one.
+void check_cache_readable(const std::filesystem::path& folder);
 
 }  // namespace epifuse::cli

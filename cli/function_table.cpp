@@ -171,12 +171,16 @@ std::string function_legend(bool has_clocks) {
 }
 
 std::string function_markdown(const json& rows) {
-  if (rows.empty()) throw ArgumentError("no rows of functions");
+  if (rows.empty()) throw ArgumentError("expected rows of functions, got none");
   const json& first = rows.front();
-  return fmt::format("Measured on {} at commit {}, {}.\n\n{}\n{}\nUnder `approx`:\n\n{}",
-                     first.at("device").get<std::string>(), first.at("commit").get<std::string>(),
-                     first.at("date").get<std::string>(), fast_table(rows), rounded_sentence(rows),
-                     approx_table(rows));
+  try {
+    return fmt::format("Measured on {} at commit {}, {}.\n\n{}\n{}\nUnder `approx`:\n\n{}",
+                       first.at("device").get<std::string>(), first.at("commit").get<std::string>(),
+                       first.at("date").get<std::string>(), fast_table(rows),
+                       rounded_sentence(rows), approx_table(rows));
+  } catch (const json::exception& error) {
+    throw ArgumentError(fmt::format("expected rows of `epifuse functions`: {}", error.what()));
+  }
 }
 
 std::string replace_functions(const std::string& document, const std::string& markdown) {

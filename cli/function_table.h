@@ -27,6 +27,7 @@ std::string function_line(const nlohmann::json& row);
 
 // The tables of docs/numerics.md: all functions under `fast`, and those that `approx` replaces.
 // Operations of one instruction whose results are correctly rounded are named in one sentence.
+// Throws ArgumentError for rows of something else.
 std::string function_markdown(const nlohmann::json& rows);
 
 // `document` with everything between the lines `<!-- functions -->` and `<!-- /functions -->`

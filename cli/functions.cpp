@@ -11,7 +11,6 @@
 
 #include "backends/cuda/driver/device.h"
 #include "base/did_you_mean.h"
-#include "base/file.h"
 #include "base/printable.h"
 #include "check/op_accuracy.h"
 #include "command.h"
@@ -19,6 +18,7 @@
 #include "files.h"
 #include "function_table.h"
 #include "op_cost.h"
+#include "options.h"
 #include "output.h"
 #include "results.h"
 #include "timing.h"
@@ -91,13 +91,15 @@ nlohmann::json measure(const Options& options, const Target& target, const Resul
 }
 
 int write_document(const Options& options) {
-  const std::string rows = read_input(options.from, kMaxDocumentBytes);
-  const std::string document = read_input(options.document, kMaxDocumentBytes);
-  const nlohmann::json parsed = nlohmann::json::parse(rows, nullptr, false);
-  if (!parsed.is_array()) {
-    throw ArgumentError(printable(options.from) + ": expected a list of result rows");
+  const nlohmann::json rows = read_rows(options.from);
+  std::string tables;
+  try {
+    tables = function_markdown(rows);
+  } catch (const ArgumentError& error) {
+    throw ArgumentError(fmt::format("{}: {}", printable(options.from), error.what()));
   }
-  write_file_atomically(options.document, replace_functions(document, function_markdown(parsed)));
+  const std::string document = read_input(options.document, kMaxDocumentBytes);
+  write_output(options.document, replace_functions(document, tables));
   return kOk;
 }
 
@@ -106,13 +108,12 @@ int run(const Options& options) {
   if (!options.results.empty()) check_writable(std::filesystem::path(options.results) / "");
   const Target target = Target::parse(options.target);
   const ResultContext about = context(options, target);
+  const std::filesystem::path file = std::filesystem::path(options.results) /
+                                     fmt::format("functions_{}.json", file_stem(about.device));
+  if (!options.results.empty()) check_results(file);
   const nlohmann::json rows = measure(options, target, about);
   if (options.json) print_json(rows);
-  if (!options.results.empty()) {
-    merge_results(std::filesystem::path(options.results) /
-                      fmt::format("functions_{}.json", file_stem(about.device)),
-                  rows);
-  }
+  if (!options.results.empty()) merge_results(file, rows);
   for (const nlohmann::json& row : rows) {
     if (row.at("num_refused") > 0) return kCheckFailed;
   }
@@ -129,12 +130,12 @@ std::function<int()> define_functions(CLI::App& app) {
   app.add_option("--samples", options->log2_samples, "2^this operands of the usual sizes an op")
       ->check(CLI::Range(8, 26))
       ->capture_default_str();
-  app.add_option("--results", options->results,
-                 "Folder whose functions_<device>.json takes the rows");
+  add_file(app, "--results", options->results,
+           "Folder whose functions_<device>.json takes the rows");
   app.add_option("--commit", options->commit, "What was measured, for the rows");
-  auto* document = app.add_option("--document", options->document,
-                                  "Measure nothing: put the tables of --from into this file");
-  auto* from = app.add_option("--from", options->from, "A functions_<device>.json");
+  auto* document = add_file(app, "--document", options->document,
+                            "Measure nothing: put the tables of --from into this file");
+  auto* from = add_file(app, "--from", options->from, "A functions_<device>.json");
   document->needs(from);
   from->needs(document);
   app.add_flag("--json", options->json, "Print JSON");

@@ -36,7 +36,7 @@ constexpr Command kCommands[] = {
 std::string footer() {
   std::string text = R"(Examples:
   epifuse run examples/ffn_down.epi M=4096
-  epifuse explain examples/bert_base_ffn.epi M=512 --machine h200
+  epifuse explain examples/bert_base_ffn.epi M=512 --target cuda --machine h200
   epifuse emit examples/ffn_down.epi --target cuda
   epifuse COMMAND --help
 

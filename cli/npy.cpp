@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <functional>
 #include <system_error>
 #include <vector>
 
@@ -85,32 +88,58 @@ void for_each_element(const TensorView& view, const Action& action) {
 }
 
 // Integers take no way through double, which has 53 bits.
-void copy_integers(const std::string& where, const Source& source, const char* data,
-                   const TensorView& view) {
+void store_integer(const std::string& where, const Source& source, const char* data,
+                   const TensorView& view, std::int64_t i, std::int64_t offset) {
+  const std::int64_t value = load_integer(source, data + i * source.bytes);
+  const auto narrow = static_cast<std::int32_t>(value);
+  if (view.dtype == DType::i32 && narrow != value) {
+    throw ArgumentError(
+        fmt::format("{} is {}, got {} at element {}", where, name(view.dtype), value, i));
+  }
+  const std::int64_t bytes = size_bytes(view.dtype);
+  std::memcpy(static_cast<char*>(view.data) + offset * bytes,
+              bytes == 4 ? static_cast<const void*>(&narrow) : &value,
+              static_cast<std::size_t>(bytes));
+}
+
+void store_float(const Source& source, const char* data, const TensorView& view, std::int64_t i,
+                 std::int64_t offset) {
+  double x = 0;
+  if (source.descr == "<f8") {
+    std::memcpy(&x, data + i * source.bytes, sizeof x);
+  } else {
+    x = load_element(data, is_bits(source) ? view.dtype : source.same, i);
+  }
+  store_element(view.data, view.dtype, offset, x);
+}
+
+// Strides of 0, say, make one element in memory of several in the file, which must be alike.
+void check_shared(const std::string& where, const TensorView& view,
+                  const std::function<void(std::int64_t, std::int64_t)>& store) {
+  const auto bytes = static_cast<std::size_t>(size_bytes(view.dtype));
+  std::array<char, kMostBytes> before{};
   for_each_element(view, [&](std::int64_t i, std::int64_t offset) {
-    const std::int64_t value = load_integer(source, data + i * source.bytes);
-    const auto narrow = static_cast<std::int32_t>(value);
-    if (view.dtype == DType::i32 && narrow != value) {
-      throw ArgumentError(
-          fmt::format("{} is {}, got {} at element {}", where, name(view.dtype), value, i));
-    }
-    const std::int64_t bytes = size_bytes(view.dtype);
-    std::memcpy(static_cast<char*>(view.data) + offset * bytes,
-                bytes == 4 ? static_cast<const void*>(&narrow) : &value,
-                static_cast<std::size_t>(bytes));
+    const char* const element =
+        static_cast<const char*>(view.data) + static_cast<std::size_t>(offset) * bytes;
+    std::memcpy(before.data(), element, bytes);
+    store(i, offset);
+    if (std::memcmp(before.data(), element, bytes) == 0) return;
+    throw ArgumentError(
+        fmt::format("{} has strides [{}], which make one element of several, but those of the file "
+                    "differ: element {} is another than one that shares its memory",
+                    where, fmt::join(view.strides, ", "), i));
   });
 }
 
-void copy_floats(const Source& source, const char* data, const TensorView& view) {
-  for_each_element(view, [&](std::int64_t i, std::int64_t offset) {
-    double x = 0;
-    if (source.descr == "<f8") {
-      std::memcpy(&x, data + i * source.bytes, sizeof x);
-    } else {
-      x = load_element(data, is_bits(source) ? view.dtype : source.same, i);
-    }
-    store_element(view.data, view.dtype, offset, x);
-  });
+void copy_elements(const std::string& where, const Source& source, const char* data,
+                   const TensorView& view) {
+  const auto store = [&](std::int64_t i, std::int64_t offset) {
+    if (is_integer(view.dtype)) return store_integer(where, source, data, view, i, offset);
+    store_float(source, data, view, i, offset);
+  };
+  for_each_element(view, store);
+  const bool is_dense = view.strides_or_dense() == TensorView::dense_strides(view.shape);
+  if (!is_dense) check_shared(where, view, store);
 }
 
 void read_npy(const std::string& path, const std::string& input, const TensorView& view) {
@@ -136,9 +165,7 @@ void read_npy(const std::string& path, const std::string& input, const TensorVie
     throw ArgumentError(
         fmt::format("{} expects {} bytes of data, got {}", where, count * source->bytes, got));
   }
-  const char* data = bytes.data() + header.data_offset;
-  if (is_integer(view.dtype)) return copy_integers(where, *source, data, view);
-  copy_floats(*source, data, view);
+  copy_elements(where, *source, bytes.data() + header.data_offset, view);
 }
 
 }  // namespace
@@ -161,6 +188,13 @@ double read_scalar(const std::string& text, const std::string& input) {
   if (const auto read = std::from_chars(text.data(), end, number);
       read.ptr == end && read.ec == std::errc()) {
     return number;
+  }
+  if (std::error_code error; !std::filesystem::exists(text, error)) {
+    throw ArgumentError(fmt::format(
+        "{}: cannot be read: {}; the scalar {} expects a number, as 0.5, or a file",
+        printable(text),
+        (error ? error : std::make_error_code(std::errc::no_such_file_or_directory)).message(),
+        input));
   }
   float value = 0;
   TensorView view;

@@ -171,13 +171,19 @@ void add_seed(CLI::App& app, std::uint64_t& seed, const std::string& meaning) {
 
 CLI::Validator seconds_to(double most) {
   const auto check = [most](const std::string& text) {
-    double seconds = 0;
-    const char* const end = text.data() + text.size();
-    const bool is_number = std::from_chars(text.data(), end, seconds).ptr == end;
-    if (is_number && seconds >= 0 && seconds <= most) return std::string();
-    return fmt::format("expected 0 to {} seconds, got {}", most, text);
+    const std::optional<double> seconds = parse_number(text);
+    if (seconds && *seconds >= 0 && *seconds <= most) return std::string();
+    return fmt::format("expected 0 to {} seconds, got '{}'", most, text);
   };
   return CLI::Validator(check, fmt::format("0 to {}", most));
+}
+
+CLI::Option* add_file(CLI::App& app, const std::string& name, std::string& path,
+                      const std::string& meaning) {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? std::string("expected a name, got ''") : std::string();
+  };
+  return app.add_option(name, path, meaning)->check(CLI::Validator(check, ""));
 }
 
 Graph load_graph(const std::string& path) {

@@ -12,6 +12,7 @@
 
 namespace CLI {
 class App;
+class Option;
 class Validator;
 }  // namespace CLI
 
@@ -49,6 +50,10 @@ void add_seed(CLI::App& app, std::uint64_t& seed, const std::string& meaning);
 
 // A number from 0 to `most`. CLI::Range takes NaN.
 CLI::Validator seconds_to(double most);
+
+// A file or a folder. An empty name is refused: it would count as none.
+CLI::Option* add_file(CLI::App& app, const std::string& name, std::string& path,
+                      const std::string& meaning);
 
 // The graph in a file, of which the language's limit is read at most; ParseError's text gets the
 // file's name in front.

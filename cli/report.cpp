@@ -5,12 +5,11 @@
 
 #include <set>
 
-#include "base/file.h"
-#include "base/printable.h"
 #include "epifuse/error.h"
 #include "files.h"
 #include "report_sections.h"
 #include "report_summary.h"
+#include "results.h"
 
 namespace epifuse::cli {
 namespace {
@@ -239,11 +238,7 @@ void write_report(const std::filesystem::path& rows_path, const std::filesystem:
     throw ArgumentError(
         fmt::format("expected the page to write, PAGE.md, got '{}'", page.string()));
   }
-  const json rows = json::parse(read_input(rows_path, kMaxDocumentBytes), nullptr, false);
-  if (!rows.is_array()) {
-    throw ArgumentError(
-        fmt::format("{}: expected a list of result rows", printable(rows_path.native())));
-  }
+  const json rows = read_rows(rows_path);
   std::filesystem::path plot_path = page;
   plot_path.replace_extension(".svg");
   std::string plot;
@@ -254,10 +249,9 @@ void write_report(const std::filesystem::path& rows_path, const std::filesystem:
   }
   const auto folder = std::filesystem::absolute(page).lexically_normal().parent_path();
   const auto link = std::filesystem::absolute(rows_path).lexically_normal();
-  if (!plot.empty()) write_file_atomically(plot_path, plot);
-  write_file_atomically(page,
-                        report_markdown(rows, link.lexically_relative(folder).generic_string(),
-                                        plot.empty() ? "" : plot_path.filename().string()));
+  if (!plot.empty()) write_output(plot_path, plot);
+  write_output(page, report_markdown(rows, link.lexically_relative(folder).generic_string(),
+                                     plot.empty() ? "" : plot_path.filename().string()));
 }
 
 }  // namespace epifuse::cli

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <vector>
 
-#include "base/file.h"
 #include "base/printable.h"
 #include "epifuse/error.h"
 #include "files.h"
@@ -27,7 +26,41 @@ bool same_point(const nlohmann::json& a, const nlohmann::json& b) {
 
 nlohmann::json number_or_null(double x) { return x > 0 ? nlohmann::json(x) : nlohmann::json(); }
 
+// Copies and prints of a document call themselves for each level of it.
+bool refuse_depth(int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+  constexpr int kMostDepth = 64;
+  if (depth <= kMostDepth) return true;
+  throw ArgumentError(fmt::format("JSON of more than {} levels", kMostDepth));
+}
+
+nlohmann::json existing_rows(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? read_rows(path) : nlohmann::json::array();
+}
+
 }  // namespace
+
+nlohmann::json read_rows(const std::filesystem::path& path) {
+  const auto fail = [&](const std::string& came) {
+    throw ArgumentError(
+        fmt::format("{}: expected a list of result rows, got {}", printable(path.native()), came));
+  };
+  const std::string text = read_input(path, kMaxDocumentBytes);
+  nlohmann::json rows;
+  try {
+    rows = nlohmann::json::parse(text, refuse_depth, false);
+  } catch (const ArgumentError& error) {
+    fail(error.what());
+  }
+  if (rows.is_discarded()) fail("no JSON");
+  if (!rows.is_array()) fail(printable(rows.dump()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].is_object()) fail(fmt::format("{} as row {}", printable(rows[i].dump()), i + 1));
+  }
+  return rows;
+}
+
+void check_results(const std::filesystem::path& path) { existing_rows(path); }
 
 nlohmann::json to_json(const ResultRow& row, const ResultContext& context) {
   nlohmann::json out = {{"suite", row.suite},
@@ -57,14 +90,7 @@ nlohmann::json to_json(const ResultRow& row, const ResultContext& context) {
 }
 
 void merge_results(const std::filesystem::path& path, const nlohmann::json& rows) {
-  nlohmann::json all = nlohmann::json::array();
-  if (std::error_code ignored; std::filesystem::exists(path, ignored)) {
-    all = nlohmann::json::parse(read_input(path, kMaxDocumentBytes), nullptr, false);
-    if (!all.is_array()) {
-      throw ArgumentError(
-          fmt::format("{}: expected a list of result rows", printable(path.native())));
-    }
-  }
+  const nlohmann::json all = existing_rows(path);
   nlohmann::json merged = nlohmann::json::array();
   std::vector<bool> placed(rows.size());
   const auto place_like = [&](const nlohmann::json& old) {
@@ -88,7 +114,7 @@ void merge_results(const std::filesystem::path& path, const nlohmann::json& rows
     text += "  " + merged[i].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
             (i + 1 < merged.size() ? ",\n" : "\n");
   }
-  write_file_atomically(path, text + "]\n");
+  write_output(path, text + "]\n");
 }
 
 std::string file_stem(const std::string& device) {

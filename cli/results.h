@@ -28,6 +28,13 @@ struct ResultContext {
 
 nlohmann::json to_json(const ResultRow& row, const ResultContext& context);
 
+// The rows of a results file. Throws ArgumentError: why it is no such list.
+nlohmann::json read_rows(const std::filesystem::path& path);
+
+// Throws ArgumentError where the file is there and rows cannot be put into it: before something is
+// measured for it.
+void check_results(const std::filesystem::path& path);
+
 // Puts rows into a results file: rows replace those of the same point and contender; the rest stay.
 // Throws ArgumentError when the file is no such list or cannot be written.
 void merge_results(const std::filesystem::path& path, const nlohmann::json& rows);

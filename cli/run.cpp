@@ -152,7 +152,7 @@ nlohmann::json to_json(const Job& job) {
 // Before anything runs: the folder can be written in, and no output would replace another.
 void prepare_saving(const std::string& folder, const std::vector<Job>& jobs) {
   make_output_folder(folder);
-  const OutputFile probe(std::filesystem::path(folder) / "output.npy");  // nothing of it stays
+  check_writable(std::filesystem::path(folder) / "");
   std::map<std::string, const Job*> writers;
   for (const Job& job : jobs) {
     const std::optional<Graph>& graph = job.file.graph;
@@ -195,7 +195,8 @@ int run(const Options& options) {
     all.push_back(to_json(job));
   }
   if (options.json) {
-    print_json(all);
+    const auto& failure = jobs.front().file.failure;
+    print_json(jobs.size() == 1 && failure ? to_json(*failure) : all);
   } else if (reports.size() > 1) {
     print_table(reports);
   }
@@ -208,9 +209,10 @@ std::function<int()> define_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->graph.add_to(app);
   app.add_option("--input", options->inputs,
-                 "NAME=FILE: an input or scalar from .npy or raw bytes; NAME=NUMBER: a scalar");
-  app.add_option("--seed", options->seed, "Of the random inputs")->capture_default_str();
-  app.add_option("--save", options->save, "Folder for the outputs, as GRAPH.OUTPUT.npy");
+                 "NAME=FILE: an input or scalar from .npy or raw bytes; NAME=NUMBER: a scalar. "
+                 "Takes all words up to the next option");
+  add_seed(app, options->seed, "Of the random inputs");
+  add_file(app, "--save", options->save, "Folder for the outputs, as GRAPH.OUTPUT.npy");
   app.add_option("--rounds", options->rounds, "Timed rounds, at most")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
@@ -225,11 +227,11 @@ std::function<int()> define_run(CLI::App& app) {
   app.footer(
       "Symbols without a size are 512. Exit code 1 when a result is outside its bound; of several\n"
       "files each is run, also behind one that fails, and the largest code is taken.\n"
-      "A word such as M=4096 is a size, any other with = is a file. A .npy holds f2, f4, f8 or "
-      "b1;\n"
-      "i1 for i8, i4 or i8 for i32 and i64; u2 with the bits of bf16, u1 with those of fp8. Any "
-      "other\n"
-      "file is the memory itself.\n"
+      "A word such as M=4096 is a size, any other is a file; M=4k is refused unless there is such "
+      "a file.\n"
+      "A .npy holds f2, f4, f8 or b1; i1 for i8, i4 or i8 for i32 and i64; u2 with the bits of "
+      "bf16,\n"
+      "u1 with those of fp8. Any other file is the memory itself.\n"
       "Examples:\n"
       "  epifuse run examples/ffn_down.epi M=4096\n"
       "  epifuse run examples/*.epi M=512 B=4 --target cpu\n"

@@ -98,16 +98,20 @@ std::vector<Sized> sized_tensors(const ir::Graph& graph, const Sizes& sizes) {
   std::vector<Sized> tensors;
   std::int64_t bytes = 0;
   bool overflows = false;
-  const auto add = [&](const ir::TensorType& type) {
-    tensors.push_back(sized(type, sizes));
+  const auto add = [&](const char* role, const std::string& name, const ir::TensorType& type) {
+    try {
+      tensors.push_back(sized(type, sizes));
+    } catch (const ArgumentError& error) {
+      throw ArgumentError(fmt::format("{} {}: {}", role, name, error.what()));
+    }
     overflows |= __builtin_add_overflow(bytes, tensors.back().bytes, &bytes);
   };
   for (const ir::Node& node : graph.nodes) {
-    if (node.op == ir::Op::input) add(node.type);
+    if (node.op == ir::Op::input) add("input", node.name, node.type);
   }
   for (const ir::Output& output : graph.outputs) {
     const ir::TensorType& type = graph[output.value].type;
-    add({type.dtype, type.shape, {}});  // outputs are dense
+    add("output", output.name, {type.dtype, type.shape, {}});  // outputs are dense
   }
   const std::int64_t available = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
   if (!overflows && bytes <= available) return tensors;

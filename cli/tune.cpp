@@ -149,9 +149,7 @@ void import_from(const std::string& path, bool json, nlohmann::json& out) {
 }
 
 void export_to(const std::string& path, bool json, nlohmann::json& out) {
-  OutputFile file(path);
-  file.write(tune::export_choices(store()));
-  file.keep();
+  write_output(path, tune::export_choices(store()));
   out["exported"] = path;
   if (!json) fmt::print("{}: written\n", printable(path));
 }
@@ -164,7 +162,11 @@ int run(const Options& options) {
   if (!has_graphs && !options.ranges.empty()) {
     throw ArgumentError("--sizes: expected graphs that have them, got none");
   }
-  if (!options.export_file.empty()) check_writable(options.export_file);
+  if (!options.export_file.empty()) {
+    check_cache_readable(jit::KernelCache::default_folder());
+    check_cache_readable(store().folder());
+    check_writable(options.export_file);
+  }
   nlohmann::json out = nlohmann::json::object();
   if (!options.import_file.empty()) import_from(options.import_file, options.json, out);
   const int code = has_graphs ? tune_all(options, out) : static_cast<int>(kOk);
@@ -183,9 +185,9 @@ std::function<int()> define_tune(CLI::App& app) {
   app.add_option("--sizes", options->ranges, "Many sizes of one symbol: M=1..8192, or M=1,8,64")
       ->allow_extra_args(false);  // words behind the first are graphs and sizes
   add_budget(app, options->budget_seconds, "For all graphs, about");
-  app.add_option("--export", options->export_file, "Write all choices of this machine to a file");
-  app.add_option("--import", options->import_file,
-                 "Add the choices of such a file; those that are known stay");
+  add_file(app, "--export", options->export_file, "Write all choices of this machine to a file");
+  add_file(app, "--import", options->import_file,
+           "Add the choices of such a file; those that are known stay");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
       "Candidates are compiled in parallel and timed with their epilogue, beside the vendor's\n"

@@ -9,14 +9,17 @@
 #include <optional>
 #include <random>
 
-#include "base/file.h"
 #include "base/float_types.h"
+#include "base/parallel.h"
+#include "base/tune_mode.h"
 #include "check/random_graph.h"
 #include "check/verify_program.h"
 #include "codegen/family.h"
 #include "command.h"
 #include "epifuse/error.h"
+#include "files.h"
 #include "ir/text.h"
+#include "jit/jit.h"
 #include "options.h"
 #include "output.h"
 #include "tensors.h"
@@ -117,8 +120,8 @@ int print_graphs(const Options& options) {
 std::optional<Failure> run_one(std::uint64_t seed, const Options& options, const Target& target) {
   const RandomGraph random = random_graph(seed);
   if (!options.last.empty()) {
-    write_file_atomically(options.last, fmt::format("{}#{}\n# --seed {}\n", ir::print(random.graph),
-                                                    sizes_text(random.sizes), seed));
+    write_output(options.last, fmt::format("{}#{}\n# --seed {}\n", ir::print(random.graph),
+                                           sizes_text(random.sizes), seed));
   }
   try {
     if (auto wrong = check(random, target, options.graph.compile_options(), seed)) {
@@ -146,10 +149,19 @@ nlohmann::json to_json(const std::vector<Failure>& failures, const Options& opti
   return out;
 }
 
+// Settings that are wrong would fail each graph.
+void check_settings(const Target& target) {
+  num_threads();
+  tune_mode(std::nullopt);
+  if (target.kind == DeviceKind::cuda) (void)jit::KernelCache{jit::KernelCache::default_folder()};
+}
+
 int run(const Options& options) {
   if (options.print) return print_graphs(options);
   codegen::check_family(options.graph.family);
   const Target target = runnable_target(options.graph.target);
+  check_settings(target);
+  if (!options.last.empty()) check_writable(options.last);
   std::vector<Failure> failures;
   {
     const Progress progress("running random graphs");
@@ -179,7 +191,7 @@ std::function<int()> define_verify(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   add_seed(app, options->seed, "Of the first graph; the next ones count up");
   options->graph.add_how(app);
-  app.add_option("--last", options->last, "File that gets each graph before it runs, for a crash");
+  add_file(app, "--last", options->last, "File that gets each graph before it runs, for a crash");
   app.add_flag("--print", options->print, "Print the graphs instead of running them");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(

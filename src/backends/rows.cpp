@@ -40,7 +40,9 @@ void check_rows(const Graph& graph, const Node& node, const std::vector<std::int
                 std::int64_t num_rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] >= 0 && rows[i] < num_rows) continue;
-    fail(graph, node, i, rows[i], fmt::format("rows from 0 to {}", num_rows - 1));
+    fail(graph, node, i, rows[i],
+         num_rows == 0 ? "no rows, as there are none"
+                       : fmt::format("rows from {} to {}", -num_rows, num_rows - 1));
   }
 }
 

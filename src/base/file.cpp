@@ -14,14 +14,15 @@
 #include <system_error>
 
 #include "base/descriptor.h"
+#include "base/printable.h"
 #include "epifuse/error.h"
 
 namespace epifuse {
 namespace {
 
 [[noreturn]] void fail(std::string_view what, const std::filesystem::path& path, int error) {
-  throw ArgumentError(
-      fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));
+  throw ArgumentError(fmt::format("cannot {} {}: {}", what, printable(path.native()),
+                                  std::generic_category().message(error)));
 }
 
 // Returns 0 or the error number.

@@ -17,7 +17,8 @@ std::optional<std::string> read_file(const std::filesystem::path& path);
 void make_private_folder(const std::filesystem::path& folder);
 
 // Writes to a temporary name beside `path`, syncs, then renames: other processes see the old file
-// or the whole new one, also after a crash. Permissions are 0600. Throws ArgumentError.
+// or the whole new one, also after a crash. A link or a device of that name is replaced: for files
+// of epifuse's own. Permissions are 0600. Throws ArgumentError.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
 // The same where no file has the name yet; false, and nothing written, where one has.

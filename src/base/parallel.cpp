@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/fork.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "epifuse/error.h"
 
@@ -121,7 +122,8 @@ int num_threads() {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 1 ||
       count > kMaxThreads) {
-    throw ArgumentError("EPIFUSE_THREADS expects a number from 1 to 1024, got \"" + text + "\"");
+    throw ArgumentError("EPIFUSE_THREADS expects a number from 1 to 1024, got \"" +
+                        printable(text) + "\"");
   }
   return count;
 }

@@ -39,15 +39,21 @@ std::optional<std::string_view> unseal(std::string_view format, std::string_view
 
 // A folder of sealed files, each named by its key: 64 hexadecimal digits. Any number of processes
 // may share it or be killed at any moment. Where it cannot be read or written it is empty; so is an
-// empty path, and a folder that others can write to, which is said once.
+// empty path, and a folder that others can write to, or is in a `root` that they can write to,
+// which is said once.
 class SealedFolder {
  public:
   // `format` is the first line of every file: words, a blank, a number. `suffix` ends its name.
   // Both must outlive this. What was used longest ago goes while all files are more than
   // `max_bytes`.
   SealedFolder(std::filesystem::path folder, std::string_view format, std::string_view suffix,
-               std::uintmax_t max_bytes = std::numeric_limits<std::uintmax_t>::max())
-      : folder_(std::move(folder)), format_(format), suffix_(suffix), max_bytes_(max_bytes) {}
+               std::uintmax_t max_bytes = std::numeric_limits<std::uintmax_t>::max(),
+               std::filesystem::path root = {})
+      : root_(std::move(root)),
+        folder_(std::move(folder)),
+        format_(format),
+        suffix_(suffix),
+        max_bytes_(max_bytes) {}
 
   struct Entry {
     std::string key, description;
@@ -90,7 +96,7 @@ class SealedFolder {
   std::filesystem::path file_of(const std::string& key) const;
   Entry decode(const std::string& key, std::string_view bytes) const;
 
-  std::filesystem::path folder_;
+  std::filesystem::path root_, folder_;  // `root_` may be empty
   std::string_view format_, suffix_;
   std::uintmax_t max_bytes_;
 };

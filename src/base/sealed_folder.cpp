@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/notice.h"
+#include "base/printable.h"
 #include "base/private_files.h"
 #include "base/sealed.h"
 #include "epifuse/error.h"
@@ -54,11 +55,15 @@ fs::path SealedFolder::file_of(const std::string& key) const {
 
 bool SealedFolder::is_private() const {
   if (folder_.empty()) return false;
-  const auto why_not = why_not_private(folder_);
-  if (!why_not) return true;
-  say_once(folder_.string() + " is not private",
-           fmt::format("the cache folder {} is not used: it {}", folder_.string(), *why_not));
-  return false;
+  for (const fs::path& folder : {root_, folder_}) {
+    const auto why_not = folder.empty() ? std::nullopt : why_not_private(folder);
+    if (!why_not) continue;
+    say_once(folder.string() + " is not private",
+             fmt::format("the cache folder {} is not used: it {}", printable(folder.native()),
+                         *why_not));
+    return false;
+  }
+  return true;
 }
 
 SealedFolder::Entry SealedFolder::decode(const std::string& key, std::string_view bytes) const {
@@ -114,7 +119,7 @@ bool SealedFolder::store_new(const std::string& key, std::string_view descriptio
 bool SealedFolder::write(
     const std::string& key, std::string_view description, std::string_view fields,
     const std::function<void(const fs::path&, std::string_view)>& write_file) const {
-  if (folder_.empty()) return false;
+  if (!is_private()) return false;
   std::string all;
   append_field(all, key);
   append_field(all, description);

@@ -5,6 +5,7 @@
 
 #include "base/cache_folder.h"
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "codegen/source_text.h"
 #include "epifuse/error.h"
@@ -70,7 +71,7 @@ std::uintmax_t max_bytes() {
   if (error != std::errc() || unit == 0 || __builtin_mul_overflow(number, unit, &bytes)) {
     throw ArgumentError(fmt::format(
         "EPIFUSE_CACHE_SIZE must be a number of bytes, as 500000000, 500K, 64M or 2G, not \"{}\"",
-        text));
+        printable(text)));
   }
   return bytes;
 }

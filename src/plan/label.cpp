@@ -136,8 +136,9 @@ bool Labeller::is_named(std::size_t i) const {
   return !epilogue_.has_accumulator() || kinds_[slot].is_tile();
 }
 
+// What an operand is added to makes it a bias or a residual: a full matrix, no number.
 std::string_view Labeller::word(const Compute& compute) const {
-  if (compute.op == Op::add) {
+  if (compute.op == Op::add && kind(compute).is_tile() && !has(compute, &Kind::is_number)) {
     if (has(compute, &Kind::is_row)) return "bias";
     if (has(compute, &Kind::is_col)) return "col_bias";
     if (reads_tile(compute)) return "residual";

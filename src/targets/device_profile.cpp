@@ -33,9 +33,12 @@ const KnownDevice* reference_of(const TargetInfo& target) {
 DeviceLimits unmeasured(int num_sms) { return {num_sms}; }
 
 // A cluster never spans two groups of multiprocessors, so a device that has fewer of them has fewer
-// clusters.
+// clusters; at least one, as numbers of tiles are divided by them.
 DeviceLimits scaled(const DeviceLimits& of, int num_sms) {
-  const auto in_proportion = [&](int clusters) { return clusters * num_sms / of.num_sms; };
+  const auto in_proportion = [&](int clusters) {
+    const std::int64_t proportion = std::int64_t{clusters} * num_sms / of.num_sms;
+    return clusters == 0 ? 0 : static_cast<int>(std::max<std::int64_t>(proportion, 1));
+  };
   return {num_sms, in_proportion(of.clusters_of_2), in_proportion(of.clusters_of_3),
           in_proportion(of.clusters_of_4), in_proportion(of.clusters_of_8)};
 }

@@ -2,10 +2,13 @@
 #include "targets/profile_files.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <system_error>
 
 #include "base/cache_folder.h"
 #include "base/file.h"
@@ -21,6 +24,35 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".profile";
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{4} << 20;
+
+// A folder that is not used since others can write to it, and what is said of that.
+struct Unused {
+  fs::path folder;
+  std::string text;
+};
+
+// The folder of profiles, or the cache folder that it is in.
+std::optional<Unused> find_unused(const fs::path& folder) {
+  const auto unused = [](const fs::path& where, std::string_view name) -> std::optional<Unused> {
+    const auto why_not = why_not_private(where);
+    if (!why_not) return std::nullopt;
+    return Unused{where, fmt::format("the {} {} is not used: it {}", name,
+                                     printable(where.native()), *why_not)};
+  };
+  if (folder == profile_folder()) {
+    if (auto cache = unused(default_cache_folder(), "cache folder")) return cache;
+  }
+  return unused(folder, "folder of device profiles");
+}
+
+void make_usable(const fs::path& folder) {
+  const auto refuse = [&] {
+    if (const auto unused = find_unused(folder)) throw ArgumentError(unused->text);
+  };
+  refuse();
+  make_private_folder(folder);
+  refuse();  // somebody else may have made it
+}
 
 }  // namespace
 
@@ -61,20 +93,24 @@ fs::path profile_file(const fs::path& folder, std::string_view device) {
   return folder / (name + std::string(kSuffix));
 }
 
+void check_profile_folder(const fs::path& folder) {
+  std::error_code ignored;
+  const bool is_new = !fs::exists(folder, ignored);
+  make_usable(folder);
+  const fs::path probe = folder / fmt::format(".probe.{}", ::getpid());
+  write_file_atomically(probe, "");
+  fs::remove(probe, ignored);
+  if (is_new) ::rmdir(folder.c_str());  // stays where another process has put something in it
+}
+
 void store_profile(const fs::path& folder, const StoredProfile& profile) {
-  make_private_folder(folder);
-  if (const auto why_not = why_not_private(folder)) {
-    throw ArgumentError(fmt::format("the folder of device profiles {} is not used: it {}",
-                                    printable(folder.native()), *why_not));
-  }
+  make_usable(folder);
   write_file_atomically(profile_file(folder, profile.device), print(profile));
 }
 
 StoredDevices::StoredDevices(const fs::path& folder) {
-  if (const auto why_not = why_not_private(folder)) {
-    say_once(folder.string() + " is not private",
-             fmt::format("the folder of device profiles {} is not used: it {}",
-                         printable(folder.native()), *why_not));
+  if (const auto unused = find_unused(folder)) {
+    say_once(unused->folder.string() + " is not private", unused->text);
     return;
   }
   for (const fs::path& file : files_with(folder, kSuffix)) {

@@ -99,12 +99,15 @@ class Line {
 void read_text(Line& line, std::string& text) {
   text = line.rest();
   if (text.empty()) line.fail("text", "");
+  if (printable(text, std::string::npos) != text) {
+    line.fail("text in UTF-8 without control characters", text);
+  }
 }
 
 void read_limits(Line& line, DeviceLimits& limits) {
   for (int* clusters : {&limits.clusters_of_2, &limits.clusters_of_3, &limits.clusters_of_4,
                         &limits.clusters_of_8}) {
-    *clusters = static_cast<int>(std::min<std::int64_t>(line.integer(0), 1 << 20));
+    *clusters = static_cast<int>(std::min<std::int64_t>(line.integer(1), 1 << 20));
   }
 }
 
@@ -222,8 +225,11 @@ std::string print(const StoredProfile& profile) {
   const DeviceRates& rates = profile.rates;
   std::string text = fmt::format("{}\ndevice {}\n", kFirstLine, profile.device);
   if (!profile.origin.empty()) text += fmt::format("origin {}\n", profile.origin);
-  text += fmt::format("sms {}\nclusters {} {} {} {}\n", limits.num_sms, limits.clusters_of_2,
-                      limits.clusters_of_3, limits.clusters_of_4, limits.clusters_of_8);
+  // Kernels for clusters divide by their number: where none were counted, it is 1.
+  const auto counted = [](int clusters) { return std::max(clusters, 1); };
+  text += fmt::format("sms {}\nclusters {} {} {} {}\n", limits.num_sms,
+                      counted(limits.clusters_of_2), counted(limits.clusters_of_3),
+                      counted(limits.clusters_of_4), counted(limits.clusters_of_8));
   text += fmt::format(
       "flops_per_us {}\nbytes_per_us {}\nl2_bytes_per_us {}\nstart_us {}\nlaunch_us {}\n",
       rates.flops_per_us, rates.bytes_per_us, rates.l2_bytes_per_us, rates.start_us,

@@ -59,8 +59,17 @@ TuneStore::Entry entry_of(const Json& choice, std::size_t number) {
   return entry;
 }
 
+// Copies and prints of a value call themselves for each level of it.
+bool refuse_depth(int depth, Json::parse_event_t, Json&) {
+  constexpr int kMostDepth = 64;
+  if (depth <= kMostDepth) return true;
+  throw ArgumentError(fmt::format(
+      "expected JSON of the format \"{}\", got more than {} levels of lists and objects",
+      kExchangeFormat, kMostDepth));
+}
+
 std::vector<TuneStore::Entry> entries_of(std::string_view text) {
-  const Json all = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json all = Json::parse(text, refuse_depth, /*allow_exceptions=*/false);
   const bool is_object = all.is_object();
   const Json format = is_object ? all.value("format", Json()) : Json();
   if (format != kExchangeFormat) {

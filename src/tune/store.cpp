@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -123,7 +124,8 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step, const 
 }
 
 TuneStore::TuneStore(const fs::path& cache)
-    : files_(cache.empty() ? fs::path() : cache / "tuned", kFormat, kSuffix) {}
+    : files_(cache.empty() ? fs::path() : cache / "tuned", kFormat, kSuffix,
+             std::numeric_limits<std::uintmax_t>::max(), cache) {}
 
 std::optional<Tuned> TuneStore::load(const std::string& key) const {
   const auto entry = files_.load(key);

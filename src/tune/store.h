@@ -69,7 +69,8 @@ std::string tune_key(const plan::Plan& plan, const plan::FusedGemm& step, const 
 // of processes may share it or be killed at any moment. An empty path keeps nothing.
 class TuneStore {
  public:
-  // `cache` is the folder of the kernel cache; choices are in its `tuned`.
+  // `cache` is the folder of the kernel cache; choices are in its `tuned`. Where that cache is not
+  // used, nor are they.
   explicit TuneStore(const std::filesystem::path& cache);
 
   std::optional<Tuned> load(const std::string& key) const;  // corrupt, truncated, absent: empty

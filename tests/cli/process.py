@@ -1,6 +1,7 @@
 """The command line as a process, for the tests of this folder."""
 
 import pathlib
+import struct
 import subprocess
 import sys
 
@@ -29,6 +30,13 @@ def fails(expected, *words, code=BAD_INPUT, **options):
     assert expected in message, message
     assert "internal error" not in message and len(message) < 10_000, message
     return run
+
+
+def npy(shape, descr, data, version=b"\x01\x00", header=None):
+    header = header or f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
+    text = header.encode() + b" " * 10 + b"\n"
+    length = struct.pack("<H" if version[0] == 1 else "<I", len(text))
+    return b"\x93NUMPY" + version + length + text + data
 
 
 def write_graph(path, name="product"):

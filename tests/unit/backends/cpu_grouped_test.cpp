@@ -232,7 +232,7 @@ TEST(CpuGrouped, SaysWhichIntegerIsWrong) {
   EXPECT_EQ(message([&] {
               taken.run({x.bind("x"), beyond.bind("rows"), y.bind("y")});
             }),
-            "take_rows 't' expects rows from 0 to 3, got 4 at place 2 of 'rows'");
+            "take_rows 't' expects rows from -4 to 3, got 4 at place 2 of 'rows'");
   EXPECT_EQ(message([&] {
               put.run({x.bind("x"), twice.bind("rows"), y.bind("y")});
             }),

@@ -48,6 +48,15 @@ Under `approx`:
 )");
 }
 
+TEST(FunctionTable, RowsOfSomethingElseAreRefused) {
+  EXPECT_THROW(function_markdown(nlohmann::json::array()), ArgumentError);
+  for (const char* key : {"device", "numerics", "workload", "at", "max_bf16_ulps"}) {
+    nlohmann::json row = row_of(ir::Op::silu, Numerics::fast, 2.125, 18.5);
+    row.erase(key);
+    EXPECT_THROW(function_markdown({row}), ArgumentError) << key;
+  }
+}
+
 TEST(FunctionTable, LinesStandUnderTheirHead) {
   EXPECT_EQ(function_line_head(false) +
                 function_line(row_of(ir::Op::silu, Numerics::approx, 1234567, std::nullopt)),

@@ -60,9 +60,14 @@ TEST_F(Results, CandidatesOfAPointReplaceAllFormerOnes) {
 }
 
 TEST_F(Results, AFileOfSomethingElseIsLeftAlone) {
-  write_file_atomically(path_, "{}");
-  EXPECT_THROW(merge_results(path_, nlohmann::json::array()), ArgumentError);
-  EXPECT_EQ(read_file(path_), "{}");
+  check_results(path_);  // there is none yet
+  for (const char* text : {"{}", "null", "", "[1]", "[{}, []]", "[[]]"}) {
+    write_file_atomically(path_, text);
+    EXPECT_THROW(check_results(path_), ArgumentError) << text;
+    EXPECT_THROW(merge_results(path_, {to_json(row("up", "epifuse", "a", 1), {})}), ArgumentError)
+        << text;
+    EXPECT_EQ(read_file(path_), text);
+  }
 }
 
 }  // namespace

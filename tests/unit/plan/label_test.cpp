@@ -38,9 +38,27 @@ TEST(Label, NamesOps) {
       {"t = cast h -> f32\ny = exp t\nreturn y\n", "exp"},
       {"q = silu r\ny = mul h, q\nreturn y\n", "silu+mul"},
       {"q = mul b, alpha\ny = add h, q\nreturn y\n", "bias"},
+      {"q = add r, 1\ny = mul h, q\nreturn y\n", "add+mul"},
       {"q = cast r -> f32\nf = cast h -> f32\ny = add f, q\nreturn y\n", "residual"},
   };
   for (const auto& [body, expected] : cases) EXPECT_EQ(label_of(body), expected) << body;
+}
+
+TEST(Label, WithoutAProductNamesWhatIsThere) {
+  for (const auto& [body, expected] :
+       std::vector<std::pair<std::string, std::string>>{{"y = add x, 1", "add"},
+                                                        {"y = add b, 2", "add"},
+                                                        {"y = add b, d", "add"},
+                                                        {"y = add x, b", "bias"},
+                                                        {"y = add x, r", "residual"},
+                                                        {"y = add x, c", "col_bias"}}) {
+    const Plan plan = make_plan(ir::parse("graph g(x: f32[M, N], r: f32[M, N], b: f32[N], "
+                                          "d: f32[N], c: f32[M, 1]) {\n  " +
+                                          body + "\n  return y\n}\n"),
+                                {});
+    ASSERT_EQ(plan.steps.size(), 1u);
+    EXPECT_EQ(label(plan.epilogue(0)), expected) << body;
+  }
 }
 
 TEST(Label, NamesReductions) {

@@ -63,6 +63,11 @@ TEST(DeviceProfiles, AnUnknownDeviceHasItsOwnLimitsAndRates) {
   EXPECT_EQ(profile.limits.clusters_of_2, reference_gpu().limits.clusters_of_2 / 2);
 }
 
+TEST(DeviceProfiles, AFewMultiprocessorsHaveAClusterOfEachSize) {
+  const DeviceProfile profile = make_profile(gpu(), "NVIDIA Unheard Of", 1, {});
+  EXPECT_EQ(profile.limits, (DeviceLimits{1, 1, 1, 1, 1}));
+}
+
 TEST(DeviceProfiles, ASentenceSaysWhoseTimesTheyAre) {
   const int num_sms = reference_gpu().limits.num_sms;
   const auto text = [&](std::string_view name) {

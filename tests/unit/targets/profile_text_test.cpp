@@ -68,6 +68,12 @@ TEST(ProfileText, EveryRowOfTheTableSurvives) {
   }
 }
 
+TEST(ProfileText, ADeviceWithoutClustersHasOneOfEach) {
+  StoredProfile profile = parse_profile(kText);
+  profile.limits = {108};
+  EXPECT_EQ(parse_profile(print(profile)).limits, (DeviceLimits{108, 1, 1, 1, 1}));
+}
+
 TEST(ProfileText, CommentsAndTheOrderOfLinesDoNotCount) {
   std::string text = with(kText, "sms 132\n", "");
   text = with(text, "launch_us 2\n", "# measured by hand\n\nlaunch_us 2\nsms 132\n");
@@ -80,7 +86,14 @@ TEST(ProfileText, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(refusal(with(kText, "sms 132", "sms 0")),
             "line 4: expected an integer from 1 to 2^40, got '0'");
   EXPECT_EQ(refusal(with(kText, "66 39 30 15", "66 39 30")),
-            "line 5: expected an integer from 0 to 2^40, got ''");
+            "line 5: expected an integer from 1 to 2^40, got ''");
+  EXPECT_EQ(refusal(with(kText, "66 39 30 15", "66 39 0 15")),
+            "line 5: expected an integer from 1 to 2^40, got '0'");
+  EXPECT_EQ(refusal(with(kText, "made up", "made\x1b[31m")),
+            "line 3: expected text in UTF-8 without control characters, got "
+            "'made\\x1b[31m for a test'");
+  EXPECT_EQ(refusal(with(kText, "A Card", "A\xff")),
+            "line 2: expected text in UTF-8 without control characters, got 'A\\xff 80GB'");
   EXPECT_EQ(refusal(with(kText, "700000000", "inf")),
             "line 6: expected a number above 0, got 'inf'");
   EXPECT_EQ(refusal(with(kText, "700000000", "nan")),
@@ -132,6 +145,18 @@ TEST(ProfileFiles, WhatIsStoredIsFoundByTheDevicesName) {
   EXPECT_EQ(devices.find("A Card"), nullptr);
   EXPECT_EQ(describe({found->measured->limits, {}, found}, "A Card 80GB"),
             "Expected times follow this machine's profile of A Card 80GB: made up for a test.");
+}
+
+TEST(ProfileFiles, AFolderIsTriedAndLeftAsItWas) {
+  const jit::TemporaryFolder folder;
+  check_profile_folder(folder.path() / "new");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "new"));
+  check_profile_folder(folder.path());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_THROW(check_profile_folder("/dev/null/profiles"), ArgumentError);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  EXPECT_THROW(check_profile_folder(folder.path()), ArgumentError);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(ProfileFiles, AFileThatIsNoProfileIsPassedOver) {

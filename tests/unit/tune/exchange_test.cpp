@@ -105,5 +105,17 @@ TEST(Exchange, OtherTextsAreRefused) {
             "choice 1: expected 64 hexadecimal digits as 'key', got '../x'");
 }
 
+TEST(Exchange, DeepTextsAreRefused) {
+  constexpr int kLevels = 80'000;
+  const std::string deep = std::string(kLevels, '[') + std::string(kLevels, ']');
+  const std::string expected =
+      "expected JSON of the format \"epifuse tuned choices 1\", got more than 64 levels of lists "
+      "and objects";
+  EXPECT_EQ(refusal(deep), expected);
+  EXPECT_EQ(refusal(R"({"format": )" + deep + "}"), expected);
+  EXPECT_EQ(refusal(R"({"format": "epifuse tuned choices 1", "choices": )" + deep + "}"), expected);
+  EXPECT_EQ(refusal(with_choices(R"({"key": )" + deep + "}")), expected);
+}
+
 }  // namespace
 }  // namespace epifuse::tune

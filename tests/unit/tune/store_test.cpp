@@ -57,6 +57,22 @@ TEST(TuneStore, ClearLeavesWhatEpifuseDidNotWrite) {
   EXPECT_TRUE(std::filesystem::exists(store.folder() / (kKey + ".tuned")));
 }
 
+TEST(TuneStore, ACacheThatOthersCanWriteToHasNoChoices) {
+  const jit::TemporaryFolder folder;
+  const TuneStore store(folder.path());
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  EXPECT_FALSE(store.store(kKey, kTuned, ""));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
+  EXPECT_TRUE(store.store(kKey, kTuned, ""));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  EXPECT_FALSE(store.load(kKey));
+  EXPECT_TRUE(store.empty());
+  EXPECT_EQ(store.clear(), 0u);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
+  EXPECT_EQ(store.load(kKey), kTuned);
+}
+
 TEST(TuneStore, ClearRemovesItsFolder) {
   const jit::TemporaryFolder folder;
   const TuneStore store(folder.path());
