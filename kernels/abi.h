@@ -121,6 +121,7 @@ constexpr int kRowClasses = 8;  // rows 8 apart are a multiple of 16 bytes apart
 
 constexpr int kStagedRowBytes = 144;  // of a box of such rows: 128, and what precedes a row
 constexpr int kStagings = 2;          // loaded ahead of the stages
+constexpr int kNarrowStagings = 4;    // the same, of elements of 8 bits that are widened
 
 // An operand whose rows start off 16-byte boundaries. Its rows j, j + 8, .. are a matrix with a map
 // of its own; row i of it starts 2 (shifts >> 4 j & 7) bytes into row i of the map, as boxes start

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/common/element.cuh"
+#include "kernels/common/pair_math.cuh"
 
 namespace epifuse {
 
@@ -35,9 +36,9 @@ struct PairOfF16<E4m3, kHalf> {
   static __device__ __forceinline__ uint32_t of(uint32_t word) {
     const uint32_t bytes = spread<kHalf>(word), magnitude = bytes & 0x007f007fu;
     const uint32_t is_nan = (magnitude + 0x00010001u) & 0x00800080u;
-    uint32_t pair = (bytes & 0x00800080u) << 8 | magnitude << 7;
-    asm("mul.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x5c005c00u));  // 2^8, of the exponents' biases
-    return pair | (is_nan << 3) * 31;                              // all bits of the exponent
+    const uint32_t shifted = (bytes & 0x00800080u) << 8 | magnitude << 7;
+    const uint32_t pair = multiply_f16_pairs(shifted, 0x5c005c00u);  // 2^8, of exponents' biases
+    return pair | (is_nan << 3) * 31;                                // all bits of the exponent
   }
 #endif
 };
@@ -59,9 +60,7 @@ struct Widened<Bf16, From, kHalf> {
 template <int kHalf>
 struct Widened<F16, I8, kHalf> {
   static __device__ __forceinline__ uint32_t of(uint32_t word) {
-    uint32_t pair = spread<kHalf>(word ^ 0x80808080u, 0x64646464u);
-    asm("add.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0xe480e480u));  // -1152
-    return pair;
+    return add_f16_pairs(spread<kHalf>(word ^ 0x80808080u, 0x64646464u), 0xe480e480u);  // -1152
   }
 };
 // The last 7 bits of x as those of a number from 128 on, less 128, or less 256 where x is negative.
@@ -71,10 +70,21 @@ struct Widened<Bf16, I8, kHalf> {
     const uint32_t bytes = spread<kHalf>(word);
     const uint32_t last = (bytes & 0x007f007fu) | 0x43004300u;
     const uint32_t first = (bytes & 0x00800080u) | 0xc300c300u;
-    uint32_t pair;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(last), "r"(0x3f803f80u), "r"(first));
-    return pair;
+    return multiply_add_bf16_pairs(last, 0x3f803f80u, first);
   }
 };
+
+// The i-th 16 elements of rows of 64, to their place in rows of 128 bytes with the 128-byte
+// swizzle.
+template <class From, class To>
+__device__ __forceinline__ void widen_quarter(const uint4& x, unsigned char* rows, int i) {
+  const int row = i >> 2, piece = (i & 3) * 2, swizzle = row & 7;
+  auto* to = reinterpret_cast<uint4*>(rows + row * 128);
+  to[piece ^ swizzle] = make_uint4(Widened<To, From, 0>::of(x.x), Widened<To, From, 1>::of(x.x),
+                                   Widened<To, From, 0>::of(x.y), Widened<To, From, 1>::of(x.y));
+  to[(piece + 1) ^ swizzle] =
+      make_uint4(Widened<To, From, 0>::of(x.z), Widened<To, From, 1>::of(x.z),
+                 Widened<To, From, 0>::of(x.w), Widened<To, From, 1>::of(x.w));
+}
 
 }  // namespace epifuse

@@ -60,6 +60,15 @@ class Consumer {
         transfers_(p, group) {}
 
   __device__ __forceinline__ void run() {
+    if constexpr (Consumers::kSplitK == 1) {
+      run_tiles();
+    } else {
+      group_ < kConsumersOfTile<Config> ? run_split() : start<Config>(p_);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void run_tiles() {
     int steps = steps_of<Config>(p_).count;
     start<Config>(p_);
     bool more = tiles_.begin(p_, group_);
@@ -142,14 +151,12 @@ class Consumer {
     cute::cluster_wait();
   }
 
- private:
   static constexpr bool kHasRows = Epilogue::Rows::kCount > 0;
   static constexpr bool kManyProducts = Scheduler::kBatched || Scheduler::kOwnParams;
   // Where the producer's other warps move operands, the first warp of each consumer transfers.
   using Schedule = ConsumerScheduler<Config>;
   static constexpr bool kTransfers = Layout::kMovesRows && Layout::kStagedDepth > 0;
 
-  // This warp's i-th chunk of a tile.
   __device__ __forceinline__ Chunk chunk(int i, const TileScheduler<Config>& tile) const {
     Chunk chunk = chunk_of<Config>(tile, group_, i);
     chunk.row += warp_ * kWarpRows;
@@ -231,7 +238,7 @@ class Consumer {
       return multiply_at_once<Atom, kCount, kMultiplied>(acc, steps);
     }
   }
-  // Whether any row of this consumer's part of a tile is there.
+  // Whether this consumer has any row of a tile.
   __device__ __forceinline__ bool has_rows() const {
     if constexpr (Scheduler::kGrouped || Scheduler::kOwnParams) return true;
     const int first = Consumers::kCooperative ? group_ * kRowsOfConsumer<Config> : 0;
@@ -329,11 +336,10 @@ class Consumer {
 
   __device__ __forceinline__ void fence(Accumulators& acc) {
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) fence(acc[block]);
-  }
-  __device__ __forceinline__ void fence(Sum (&sums)[kAccumulators]) {
+    for (auto& sums : acc) {
 #pragma unroll
-    for (int i = 0; i < kAccumulators; ++i) cute::warpgroup_fence_operand(sums[i]);
+      for (Sum& sum : sums) cute::warpgroup_fence_operand(sum);
+    }
   }
 
   // Tells every CTA that loads into this one that a stage is free.
@@ -387,13 +393,7 @@ __device__ __forceinline__ void dense(const abi::GemmParams& p) {
     }
   } else {
     cutlass::arch::warpgroup_reg_alloc<Registers<Config, Epilogue>::kToMultiply>();
-    Consumer<Config, Epilogue> consumer(p, warp / kWarpsPerGroup - 1);
-    if constexpr (Config::Consumers::kSplitK > 1) {
-      if (warp / kWarpsPerGroup > kConsumersOfTile<Config>) return start<Config>(p);
-      consumer.run_split();
-    } else {
-      consumer.run();
-    }
+    Consumer<Config, Epilogue>(p, warp / kWarpsPerGroup - 1).run();
   }
 }
 

@@ -48,7 +48,7 @@ __device__ __forceinline__ void fetch_to_l2(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// The same of a matrix that all CTAs read.
+// 16 bytes of a matrix that all CTAs read.
 __device__ __forceinline__ uint4 load_16_bytes(const void* from) {
   uint4 x;
   asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"

@@ -10,9 +10,9 @@
 namespace epifuse::sm90 {
 
 constexpr int kWarpsPerGroup = 4;
-constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order
+constexpr int kMovers = 3;  // warps that put rows of misaligned operands in order, or widen B
 
-// In this order: stages of A, stages of B, staging of misaligned operands, of stores, of loads and
+// In this order: stages of A, stages of B, staging of what is moved there, of stores, of loads and
 // of what warps copy (kStoresAt, kLoadsAt, kCopiesAt), row vectors, maxima of squares, block
 // scales, barriers.
 template <class Config_, class Epilogue>
@@ -34,11 +34,16 @@ struct SharedLayout : Config_ {
   // Tiles whose columns are no multiple of 64 take no misaligned rows.
   using BRows = StagedRows<Producer::kBIsKMajor, Producer::kMisalignedB ? Config::kTileN : 64>;
   static constexpr int kStagedABytes = Producer::kMisalignedA ? ARows::kBytes : 0;
-  static constexpr int kStagedBytes = kStagedABytes + (Producer::kMisalignedB ? BRows::kBytes : 0);
-  static constexpr bool kAnyMisaligned = Producer::kMisalignedA || Producer::kMisalignedB;
+  static constexpr int kStagedBBytes = Producer::kWidensB       ? kBBytes / 2
+                                       : Producer::kMisalignedB ? BRows::kBytes
+                                                                : 0;
+  static constexpr int kStagedBytes = kStagedABytes + kStagedBBytes;
+  static constexpr bool kStagesB = kStagedBBytes > 0, kStagesAny = kStagedBytes > 0;
   // By the producer's other warps, so that consumers have their own chunks to transfer.
-  static constexpr bool kMovesRows = kAnyMisaligned || Producer::kGathersA;
-  static constexpr int kNumStagings = kAnyMisaligned ? abi::kStagings : 0;
+  static constexpr bool kMovesRows = kStagesAny || Producer::kGathersA;
+  static constexpr int kNumStagings = Producer::kWidensB ? abi::kNarrowStagings
+                                      : kStagesAny       ? abi::kStagings
+                                                         : 0;
   static constexpr int kStagedAt = kB + Config::kStages * kBBytes;
   static constexpr int kStoresAt = kStagedAt + kNumStagings * kStagedBytes;
   static constexpr int kPlaceBytes = kSlotBytes * kStoreSlots;  // of a chunk's results
@@ -85,9 +90,8 @@ struct SharedLayout : Config_ {
 
   // That fill a stage: the producer's for what lands in order, the movers' for what does not, one
   // of each lane for what it copies.
-  static constexpr int kFullArrivals =
-      kAnyMisaligned ? kMovers + !Producer::kMisalignedA + !Producer::kMisalignedB
-                     : (Producer::kGathersA ? kMovers * 32 + 1 : 1);
+  static constexpr int kFullArrivals = kStagesAny ? kMovers + !Producer::kMisalignedA + !kStagesB
+                                                  : (Producer::kGathersA ? kMovers * 32 + 1 : 1);
 
   // Warps that take an announced tile: those that multiply it, transfer its chunks, gather its
   // rows, copy its scales.

@@ -69,6 +69,7 @@ struct TmaProducer {
   static constexpr bool kAIsKMajor = kA == Major::k, kBIsKMajor = kB == Major::k;
   static constexpr int kClusterM = 1, kClusterN = 1;
   static constexpr bool kMisalignedA = false, kMisalignedB = false, kGathersA = false;
+  static constexpr bool kWidensB = false;
 };
 // kM CTAs of a cluster share tiles of B, kN tiles of A.
 template <class Producer, int kM, int kN>
@@ -79,6 +80,13 @@ struct Multicast : Producer {
 template <class Producer, bool kA, bool kB>
 struct MisalignedRows : Producer {
   static constexpr bool kMisalignedA = kA, kMisalignedB = kB;
+};
+// Three more warps make elements of 16 bits, To, of those of B, which have 8.
+template <class Producer, class From_, class To_>
+struct WidenedB : Producer {
+  using From = From_;
+  using To = To_;
+  static constexpr bool kWidensB = true;
 };
 // Three more warps copy the rows of A that an index names.
 template <class Producer>

@@ -30,6 +30,10 @@ class ChunkTransfers {
   // All transfers of a consumer.
   __device__ __forceinline__ void run() {
     start<Config>(p_);
+    run_started();
+  }
+  // The same, where the warp did other work first.
+  __device__ __forceinline__ void run_started() {
     if (lane_ == 0 && !Scheduler::kOwnParams) prefetch_maps(p_);
     Schedule tiles;
     bool more = tiles.begin(p_, group_);

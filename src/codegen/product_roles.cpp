@@ -105,6 +105,16 @@ std::optional<plan::WhyNot> why_not_multiplied(const plan::Plan& plan, const pla
   return std::nullopt;
 }
 
+std::optional<plan::WhyNot> why_not_beside_widened(const plan::Plan& plan,
+                                                   const plan::Operand& operand,
+                                                   std::string_view side) {
+  if (operand.major == plan::Major::k) return std::nullopt;
+  return plan::WhyNot{fmt::format("{}_not_k_major", side),
+                      fmt::format("{} is not contiguous along K, as operands must be of which one "
+                                  "is widened.",
+                                  plan.graph[operand.value].name)};
+}
+
 MatrixView rows_of(const plan::Operand& operand, const MatrixView& view) {
   return operand.major == plan::Major::k ? view : transposed(view);
 }

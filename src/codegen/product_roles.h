@@ -35,6 +35,11 @@ bool wants_exchange(const plan::FusedGemm& step, const EpilogueLayout& layout,
 std::optional<plan::WhyNot> why_not_multiplied(const plan::Plan& plan, const plan::Operand& operand,
                                                std::string_view side);
 
+// The same, where one operand is widened: both are read along K.
+std::optional<plan::WhyNot> why_not_beside_widened(const plan::Plan& plan,
+                                                   const plan::Operand& operand,
+                                                   std::string_view side);
+
 // The operand as the rows in which it is contiguous.
 MatrixView rows_of(const plan::Operand& operand, const MatrixView& view);
 

@@ -266,8 +266,8 @@ class Finder {
                                          const plan::GemmDesc& gemm) const {
     if (!request_.only_faster) return std::nullopt;
     if (auto why = why_converted(step.gemm.a.dtype)) return why;
-    if (step.gemm.widens_b() && target_.kind == DeviceKind::cpu) return framework_widens_faster();
     if (target_.kind != DeviceKind::cpu) return std::nullopt;
+    if (step.gemm.widens_b()) return framework_widens_faster();
     if (gemm.is_grouped())
       return std::nullopt;  // what frameworks do is slower at all sizes measured
     if (gemm.is_k_grouped()) return framework_sums_groups_faster();

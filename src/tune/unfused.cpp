@@ -55,8 +55,7 @@ double widening_us(const plan::GemmDesc& gemm, const codegen::GemmSizes& s,
   if (!gemm.widens_b()) return 0;
   const double copies = gemm.gating == plan::Gating::none ? 1 : 2;
   const double bytes = static_cast<double>(size_bytes(gemm.a.dtype) + size_bytes(gemm.b.dtype));
-  return targets::pass_us(
-      copies * bytes * static_cast<double>(s.batch) * static_cast<double>(s.n * s.k), rates);
+  return targets::pass_us(copies * bytes * static_cast<double>(s.n * s.k), rates);
 }
 
 double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {

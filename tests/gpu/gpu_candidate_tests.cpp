@@ -34,29 +34,59 @@ namespace {
 
 // Of tests/corpus, each one product and its epilogue in one step.
 constexpr const char* kGraphs[] = {
-    "access/access_mixed_dtypes", "access/access_residuals",
-    "access/access_three_dtypes", "batched/bmm_per_batch_epilogue",
-    "blocks/block_grouped",       "blocks/block_quantised",
-    "blocks/block_swiglu",        "blocks/square_quantised",
-    "blocks/square_swiglu",       "fp8/fp8_blocks",
-    "fp8/fp8_blocks_by_row",      "fp8/fp8_blocks_gates",
-    "fp8/fp8_blocks_grouped",     "fp8/fp8_promoted",
-    "fp8/fp8_quantised",          "fp8/fp8_row_max",
-    "fp8/fp8_row_scales",         "fp8/fp8_swiglu",
-    "fp8/fp8_swiglu_row_max",     "gated/gated_batched",
-    "gated/gated_bias_preact",    "gated/gated_halves_nn",
-    "gated/gated_interleaved_nn", "gated/gated_oai_preact",
-    "gated/gated_reduced",        "gated/gated_separate",
-    "gated/gated_separate_nn",    "grouped/grouped_halves",
-    "grouped/grouped_moe_up",     "grouped/grouped_padded",
-    "grouped/grouped_put",        "int8/int8_batched",
-    "int8/int8_grouped",          "int8/int8_row_scales",
-    "int8/int8_swiglu",           "k_grouped/k_grouped_accumulate",
-    "k_grouped/k_grouped_bare",   "matmul/matmul_nn_epilogue",
-    "matmul/matmul_tn_epilogue",  "outputs/outputs_mixed_dtypes",
-    "outputs/preact_gelu_erf",    "outputs/preact_gelu_tanh_residual",
-    "reductions/reduce_col_max",  "reductions/reduce_residual_rows",
-    "reductions/reduce_row_sum",  "models/residual_layer_scale",
+    "access/access_mixed_dtypes",
+    "access/access_residuals",
+    "access/access_three_dtypes",
+    "batched/bmm_per_batch_epilogue",
+    "blocks/block_grouped",
+    "blocks/block_quantised",
+    "blocks/block_swiglu",
+    "blocks/square_quantised",
+    "blocks/square_swiglu",
+    "fp8/fp8_blocks",
+    "fp8/fp8_blocks_by_row",
+    "fp8/fp8_blocks_gates",
+    "fp8/fp8_blocks_grouped",
+    "fp8/fp8_promoted",
+    "fp8/fp8_quantised",
+    "fp8/fp8_row_max",
+    "fp8/fp8_row_scales",
+    "fp8/fp8_swiglu",
+    "fp8/fp8_swiglu_row_max",
+    "gated/gated_batched",
+    "gated/gated_bias_preact",
+    "gated/gated_halves_nn",
+    "gated/gated_interleaved_nn",
+    "gated/gated_oai_preact",
+    "gated/gated_reduced",
+    "gated/gated_separate",
+    "gated/gated_separate_nn",
+    "grouped/grouped_halves",
+    "grouped/grouped_moe_up",
+    "grouped/grouped_padded",
+    "grouped/grouped_put",
+    "int8/int8_batched",
+    "int8/int8_grouped",
+    "int8/int8_row_scales",
+    "int8/int8_swiglu",
+    "k_grouped/k_grouped_accumulate",
+    "k_grouped/k_grouped_bare",
+    "matmul/matmul_nn_epilogue",
+    "matmul/matmul_tn_epilogue",
+    "outputs/outputs_mixed_dtypes",
+    "outputs/preact_gelu_erf",
+    "outputs/preact_gelu_tanh_residual",
+    "reductions/reduce_col_max",
+    "reductions/reduce_residual_rows",
+    "reductions/reduce_row_sum",
+    "models/residual_layer_scale",
+    "widened/widened_batched",
+    "widened/widened_e4m3",
+    "widened/widened_halves",
+    "widened/widened_i8",
+    "widened/widened_interleaved",
+    "widened/widened_quantised",
+    "widened/widened_swiglu",
 };
 // The last one has more tiles of the largest config than there are multiprocessors. The second and
 // the third are few rows off 16-byte boundaries, for which the usual family has kernels.
@@ -102,7 +132,9 @@ std::span<const Sizes> sizes_of(std::string_view graph) {
   const auto is_in = [&](std::string_view folder) { return graph.starts_with(folder); };
   if (is_in("k_grouped/")) return kSizesOfKGroups;
   if (is_in("blocks/square")) return kSizesOfSquares;
-  if (is_in("fp8/") || is_in("blocks/") || is_in("int8/")) return kSizesOf8Bits;
+  if (is_in("fp8/") || is_in("blocks/") || is_in("int8/") || is_in("widened/")) {
+    return kSizesOf8Bits;
+  }
   return kSizes;
 }
 

@@ -33,11 +33,11 @@ constexpr Layout kLayouts[] = {{"nt", "[M, K]", "", "[{}, K]", "^T"},
                                {"tn", "[K, M]", "^T", "[K, {}]", ""}};
 
 // Three products of N, L and L columns; `work`: with vectors, scalars and two results each.
-std::string three(const Layout& layout, const char* dtype, bool work) {
+std::string three(const Layout& layout, const char* dtype, const char* weights, bool work) {
   std::string inputs = fmt::format("x: {}{}", dtype, layout.a), body, outputs;
   for (int i = 0; i < 3; ++i) {
     const char* columns = i == 0 ? "N" : "L";
-    inputs += fmt::format(", w{}: {}{}", i, dtype, fmt::format(fmt::runtime(layout.b), columns));
+    inputs += fmt::format(", w{}: {}{}", i, weights, fmt::format(fmt::runtime(layout.b), columns));
     if (work) {
       inputs += fmt::format(", b{0}: f32[{1}], s{0}: f32[], e{0}: f32[M, 1]", i, columns);
     }
@@ -135,7 +135,7 @@ TEST_P(GpuSideBySide, EveryKernelIsRight) {
   int num_run = 0;
   for (const char* dtype : {"bf16", "f16"}) {
     for (const bool work : {false, true}) {
-      const std::string text = three(GetParam(), dtype, work);
+      const std::string text = three(GetParam(), dtype, dtype, work);
       SCOPED_TRACE(text);
       for (const auto& [m, n, l, k] : kSizes) {
         // Rows of A along M begin at multiples of 16 bytes.
@@ -147,6 +147,24 @@ TEST_P(GpuSideBySide, EveryKernelIsRight) {
   EXPECT_GT(num_run, 250);  // nearly all
   fmt::print("{}: {} runs\n", GetParam().name, num_run);
 }
+
+class GpuWidenedSideBySide : public GpuSideBySide {};
+
+TEST_P(GpuWidenedSideBySide, EveryKernelIsRight) {
+  int num_run = 0;
+  for (const char* weights : {"e4m3", "i8"}) {
+    const std::string text = three(GetParam(), "bf16", weights, weights[0] == 'i');
+    SCOPED_TRACE(text);
+    for (const auto& [m, n, l, k] : kSizes) {
+      num_run += check(text, {{"M", m}, {"N", n}, {"L", l}, {"K", (k + 15) / 16 * 16}});
+    }
+  }
+  EXPECT_GT(num_run, 80);
+  fmt::print("widened: {} runs\n", num_run);
+}
+
+INSTANTIATE_TEST_SUITE_P(AlongK, GpuWidenedSideBySide, ::testing::Values(kLayouts[0]),
+                         [](const auto& each) { return std::string(each.param.name); });
 
 // Of 8 bits, with one column of scales for all three, and with scales of blocks: 128 x 128 of the
 // weights, or 1 x 128.

@@ -27,6 +27,9 @@ struct Config {
   int maxima = 0;               // of each block of columns, which the epilogue takes
   bool operator==(const Config&) const = default;
 };
+inline int step_bytes_of_b(const Config& config) {
+  return config.step_bytes / (config.widens_b ? 2 : 1);
+}
 // "128x256 by 64x64, 32 deep, 4 stages": depth in elements of 16 bits. Names a config in results.
 std::string print(const Config& config);
 // The same with one CTA an SM, whose threads get more registers, then a lean one; nothing beyond.

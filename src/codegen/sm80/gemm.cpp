@@ -35,11 +35,8 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::GemmDe
                               "e4m3 or e5m2 by either, and bf16 or f16 by 8 bits.",
                               name, epifuse::name(operand.dtype))};
   }
-  if (gemm.widens_b() && operand.major != plan::Major::k) {
-    return WhyNot{fmt::format("{}_not_k_major", side),
-                  fmt::format("{} is not contiguous along K, as operands must be of which one is "
-                              "widened.",
-                              name)};
+  if (gemm.widens_b()) {
+    if (auto no = why_not_beside_widened(plan, operand, side)) return no;
   }
   if (is_fp8(operand.dtype) && !gemm.widens_b() && target.fp8_macs_per_clock == 0) {
     return WhyNot{"operand_dtype", fmt::format("{} is {}, which {} has no instruction to multiply.",

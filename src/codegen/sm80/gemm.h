@@ -40,8 +40,8 @@ inline bool is_persistent(const Config& config) { return config.staged_blocks > 
 // place where a CTA has one tile. Maxima have room of their own.
 inline int smem_bytes(const Config& config) {
   constexpr int kRows = 16, kPadding = 8, kBytes = 4;  // of kernels/sm80/epilogue.cuh
-  const int step_bytes_of_b = config.step_bytes / (config.widens_b ? 2 : 1);
-  return (config.tile_m * config.step_bytes + config.tile_n * step_bytes_of_b) * config.stages +
+  return (config.tile_m * config.step_bytes + config.tile_n * step_bytes_of_b(config)) *
+             config.stages +
          config.maxima * config.tile_m * (config.tile_n / config.warp_n) * kBytes +
          num_threads(config) / 32 * config.staged_blocks * kRows * (config.warp_n + kPadding) *
              kBytes;

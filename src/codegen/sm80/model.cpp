@@ -21,14 +21,15 @@ double instruction_slows(const plan::FusedGemm& step, const targets::DeviceProfi
 // Of a step, where rows start off the 16-byte boundaries that it is copied by otherwise.
 double copy_clocks(const ModelConstants& c, const Config& config, const GemmSizes& sizes) {
   constexpr std::int64_t kWhole = 16, kLeastAsync = 4;
-  const auto of = [&](std::int64_t row_bytes, std::int64_t rows) {
+  const auto of = [&](std::int64_t row_bytes, std::int64_t rows, std::int64_t step_bytes) {
     const std::int64_t unit = row_bytes == 0 ? kWhole : row_bytes & -row_bytes;
     if (unit >= kWhole) return 0.0;
-    const auto copies = static_cast<double>(rows * config.step_bytes / unit);
+    const auto copies = static_cast<double>(rows * step_bytes / unit);
     return copies * (unit >= kLeastAsync ? c.part_clocks : c.element_copy_clocks);
   };
-  return of(sizes.row_bytes_a, std::min<std::int64_t>(sizes.m, config.tile_m)) +
-         of(sizes.row_bytes_b, std::min<std::int64_t>(sizes.n, config.tile_n));
+  return of(sizes.row_bytes_a, std::min<std::int64_t>(sizes.m, config.tile_m), config.step_bytes) +
+         of(sizes.row_bytes_b, std::min<std::int64_t>(sizes.n, config.tile_n),
+            step_bytes_of_b(config));
 }
 
 // Of a step whose b is widened. A warp reads, widens and multiplies by turns, which other warps

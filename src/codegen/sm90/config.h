@@ -18,6 +18,7 @@ struct Config {
   int load_depth = 1,
       store_depth = 1;       // chunks of full-size loads and stores in flight, a consumer
   bool in_place = false;     // results are staged where full-size loads were; no store_depth
+  bool widens_b = false;     // elements of b have 8 bits, and 16 in a stage
   int math_columns = 64;     // columns whose epilogue is computed before any of them is staged
   bool cooperative = false;  // two warpgroups, or three of 192 rows, share a tile; else each of two
                              // owns whole ones (ping-pong), or, where K is split, one of them the

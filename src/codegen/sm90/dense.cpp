@@ -93,6 +93,25 @@ std::optional<WhyNot> why_not_operand(const plan::Plan& plan, const plan::Operan
   return std::nullopt;
 }
 
+// Widened ones are those of A once they are multiplied.
+std::optional<WhyNot> why_not_operands(const plan::Plan& plan, const plan::GemmDesc& gemm) {
+  if (auto no = why_not_operand(plan, gemm.a, gemm.widens_b() ? gemm.a : gemm.b, "a")) return no;
+  if (gemm.widens_b()) return std::nullopt;
+  if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
+  if (gemm.gating != plan::Gating::separate) return std::nullopt;
+  return why_not_operand(plan, gemm.second_b, gemm.a, "b");
+}
+
+// The template that is the kernel, in a header of its name behind the family's.
+struct Template {
+  std::string_view header, function;
+};
+Template kernel_template(const Config& config, const Variant& variant) {
+  if (config.widens_b) return {"widened", "dense_widened"};
+  if (variant.is_misaligned()) return {"misaligned", "dense_misaligned"};
+  return {"dense", "dense"};
+}
+
 // The type of the kernel's parameter `p`, and which part of it the kernel takes.
 struct ParamsText {
   std::string_view type, block;
@@ -154,13 +173,11 @@ std::optional<WhyNot> why_not(const plan::Plan& plan, const FusedGemm& step,
   if (!target.has_wgmma || !target.has_tma) {
     return WhyNot{"target", fmt::format("{} has no WGMMA and TMA.", target.name)};
   }
-  if (gemm.widens_b()) return why_not_widened(plan, step);
-  if (auto no = why_not_groups(plan, step)) return no;
-  if (auto no = why_not_operand(plan, gemm.a, gemm.b, "a")) return no;
-  if (auto no = why_not_operand(plan, gemm.b, gemm.a, "b")) return no;
-  if (gemm.gating == plan::Gating::separate) {
-    if (auto no = why_not_operand(plan, gemm.second_b, gemm.a, "b")) return no;
+  if (gemm.widens_b()) {
+    if (auto no = why_not_widened(plan, step)) return no;
   }
+  if (auto no = why_not_groups(plan, step)) return no;
+  if (auto no = why_not_operands(plan, gemm)) return no;
   if (auto no = why_not_squares(step.epilogue)) return no;
   for (const plan::Load& load : step.epilogue.loads) {
     if (auto no = why_not_load(load)) return no;
@@ -201,7 +218,7 @@ KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config
   parts.comment = gemm_comment(plan, step, print(config), print(variant));
   parts.includes =
       fmt::format("\n#include \"kernels/sm90/{}.cuh\"\n\n{}#include \"kernels/common/math.cuh\"\n",
-                  variant.is_misaligned() ? "misaligned" : "dense", includes);
+                  kernel_template(config, variant).header, includes);
   parts.generated = fmt::format(
       fmt::runtime(kText), fmt::arg("tile_m", config.tile_m), fmt::arg("tile_n", config.tile_n),
       fmt::arg("stages", config.stages), fmt::arg("stage_kib", stage_bytes(config) / 1024),
@@ -217,7 +234,7 @@ KernelSource source(const plan::Plan& plan, const FusedGemm& given, const Config
   parts.params = type;
   parts.body = fmt::format(
       "  using namespace epifuse;\n  sm90::{}<generated::Config, generated::Epilogue>({});\n",
-      variant.is_misaligned() ? "dense_misaligned" : "dense", block);
+      kernel_template(config, variant).function, block);
   return kernel_source(target, parts);
 }
 

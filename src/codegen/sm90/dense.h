@@ -62,6 +62,10 @@ inline bool has_short_tiles(const Config& config) {
   return config.grouped && !config.cooperative && config.tile_m > kBlockRows &&
          config.cluster_m * config.cluster_n == 1;
 }
+// Whether warps of the producer fill stages with an operand that came elsewhere.
+inline bool has_movers(const Config& config, const Variant& variant) {
+  return config.widens_b || variant.is_misaligned();
+}
 // Whether D^T is computed: a is b, rows are columns.
 inline bool are_exchanged(const Config& config, const Variant& variant) {
   return config.swapped || variant.swapped;

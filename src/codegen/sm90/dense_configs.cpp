@@ -66,6 +66,11 @@ constexpr TileShape kShapes[] = {
 // none, and smaller tiles have no whole blocks of gates.
 constexpr TileShape kShapesOfBlocks[] = {{128, 256, true, false, 1, 1, 1}};
 
+// And those of weights that are widened, for each row of tiles anew, so that tall tiles are best.
+constexpr TileShape kShapesOfWidened[] = {{256, 128, true, false, 1, 1, 1},
+                                          {256, 96, true, false, 1, 1, 1},
+                                          {128, 256, true, false, 1, 1, 1}};
+
 // And those that compute D^T, whose widths are of the product's rows: where its columns are few,
 // and where rows fill whole waves, or weights along N take multiples of 64 alone. Of 24 random
 // products on an H100 these were ahead of all others at 10 (docs/gotchas-hopper.md).
@@ -138,11 +143,15 @@ Scaling scaling_of(const plan::GemmDesc& gemm, const Config& config) {
   return have_one_scale(gemm, columns, by_turns) ? Scaling::by_tile : Scaling::by_column;
 }
 
+// Movers' registers are the consumers'.
+bool takes_movers(const Config& config) {
+  const bool is_alone = config.cluster_m * config.cluster_n == 1;
+  return is_alone && (config.split_k == 1 || config.widens_b) && !config.two_widths &&
+         consumers(config) != 3 && accumulators(config) <= kMostAccumulatorsOfAll;
+}
+
 bool takes_misaligned_rows(const Config& config) {
-  if (cluster_size(config) != 1 || config.two_widths || consumers(config) == 3) return false;
-  if (config.tile_n % kChunkColumns != 0) return false;
-  // The movers' registers are the consumers'.
-  return accumulators(config) <= kMostAccumulatorsOfAll;
+  return takes_movers(config) && config.tile_n % kChunkColumns == 0;
 }
 
 // An operand that is contiguous along M or N comes in whole blocks of 64 from each CTA of a
@@ -220,6 +229,7 @@ Config config_of(const TileShape& shape, const FusedGemm& step, const Pressure& 
   config.products = registers.products;
   config.grouped = step.gemm.is_grouped();
   config.gathers = step.gemm.a.lookup >= 0;
+  config.widens_b = step.gemm.widens_b();
   config.scaling = scaling_of(step.gemm, config);
   const bool in_ring = loads_in_ring(layout, config, {});
   config.in_place = !in_ring && !layout.takes_maxima() && can_stage_in_place(layout);
@@ -288,7 +298,9 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
     return std::nullopt;
   }
   if (variant.is_misaligned()) {
-    if (!takes_misaligned_rows(config) || step.gemm.is_k_grouped()) return std::nullopt;
+    if (config.widens_b || !takes_misaligned_rows(config) || step.gemm.is_k_grouped()) {
+      return std::nullopt;
+    }
   }
   out.scaling = scaling_of(variant.swapped ? exchanged(step).gemm : step.gemm, out);
   const EpilogueLayout layout(step.epilogue, are_exchanged(config, variant));
@@ -302,7 +314,7 @@ std::optional<Config> fitted(const FusedGemm& given, const Config& config, const
     while (chunks_of_consumer(out) % out.load_depth != 0) --out.load_depth;
   }
   const int room = room_beside(out);
-  const int fewest = variant.is_misaligned() ? kFewestOfMovers : kFewestStages;
+  const int fewest = has_movers(config, variant) ? kFewestOfMovers : kFewestStages;
   out.stages = std::min(config.stages, room / stage_bytes(config));
   if (room < 0 || out.stages < fewest) return std::nullopt;
   set_rows(step.gemm, variant, out);
@@ -331,6 +343,7 @@ std::vector<Config> configs_of(std::span<const TileShape> shapes, const FusedGem
     const Config config = config_of(shape, step, registers, layout, target);
     if (!shares_whole_blocks(step.gemm.a, step.gemm.b, config)) continue;
     if (!suits_promotion(config, step)) continue;
+    if (config.widens_b && !takes_movers(config)) continue;
     if (config.stages >= kFewestStages) out.push_back(config);
   }
   return out;
@@ -343,7 +356,6 @@ int column_parts(const Config& config, const plan::GemmDesc& gemm) {
 }
 
 std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& target) {
-  if (step.gemm.widens_b()) return {};  // no wgmma multiplies it
   std::vector<Config> out = configs_of(kShapes, step, target);
   if (can_swap(step)) {
     for (Config config : configs_of(kSwappedShapes, exchanged(step), target)) {
@@ -351,7 +363,9 @@ std::vector<Config> configs(const FusedGemm& step, const targets::TargetInfo& ta
       out.push_back(config);
     }
   }
-  if (step.epilogue.has_blocks()) {
+  if (step.gemm.widens_b()) {
+    std::ranges::copy(configs_of(kShapesOfWidened, step, target), std::back_inserter(out));
+  } else if (step.epilogue.has_blocks()) {
     std::ranges::copy(configs_of(kShapesOfBlocks, step, target), std::back_inserter(out));
   }
   return out;

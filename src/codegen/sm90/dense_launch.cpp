@@ -115,7 +115,7 @@ class Binder {
   // one stage's rows of K.
   void add_operand(std::size_t offset, int index, MatrixView view, const plan::Operand& operand,
                    int tile_rows) {
-    const OperandFormat& format = operand_format(operand.dtype);
+    const OperandFormat& format = operand_format(step_.gemm.a.dtype);
     const int step_k = format.step_k();
     if (view.cols == 0) {  // no products: a matrix of which only what lies outside is read
       view = {nowhere(), 1, 1, 0, 1, 0, 0};
@@ -130,6 +130,8 @@ class Binder {
       params_.batched |= 1u << (2 * index);
     }
     out_.maps.back().rounds_to_tf32 = format.rounds;
+    out_.maps.back().swizzled =
+        static_cast<int>(size_bytes(operand.dtype)) == format.bytes();  // else it is widened
   }
 
   // Of A. Rows that are not there would come as zeros, which takes as long as to read them.

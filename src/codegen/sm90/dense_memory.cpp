@@ -82,7 +82,8 @@ double memory_us(const ModelConstants& c, const Pressure& load, const Config& co
   const double beyond_l2 = std::min(batch * kBytes * m * n * slots / c.l2_bytes, 1.0);
   const double full = slots * (1 + c.cut_lines * beyond_l2 * lines_cut(config, sizes)) +
                       load.store_slots * beyond_l2 * sectors_cut(config, sizes);
-  const double bytes = batch * kBytes * (m * k + n * config.products * k + m * n * full);
+  const double of_b = n * config.products * k * (config.widens_b ? 0.5 : 1);
+  const double bytes = batch * kBytes * (m * k + of_b + m * n * full);
   // What several rows of tiles read comes slower, as if a part of it were moved twice.
   const double written_back = sizes.m <= config.tile_m ? std::min(bytes, c.dirty_bytes)
                                                        : c.dirty_part * std::min(bytes, c.l2_bytes);

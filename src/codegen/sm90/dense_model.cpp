@@ -94,12 +94,14 @@ double crowding_clocks(targets::Rows rows, std::int64_t row_bytes, double ctas) 
   return kOfRow * ctas * std::max(kLine / static_cast<double>(row_bytes), 1.0);
 }
 
-// Of a step whose operands threads move, as TMA cannot.
+// Of a step whose operands threads move, as TMA cannot, or widen.
 double mover_clocks(const ModelConstants& c, const Config& config, const GemmSizes& sizes,
                     double columns, double ctas) {
   constexpr std::int64_t kBytes = 2;  // of an element: of others none were moved
+  constexpr double kWideningRowClocks = 3;
   const bool moves_a = config.rows_a != targets::Rows::aligned,
              moves_b = config.rows_b != targets::Rows::aligned;
+  if (config.widens_b) return kWideningRowClocks * columns;
   if (!moves_a && !moves_b) return 0;
   const std::int64_t row_bytes_a = sizes.row_bytes_a != 0 ? sizes.row_bytes_a : sizes.m * kBytes,
                      row_bytes_b = sizes.row_bytes_b != 0 ? sizes.row_bytes_b : sizes.n * kBytes;
@@ -197,6 +199,13 @@ double promotion_slows(const plan::GemmDesc& gemm, const Config& config) {
 double three_slows(const Config& config) {
   constexpr double kThree = 1.04;
   return consumers(config) == 3 ? kThree : 1;
+}
+
+// Of tiles whose B is staged, widened and written again, all in shared memory: 18 products of 64 to
+// 1024 rows on an H200, in e4m3.
+double widening_slows(const Config& config) {
+  constexpr double kWidened = 1.2;
+  return config.widens_b ? kWidened : 1;
 }
 
 // Of tiles that compute D^T of up to eight rows, most of whose columns are not there, with weights
@@ -300,7 +309,8 @@ double us_of(const plan::FusedGemm& unpaired, const Config& config, const GemmSi
   const Edge edge = edge_of(c, config, sizes, tiling, waves, busy);
   const double main = main_clocks(c, config, wide, lines, waves, moved, edge, sizes.m, sizes.k) *
                       gate_slows(c, step.gemm, config) * tall_cluster_slows(c, config, waves) *
-                      promotion_slows(step.gemm, config) * three_slows(config);
+                      promotion_slows(step.gemm, config) * three_slows(config) *
+                      widening_slows(config);
   const double epilogue = epilogue_clocks(
       c, load, loads_in_ring(EpilogueLayout(step.epilogue), config, {}), config, wide);
   const Clocks clocks = clocks_of(c, config, waves.whole, main, epilogue);

@@ -2,6 +2,7 @@
 // kernels/sm90/policies.cuh names them.
 #include <fmt/format.h>
 
+#include "codegen/epilogue_cuda.h"
 #include "codegen/sm90/dense.h"
 
 namespace epifuse::codegen::sm90 {
@@ -39,6 +40,10 @@ std::string producer(const plan::GemmDesc& gemm, const Config& config, const Var
   if (variant.is_misaligned()) {
     out = fmt::format("sm90::MisalignedRows<{}, {}, {}>", out, variant.misaligned_a,
                       variant.misaligned_b);
+  }
+  if (config.widens_b) {
+    out = fmt::format("sm90::WidenedB<{}, {}, {}>", out, element_cuda(gemm.b.dtype),
+                      element_cuda(gemm.a.dtype));
   }
   return config.gathers ? fmt::format("sm90::GatheredRows<{}>", out) : out;
 }

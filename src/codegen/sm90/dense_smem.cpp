@@ -15,8 +15,11 @@ bool stages_in_place(const Config& config, const Variant& variant) {
   return config.in_place && variant.non_tma_loads == 0 && variant.non_tma_stores == 0;
 }
 
-// Of operands whose rows are put in order.
+// Of operands whose rows are put in order, or that are widened.
 int staging_bytes(const Config& config, const Variant& variant) {
+  if (config.widens_b) {
+    return abi::kNarrowStagings * (config.tile_n * kStepBytes / 2 + 2 * kBarrierBytes);
+  }
   if (!variant.is_misaligned()) return 0;
   const int rows =
       (variant.misaligned_a ? config.tile_m : 0) + (variant.misaligned_b ? config.tile_n : 0);
@@ -80,13 +83,13 @@ int fixed_bytes(const EpilogueLayout& layout, const Config& config, const Varian
   const int barriers = load_places + (store_places > 0 ? 2 * store_places : load_places);
   const int copies = store_slots(layout, ~variant.copied_stores);
   const int groups = consumers(config);
-  const int bytes = groups * kSlotBytes * (store_places * stores + copies) +
-                    groups * carry_bytes(layout, config, variant) +
-                    groups * (kSlotBytes * load_places * loads + rows * result_columns(config) * 4 +
-                              barriers * kBarrierBytes) +
-                    staging_bytes(config, variant) + scale_bytes(config) +
-                    square_bytes(layout, config) +
-                    (loads > 0 && !variant.is_misaligned() && !config.gathers ? kBarrierBytes : 0);
+  const int bytes =
+      groups * kSlotBytes * (store_places * stores + copies) +
+      groups * carry_bytes(layout, config, variant) +
+      groups * (kSlotBytes * load_places * loads + rows * result_columns(config) * 4 +
+                barriers * kBarrierBytes) +
+      staging_bytes(config, variant) + scale_bytes(config) + square_bytes(layout, config) +
+      (loads > 0 && !has_movers(config, variant) && !config.gathers ? kBarrierBytes : 0);
   return config.grouped ? (bytes + 15) / 16 * 16 + kTileRingBytes : bytes;
 }
 
@@ -98,8 +101,9 @@ bool writes_sectors(const EpilogueLayout& layout, const Config& config, const Va
 
 bool loads_in_ring(const EpilogueLayout& layout, const Config& config, const Variant& variant) {
   const int slots = load_slots(layout, variant.non_tma_loads);
-  if (slots == 0 || !config.cooperative || config.split_k > 1 || variant.is_misaligned())
+  if (slots == 0 || !config.cooperative || config.split_k > 1 || has_movers(config, variant)) {
     return false;
+  }
   if (config.gathers || layout.takes_maxima()) return false;
   constexpr int kRowsOfSlot = kSlotBytes / kSlotRowBytes;
   return config.tile_m / kRowsOfSlot / slots + config.tile_n / kRowsOfSlot / slots >=

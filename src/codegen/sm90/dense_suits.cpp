@@ -92,7 +92,7 @@ bool can_swap(const FusedGemm& given) {
   const FusedGemm step = as_compiled(given, {});
   const plan::GemmDesc& gemm = step.gemm;
   if (gemm.gating != plan::Gating::none || gemm.has_groups() || gemm.is_k_grouped() ||
-      gemm.is_scaled() || gemm.a.lookup >= 0) {
+      gemm.is_scaled() || gemm.a.lookup >= 0 || gemm.widens_b()) {
     return false;
   }
   if (operand_format(gemm.a.dtype).adds_integers()) return false;  // the largest tiles spill

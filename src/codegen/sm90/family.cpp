@@ -23,9 +23,7 @@ struct Functions {
   static constexpr auto suits = sm90::suits;
   static std::vector<Config> configs(const FusedGemm& step, const TargetInfo& target) {
     std::vector<Config> out = sm90::configs(step, target);
-    if (!out.empty() || step.gemm.widens_b()) {
-      std::ranges::copy(few_rows_configs(step), std::back_inserter(out));
-    }
+    if (!out.empty()) std::ranges::copy(few_rows_configs(step), std::back_inserter(out));
     return out;
   }
   static double expected_us(const FusedGemm& step, const Config& config, const GemmSizes& sizes,

@@ -80,10 +80,9 @@ void bind_load(const Place& place, const MatrixView& view, abi::FewRowsParams& p
 
 std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
   const plan::GemmDesc& gemm = step.gemm;
-  const auto m = gemm.m.constant();
-  if (m && *m > kMostRowsTaken) {
-    return WhyNot{"many_rows",
-                  fmt::format("it has {} rows; few are at most {}.", *m, kMostRowsTaken)};
+  const std::int64_t most = most_rows_taken(gemm);
+  if (const auto m = gemm.m.constant(); m && *m > most) {
+    return WhyNot{"many_rows", fmt::format("it has {} rows; few are at most {}.", *m, most)};
   }
   if (size_bytes(gemm.a.dtype) != kElementBytes) {
     return WhyNot{"operand_dtype", fmt::format("it multiplies {}; few rows are bf16 or f16.",
@@ -109,19 +108,19 @@ std::optional<WhyNot> why_not_few_rows(const FusedGemm& step) {
 std::optional<WhyNot> why_not_widened(const plan::Plan& plan, const FusedGemm& step) {
   const plan::GemmDesc& gemm = step.gemm;
   for (const plan::Operand* operand : {&gemm.a, &gemm.b, &gemm.second_b}) {
-    if (operand->value < 0 || operand->major == plan::Major::k) continue;
-    return WhyNot{operand == &gemm.a ? "a_not_k_major" : "b_not_k_major",
-                  fmt::format("{} is not contiguous along K, as operands must be of which one is "
-                              "widened.",
-                              plan.graph[operand->value].name)};
+    if (operand->value < 0) continue;
+    if (auto no = why_not_beside_widened(plan, *operand, operand == &gemm.a ? "a" : "b")) return no;
+  }
+  if (gemm.has_groups() || gemm.a.lookup >= 0) {
+    return WhyNot{"groups",
+                  "its rows belong to groups, or are looked up, and weights are widened."};
   }
   const auto m = gemm.m.constant();
-  if (!m || *m > kMostFewRows) {
-    return WhyNot{"many_rows", fmt::format("it has {} rows; wgmma widens no operand, and kernels "
-                                           "for few rows take {}.",
-                                           gemm.m.str(), kMostFewRows)};
-  }
-  return why_not_few_rows(step);
+  if (!m || *m <= kMostRowsWidened || *m >= kFewestRowsOfTiles) return std::nullopt;
+  return WhyNot{"some_rows",
+                fmt::format("it has {} rows; of {} to {} another family multiplies widened weights "
+                            "in less time.",
+                            *m, kMostRowsWidened + 1, kFewestRowsOfTiles - 1)};
 }
 
 std::vector<Config> few_rows_configs(const FusedGemm& step) {

@@ -13,15 +13,19 @@
 namespace epifuse::codegen::sm90 {
 
 constexpr int kElementBytes = 2;  // of bf16 and f16, all that they multiply; b may be widened
-// Rows of products that go together in one launch, or whose b is widened: with more of these the
-// other family is as fast.
-constexpr std::int64_t kMostFewRows = 16;
-// Rows of products that are taken alone: of few columns these were ahead at up to 128.
-constexpr std::int64_t kMostRowsTaken = 512;
+constexpr std::int64_t kMostFewRows = 16;  // of products that go together in one launch
+// Rows of products that are taken alone: of few columns these were ahead at up to 128. Where b is
+// widened, for each tile of rows anew, at up to 16.
+constexpr std::int64_t kMostRowsTaken = 512, kMostRowsWidened = 16;
+// Rows from which on tiles of 64 take less time than another family's of 32, where b is widened.
+constexpr std::int64_t kFewestRowsOfTiles = 33;
+inline std::int64_t most_rows_taken(const plan::GemmDesc& gemm) {
+  return gemm.widens_b() ? kMostRowsWidened : kMostRowsTaken;
+}
 
 // Why no kernel for few rows takes a step that the family takes.
 std::optional<plan::WhyNot> why_not_few_rows(const plan::FusedGemm& step);
-// Of a step whose b is widened: why no kernel of the family takes it.
+// Of a step whose b is widened: what keeps the family from it beside the epilogue.
 std::optional<plan::WhyNot> why_not_widened(const plan::Plan& plan, const plan::FusedGemm& step);
 std::vector<Config> few_rows_configs(const plan::FusedGemm& step);
 double few_rows_us(const plan::FusedGemm& step, const Config& config, const GemmSizes& sizes,

@@ -24,12 +24,6 @@ bool fills(const Config& config, const Occupancy& of_sm) {
 // Along K, but not both operands in whole vectors.
 bool moves_along_k(const Loads& loads) { return loads.is_k_major && !takes_vectors(loads); }
 
-// Rows up to which the model holds.
-std::int64_t most_rows(const Loads& loads) {
-  constexpr std::int64_t kMostOfElements = 512;
-  return loads.of_a == LoadsOfA::elements ? kMostOfElements : kMostRowsTaken;
-}
-
 // What the other terms do not tell, along K: CTAs that leave room on their SM, but for those that
 // leave it for steps ahead.
 double correction(const Config& config, const Loads& loads) {
@@ -151,7 +145,7 @@ double few_rows_us(const FusedGemm& step, const Config& config, const GemmSizes&
                                                                device.limits.num_sms;
   const double us = c.few_rows_launch_us + start_us(config, loads) + cluster + started + working +
                     c.few_rows_load_us * load.load_slots;
-  if (sizes.m > most_rows(loads)) return kTooMany * us;
+  if (sizes.m > most_rows_taken(step.gemm)) return kTooMany * us;
   return us * correction(config, loads);
 }
 

@@ -17,6 +17,11 @@ constexpr OperandFormat kFormats[] = {
 
 std::string_view wgmma_major(plan::Major major) { return major == plan::Major::k ? "K" : "MN"; }
 
+// Of b, as wgmma reads it.
+const OperandFormat& in_stage(const plan::GemmDesc& gemm) {
+  return operand_format(gemm.widens_b() ? gemm.a.dtype : gemm.b.dtype);
+}
+
 }  // namespace
 
 std::span<const OperandFormat> operand_formats() { return kFormats; }
@@ -38,7 +43,7 @@ const OperandFormat& operand_format(DType dtype) {
 
 std::string wgmma(const plan::GemmDesc& gemm, int columns) {
   const OperandFormat& a = operand_format(gemm.a.dtype);
-  const OperandFormat& b = operand_format(gemm.b.dtype);
+  const OperandFormat& b = in_stage(gemm);
   const std::string name = fmt::format("cute::SM90::GMMA::MMA_64x{}x{}_{}{}{}_SS", columns,
                                        a.instruction_k, a.sums, a.atom, b.atom);
   if (a.adds_integers()) return name + "_TN";
@@ -49,7 +54,7 @@ std::string wgmma(const plan::GemmDesc& gemm, int columns) {
 
 std::string wgmma_header(const plan::GemmDesc& gemm, int columns) {
   const OperandFormat& a = operand_format(gemm.a.dtype);
-  const OperandFormat& b = operand_format(gemm.b.dtype);
+  const OperandFormat& b = in_stage(gemm);
   const std::string names =
       a.dtype == b.dtype ? std::string(a.name) : fmt::format("{}_{}", a.name, b.name);
   return fmt::format("epifuse/wgmma_64x{}x{}_{}.hpp", columns, a.instruction_k, names);

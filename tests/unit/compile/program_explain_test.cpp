@@ -70,6 +70,17 @@ TEST(ProgramExplain, BareProductsOf8BitsAreOurs) {
   }
 }
 
+// Rows off 16-byte boundaries and scales of blocks: Hopper's own kernel spills.
+TEST(ProgramExplain, AnotherFamilyTakesScaledProductsThatSpill) {
+  const Program program = compile(
+      Graph::parse("graph g(x: e4m3[M, 300], w: e4m3[N, 300], sx: f32[M, 3], sw: f32[N, 3]) {\n"
+                   "  h = scaled_matmul x, w^T, sx, sw\n  y = relu h\n  return y\n}\n"),
+      Target::parse("sm_90a"));
+  const std::string text = program.explain({{"M", 64}, {"N", 4096}});
+  EXPECT_NE(text.find("the product h runs by sm80"), std::string::npos) << text;
+  EXPECT_EQ(text.find("product and tail"), std::string::npos) << text;
+}
+
 TEST(ProgramExplain, CountsTheBlocksThatScalesNeed) {
   const Program program = compile(
       Graph::parse("graph g(x: e4m3[M, K], w: e4m3[N, K], sx: f32[M, KB], sw: f32[NB, KB]) {\n"

@@ -333,6 +333,8 @@ StepChoice choose_on(const Prepared& prepared, std::size_t step, LateKernels& la
   if (!is_usual) choice.kernels = &late.variant(prepared, step, variant, sizes);
   if (choice.kernels->kernels.empty()) {
     choice.why_split = no_kernel(*choice.kernels);
+    sizes = vendor_sizes;
+    choose_another(prepared, step, late, bound, device, choice);
     return choice;
   }
   if (tuned && follow(*tuned, prepared, step, late, bound, device, choice)) return choice;

@@ -33,7 +33,7 @@ BoundTensor exchanged(BoundTensor tensor) {
   return tensor;
 }
 
-// Points `matrix` and its batch strides at a dense tensor of the same shape.
+// Points `matrix` and its batch strides at a tensor of the same shape.
 void point_to(const BoundTensor& tensor, DType dtype, Product& product, StridedMatrix& matrix,
               std::int64_t BatchDim::*stride) {
   const std::size_t num_batch = product.batch.size();
