@@ -89,6 +89,8 @@ POINTS = [
                      quantised=with_weights_in(torch.int8)),
     *decoding_points("decoding_llama3_8b_4_layers_e4m3_weights", 4096, 14336, 32, 8,
                      quantised=with_weights_in(torch.float8_e4m3fn)),
+    *(Point("llama3_8b_4_layers_e4m3_weights", Llama, 1, length, 4096, 14336, contenders=GRAPHS,
+            quantised=with_weights_in(torch.float8_e4m3fn)) for length in (256, 1024)),
     *(Point(workload, make, batch, length, width, inner, "cpu", dtype)
       for dtype in DTYPES
       for workload, make, width, inner in (("bert_base_ffn", BertFfn, 768, 3072),

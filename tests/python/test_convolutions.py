@@ -67,6 +67,10 @@ FORWARD = {
         [(2, 40, 128), (128, 32, 32), (128,)], "bias"),
     "points_every_second": (lambda x, w: F.relu(F.conv2d(x, w, stride=2)),
                             [(2, 64, 14, 14), (128, 64, 1, 1)], "relu"),
+    "points_of_rows": (lambda x, w: F.relu(F.conv2d(x, w, stride=2)),
+                       [(2, 3, 9, 8), (64, 3, 1, 2)], "relu"),
+    "points_of_frames": (lambda x, w: F.relu(F.conv3d(x, w, stride=(2, 4, 4))),
+                         [(2, 3, 4, 9, 8), (64, 3, 1, 4, 4)], "relu"),
     "points_of_a_line": (lambda x, w: F.silu(F.conv1d(x.transpose(1, 2), w)),
                          [(2, 40, 64), (128, 64, 1)], "silu"),
 }  # fmt: skip
@@ -170,7 +174,7 @@ def with_gradients(function):
 
 @pytest.mark.parametrize(("name", "left"), [
     ("patches", 0), ("cut_off", 0), ("whole", 0), ("groups", 0), ("along", 1),
-    ("points_every_second", 1)])  # fmt: skip
+    ("points_of_rows", 0), ("points_of_frames", 0), ("points_every_second", 1)])  # fmt: skip
 def test_gradients(name, left):
     function, shapes, _ = FORWARD[name]
     _, convolutions_left = fused(with_gradients(function), values(*shapes))

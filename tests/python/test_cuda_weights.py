@@ -25,7 +25,7 @@ def given(rows, dtype, x_dtype=BF16, width=WIDTH):
     return [each.cuda() for each in (x, *weights(INNER, width, dtype))]
 
 
-@pytest.mark.parametrize("rows", [1, 5, 16, 17, 64, 128, 200])
+@pytest.mark.parametrize("rows", [1, 5, 16, 17, 64, 300, 1025])
 @pytest.mark.parametrize("form", [behind, before])
 def test_rows(form, rows, own_reports):
     def layer(x, w, scale):

@@ -284,3 +284,18 @@ def test_the_tables_name_ops_that_exist():
 def test_how_numbers_are_rounded(function, dtype, expected):
     module = capture(of_product(function), rows(dtype), torch.eye(16, dtype=dtype))
     assert expected in import_graph(module.graph).text
+
+
+@pytest.mark.parametrize("same", [
+    lambda b: torch.pow(b, 1.0),
+    lambda b: torch.ops.prims.convert_element_type.default(b, b.dtype),
+])  # fmt: skip
+def test_work_that_gives_its_operand_back_is_read_as_that(same):
+    """A reshape of it is one of memory."""
+
+    def function(x, w, b):
+        return torch.relu(x @ w + same(b).view(1, -1))
+
+    given = torch.randn(8, 16), torch.eye(16), torch.randn(16)
+    imported = compare(function, *given, tolerance=4)
+    assert "view = reshape b_1 [1, 16]\n" in imported.text and not imported.refused

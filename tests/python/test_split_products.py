@@ -122,13 +122,36 @@ def test_both_parts_have_16_bits_and_what_is_not_finite_stays_so():
     module.recompile()
     got = OnCpu(module).run(p, v)
     assert torch.equal(got.nan_to_num(9.0), unchanged(p, v).nan_to_num(9.0))
-    sums = [node for node in module.graph.nodes if str(node.target) == "aten.add.Tensor"]
-    assert len(sums) == 1
-    module.graph.output_node().args = (sums[0],)
+    *_, total = (node for node in module.graph.nodes if str(node.target) == "aten.add.Tensor")
+    assert [str(each.target) for each in total.args] == ["aten.mm.dtype"] * 2
+    module.graph.output_node().args = (total,)
     module.recompile()
     total = OnCpu(module).run(p, v)[:, 0]
     assert total[0] == p[0, 0]
     assert (total - p[:, 0])[[1, 5, 6, 7]].abs().div(p[[1, 5, 6, 7], 0].abs()).max() <= 2**-15
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_infinite_values_stay_infinite(sign):
+    """By weights that one part holds, that need two, that are infinite or NaN: only 0 makes NaN."""
+    p, v = torch.zeros(10, 64), torch.ones(64, 3).bfloat16()
+    p[:9, 0] = torch.tensor([1.0, 0.5, -0.25, 1 / 3, torch.inf, -torch.inf, 0.0, 2e-33, 3e38])
+    p.view(torch.int32)[9, 0] = 0x7F800001  # NaN, in its last bit alone
+    v[0] = torch.tensor([sign * torch.inf, torch.nan, 0.0])
+    module = capture(unchanged, p, v, inductor=True)
+    split_products.multiply_in_two_parts(module.graph, "cpu")
+    module.recompile()
+    got, eager = OnCpu(module).run(p, v), unchanged(p, v)
+    assert eager[:, 0].isinf().sum() == 8 and eager[:, 2].isnan().sum() == 3
+    torch.testing.assert_close(got, eager, rtol=0, atol=0, equal_nan=True)
+
+
+def by_zero(p, v):
+    return narrow((p.cos() * 1e30) @ (v.to(p.dtype) * 0.0))
+
+
+def test_a_factor_of_0_leaves_one_product():
+    assert written(by_zero, torch.randn(64, 64), torch.full((64, 40), 1e10).bfloat16()) == (1, 0)
 
 
 @pytest.mark.parametrize("numerics", ["fast", "exact"])

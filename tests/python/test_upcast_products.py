@@ -186,6 +186,26 @@ def test_what_is_not_finite_stays_so():
     assert torch.equal(OnCpu(module).run(x, w).nan_to_num(9e9), scaled(x, w).nan_to_num(9e9))
 
 
+FACTORS = {"nothing": (0.0, 1.0), "infinite": (torch.inf, 1.0), "nan": (1.0, torch.nan),
+           "beyond_float32": (1e300, 1e-300), "next_to_nothing": (1e-30, 1e-30)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_that_may_not_come_behind_the_sum_stay(name):
+    """By 0 the sum of large operands is 0; before the factor it would be infinite."""
+    first, second = FACTORS[name]
+
+    def scaled(x, w):
+        return (x.float() * first) @ (w.t().float() * second)
+
+    x, w = torch.full((40, 64), 3e38).bfloat16(), torch.full((24, 64), 2.0).bfloat16()
+    module = capture(scaled, x, w, inductor=True)
+    upcast_products.multiply_before_upcasts(module.graph, "cpu")
+    module.recompile()
+    assert [dtype for _, dtype in products(module.graph)] == [torch.float32]
+    torch.testing.assert_close(OnCpu(module).run(x, w), scaled(x, w), equal_nan=True)
+
+
 @pytest.mark.parametrize("numerics", ["fast", "exact"])
 def test_each_rounding_is_kept_where_that_is_asked_for(numerics, monkeypatch):
     called = []

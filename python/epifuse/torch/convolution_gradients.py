@@ -51,12 +51,20 @@ class _Gradients:
         weight = write.reshape(of.weight, [of.num_results, of.depth])
         x = write.multiply(self._rows(), weight, None)
         x = write.reshape(x, [-1, *of.places, of.channels, *of.kernel])
+        # Between windows of one element that are several apart, nothing has read the input.
+        steps = [kernel if place == 1 else stride
+                 for kernel, place, stride in zip(of.kernel, of.places, of.stride)]  # fmt: skip
+        x = self._to_sizes(x, of.kernel, steps)
         pairs = [dim for place in range(rank) for dim in (1 + place, 2 + rank + place)]
-        covered = [kernel * place for kernel, place in zip(of.kernel, of.places)]
+        covered = [step * place for step, place in zip(steps, of.places)]
         x = write.reshape(write.permute(x, [0, 1 + rank, *pairs]), [-1, of.channels, *covered])
-        behind = [number for size, end in zip(reversed(of.sizes), reversed(covered))
+        return self._to_sizes(x, covered, of.sizes)
+
+    def _to_sizes(self, x: Node, sizes: list[int], wanted: list[int]) -> Node:
+        """Zeros behind the elements of the last dims, or fewer elements."""
+        behind = [number for size, end in zip(reversed(wanted), reversed(sizes))
                   for number in (0, size - end)]  # fmt: skip
-        return write.call(_aten.constant_pad_nd.default, x, behind) if any(behind) else x
+        return self.write.call(_aten.constant_pad_nd.default, x, behind) if any(behind) else x
 
     def _weight_of_groups(self) -> Node:
         of, write, (kernel,) = self.of, self.write, self.of.kernel

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Graph, Node
 
-from epifuse.torch.layout import RESHAPES
+from epifuse.torch.layout import CONVERTS, RESHAPES, swaps
 from epifuse.torch.nodes import call
 from epifuse.torch.rows import are_groups, inverted, same_size
 
@@ -26,11 +26,10 @@ _GROUPED = "aten._grouped_mm.default"
 _WHERE = "aten.where.self"
 _INDEX = "aten.index.Tensor"
 _VIEWS = (*RESHAPES, "aten.unsqueeze.default", "aten.expand.default")
-_OF_ROWS = ("aten.permute.default", "aten.t.default", "aten.transpose.int")
 # What keeps rows apart, beside elementwise work.
 _COLUMNS = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.slice.Tensor",
             "aten.cat.default", "aten.clone.default")  # fmt: skip
-_ELEMENTWISE = ("prims.convert_element_type.default", "prims.fma.default")
+_ELEMENTWISE = (CONVERTS, "prims.fma.default")
 _MOST_OPS = 64  # between a mask and a product
 
 
@@ -103,7 +102,7 @@ def _ignores(reader: Node, operand: Node, mask: _Mask, value: torch.Tensor, dept
         return False
     if target == _GROUPED:
         return _product_ignores(reader, operand, mask)
-    if target in _OF_ROWS:
+    if swaps(reader):
         return bool(reader.users) and all(
             str(user.target) == _GROUPED and user.args[0] is reader
             and (second := _value(user.args[1])) is not None and second.ndim == 2

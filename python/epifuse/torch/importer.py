@@ -4,7 +4,7 @@ Codes of what is refused: `op_not_known`, `dtype`, `shape`, `scalar_operand` (a 
 known, or no float32), `layout` (elements move in memory, or a sparse tensor), `device`, `option`
 (an argument that the language cannot express), `scaled_mm`, `int_mm`, `grouped_mm`, `sparse_mm`,
 `sums_of_groups` (a grouped product that sums over groups within rows), `rows_of_no_group` (a mask
-of whole rows of a grouped product) and `too_large`."""
+of whole rows of a grouped product), `compared_in_backward` and `too_large`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from torch import fx
 
+from . import compared
 from .batches import products_of_batches
 from .aten import ELEMENTWISE, GROUPED, OF_OPERANDS, PRODUCTS, foreign
 from .emitter import Args, Emitter, Scope, bind, tensor_of
@@ -141,6 +142,8 @@ class _Importer:
         try:
             if len(self.values) > _MAX_VALUES:
                 raise Refusal("too_large", "The graph has more values than one text can hold.")
+            if compared.is_left(node):
+                raise Refusal(compared.CODE, compared.WHY)
             row = part if is_getitem(node) else VIEWS.get(target)
             if row is not None and source(node) in self.base:
                 self._view(node, row)
@@ -196,7 +199,8 @@ class _Importer:
         is_work = str(node.target) in OF_OPERANDS and is_fused_by_inductor(node)
         is_work = is_work or node.meta.get(REPEATS, False)
         is_view = str(node.target) in VIEWS and node.op == "call_function"
-        return (is_work or is_view) and not is_needed_in_memory(node)
+        is_free = (is_work or is_view) and not compared.is_computed_once(node)
+        return is_free and not is_needed_in_memory(node)
 
     def _produce(self, node: fx.Node) -> bool:
         target = str(node.target)
@@ -223,9 +227,10 @@ class _Importer:
         if str(node.target) not in RESHAPES or len(source(node).users) != 1:
             return None
         cast = self.scope.computed[source(node)]
+        if cast.op != "cast" or not all(isinstance(size, int) for size in emit.shape):
+            return None
         (of, *others) = cast.operands
-        is_of_memory = cast.op == "cast" and not others and isinstance(of, Value) and not of.op
-        if not is_of_memory or not all(isinstance(size, int) for size in emit.shape):
+        if others or not isinstance(of, Value) or of.op:
             return None
         return emit.finish(emit.cast(emit.view("reshape", of, emit.shape), cast.dtype))
 

@@ -4,6 +4,7 @@
 
 Where a program writes over one of its inputs, AOTAutograd computes the new values and copies them
 at the end of its graph: gradients that are summed over several backward passes, for example.
+A sum that the graph also returns, or saves for its backward pass, keeps memory of its own.
 """
 
 import operator
@@ -12,9 +13,14 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from epifuse.torch.aten import ELEMENTWISE, PRODUCTS
 from epifuse.torch.call import fused, fused_in_place
 
 _COPY = "aten.copy_.default"
+# Elementwise ops that may turn out to be their operand itself.
+_MAY_BE_OPERAND = frozenset(
+    f"aten.{name}" for name in ("clone", "_to_copy", "to", "type_as", "copy", "cat", "pow")
+) | {"prims.convert_element_type"}
 
 
 def _lies_as(tensor: torch.Tensor, other: torch.Tensor) -> bool:
@@ -52,6 +58,33 @@ def copies_over_inputs(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if is_over_input(node)]
 
 
+def _is_new(node: Node, operand: Node) -> bool:
+    """Whether a node certainly has no memory of an operand's."""
+    if str(node.target) == _COPY:
+        return node.args[0] is not operand
+    target = str(node.target)
+    if node.target is fused or target in PRODUCTS:
+        return True
+    if target not in ELEMENTWISE and torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+        return False
+    dtypes = [getattr(each.meta.get("val"), "dtype", None) for each in (node, operand)]
+    return dtypes[0] != dtypes[1] or target.rpartition(".")[0] not in _MAY_BE_OPERAND
+
+
+def _is_returned(node: Node, copy: Node) -> bool:
+    """Whether the graph returns this memory, other than as the input that the copy is over."""
+    waiting, seen = [node], {node, copy}
+    while waiting:
+        operand = waiting.pop()
+        for user in operand.users:
+            if user.op == "output":
+                return True
+            if user not in seen and not _is_new(user, operand):
+                seen.add(user)
+                waiting.append(user)
+    return False
+
+
 def write_in_place(graph: Graph, copies: list[Node]) -> set[str]:
     """Makes kernels whose only result is one of these copies' source write where it is copied to.
     Returns the names of the copies that are gone."""
@@ -62,6 +95,8 @@ def write_in_place(graph: Graph, copies: list[Node]) -> set[str]:
             continue
         call = result.args[0]
         if set(call.users) != {result} or set(target.users) != {call, copy}:
+            continue
+        if _is_returned(result, copy):  # a later sum would change what the caller has
             continue
         place = call.args[0].index(target)
         call.target, call.args = fused_in_place, (*call.args, place)

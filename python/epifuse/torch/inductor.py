@@ -9,7 +9,7 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
 from epifuse import _native, settings
-from epifuse.torch import op, process
+from epifuse.torch import compared, op, process
 from epifuse.torch.call import keep_report, store_what_kernels_read
 from epifuse.torch.group_masks import without_masks_nobody_reads
 from epifuse.torch.masks import without_masks_set_nowhere
@@ -81,6 +81,7 @@ class MasksPass(CustomGraphPass):
         if not self.exact:
             scale_rows_before_products(graph)
             unharmed(graph, lambda: self._multiply_in_16_bits(graph), "float32 stays in products")
+        compared.mark(graph)
 
     def _multiply_in_16_bits(self, graph: torch.fx.Graph) -> Report:
         multiply_before_upcasts(graph)

@@ -9,9 +9,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 # The same elements in row-major order, in another shape.
 RESHAPES = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.default")
+CONVERTS = "prims.convert_element_type.default"
+# Views that may have two dims exchanged (`swaps`).
+SWAPS = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
+
+
+def swaps(node: Any) -> bool:
+    """Whether a node is a view that has the last two dims exchanged, and all others in place."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    if not isinstance(value, torch.Tensor) or value.ndim < 2 or str(node.target) not in SWAPS:
+        return False
+    exchanged = [*range(value.ndim - 2), value.ndim - 1, value.ndim - 2]
+    if str(node.target) == "aten.permute.default":
+        return [dim % value.ndim for dim in node.args[1]] == exchanged
+    if str(node.target) == "aten.transpose.int":
+        return sorted(dim % value.ndim for dim in node.args[1:]) == sorted(exchanged[-2:])
+    return True
 
 
 def channels_last(rank: int) -> list[int]:

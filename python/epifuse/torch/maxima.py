@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Graph, Node
 
-from epifuse.torch import nodes
+from epifuse.torch import compared, nodes
 from epifuse.torch.entries import LeftOut
 
 _AMAX = torch.ops.aten.amax.default
@@ -86,7 +86,8 @@ def without_indices(graph: Graph) -> None:
 def by_rows(graph: Graph) -> list[ByRows]:
     """Takes maxima of all elements by rows first."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
-    found = [_by_rows(graph, node) for node in calls if "max" in str(node.target)]
+    found = [_by_rows(graph, node) for node in calls
+             if "max" in str(node.target) and not compared.is_left(node)]
     return [each for each in found if each is not None]
 
 

@@ -19,18 +19,16 @@ import torch
 from torch.fx import Graph, Node
 
 from .emitter import Emitter, tensor_of
-from .layout import known
+from .layout import CONVERTS, SWAPS, known, swaps
 from .rows import same_size
 from .sizes import Size
 from .values import Value
 
-# Rows up to which kernels took less time at all products tried (docs/gotchas-pytorch.md).
-MOST_ROWS = 128
+# Rows up to which kernels took less time at the products tried (docs/gotchas-hopper.md).
+MOST_ROWS = 1024
 DEVICES = ("cuda",)
 
 _PRODUCTS = ("aten.mm.default", "aten.addmm.default")
-_CONVERTS = "prims.convert_element_type.default"
-_TURNS = ("aten.permute.default", "aten.t.default", "aten.transpose.int")
 _MULTIPLIES = "aten.mul.Tensor"
 _NARROW = (torch.int8, torch.float8_e4m3fn, torch.float8_e5m2)
 _WIDE = (torch.bfloat16, torch.float16)
@@ -49,14 +47,6 @@ class NarrowWeights(NamedTuple):
 def _shape(node: Node, is_turned: bool) -> tuple[Size, ...]:
     shape = tuple(tensor_of(node).shape)
     return shape[::-1] if is_turned else shape
-
-
-def _exchanges_dims(node: Node) -> bool:
-    """Whether a view of a matrix is its transpose, and not the matrix again."""
-    target = str(node.target)
-    if target == "aten.permute.default":
-        return [dim % 2 for dim in node.args[1]] == [1, 0]
-    return target == "aten.t.default" or (node.args[1] - node.args[2]) % 2 == 1
 
 
 def _is_matrix_of(node: Node, dtypes: tuple[torch.dtype, ...]) -> bool:
@@ -84,9 +74,9 @@ def narrow_weights(operand: Node) -> NarrowWeights | None:
         target = str(operand.target)
         if not _is_matrix_of(operand, (torch.float32, *_WIDE)):
             return None
-        if target in _TURNS:
-            is_turned ^= _exchanges_dims(operand)
-        elif target == _CONVERTS:
+        if target in SWAPS:
+            is_turned ^= swaps(operand)
+        elif target == CONVERTS:
             is_converted = True
         elif target == _MULTIPLIES and scale is None:
             factors = operand.args

@@ -17,7 +17,8 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.nodes import call
-from epifuse.torch.rows import argument_of, index_of_rows, inverted, result_of, same_size
+from epifuse.torch.rows import (
+    argument_of, index_of_rows, inverted, result_of, same_size, same_sizes)  # fmt: skip
 
 _PUTS = ("aten.index_put.default", "aten._unsafe_index_put.default")
 _DIVISIONS = ("aten.div.Tensor_mode", "aten.floor_divide.default")
@@ -51,9 +52,9 @@ def _rows_of(node: Node, inverse: Node | None, k: int) -> bool:
     if inverted_shape is None or not isinstance(added, Node):
         return False
     rows, shape = added.meta["val"].shape, node.meta["val"].shape
-    if len(rows) != len(shape) or not all(map(same_size, rows[1:], shape[1:])):
+    if not same_sizes(rows, (shape[0] * k, *shape[1:])):
         return False
-    if not same_size(rows[0], shape[0] * k) or not same_size(inverted_shape[0], rows[0]):
+    if not same_size(inverted_shape[0], rows[0]):
         return False
     # A view to one symbolic size needs no node for it.
     return k == 1 or all(isinstance(size, int) for size in shape[1:])

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from epifuse import _native
+from epifuse.torch.summary import counted
 
 log = logging.getLogger("epifuse.torch")
 
@@ -54,7 +55,7 @@ class Stats:
     def __str__(self) -> str:
         lines = [f"graphs: {self.graphs}; kernels: {len(self.kernels)}; calls: {self.calls}; "
                  f"seconds of compiling: {self.compile_seconds:.2f}"]
-        lines += [f"  {each.name}: {each.calls} calls, {each.compile_seconds:.2f} s"
+        lines += [f"  {each.name}: {counted(each.calls, 'call')}, {each.compile_seconds:.2f} s"
                   for each in self.kernels]
         lines.append(f"products left out: {sum(self.fallbacks.values())}")
         lines += [f"  {code}: {count}" for code, count in self.fallbacks.items()]

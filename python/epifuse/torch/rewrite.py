@@ -12,7 +12,8 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse import _native
-from epifuse.torch import conversions, convolutions, integers, maxima, nodes, origin, repeated
+from epifuse.torch import (compared, conversions, convolutions, integers, maxima, nodes, origin,
+                           repeated)
 from epifuse.torch.ahead import compile_ahead
 from epifuse.torch.aten import PRODUCTS
 from epifuse.torch.call import fused
@@ -264,6 +265,7 @@ def fuse(graph: Graph, options: dict[str, Any], only_faster: bool,
     it is waited for. What cannot be fused stays as it is, and the report says why. `asks_hopper`:
     whether the report of a graph for the CPU says what a Hopper GPU would make of it.
     """
+    compared.find(graph)
     convolved = convolutions.as_products(graph, only_faster)
     unpadded, over_inputs = without_padding(graph), copies_over_inputs(graph)
     floats = integers.as_floats(graph)

@@ -15,14 +15,14 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import bind, tensor_of
+from epifuse.torch.layout import swaps
 from epifuse.torch.nodes import call
-from epifuse.torch.rows import same_size
+from epifuse.torch.rows import same_size, same_sizes
 
 _GROUPED = "aten._grouped_mm.default"
 _MUL = "aten.mul.Tensor"
 _SUM = "aten.sum.dim_IntList"
 _ORIGIN = ("stack_trace", "nn_module_stack", "fwd_nn_module_stack", "partitioner_tag")
-_SWAPS = ("aten.permute.default", "aten.transpose.int", "aten.t.default")
 
 
 class _Scaled(NamedTuple):
@@ -48,7 +48,7 @@ def _other(product: Node, operand: Node) -> Any:
 
 def _have_one_shape(node: Any, other: Node) -> bool:
     mine, its = tensor_of(node), tensor_of(other)
-    return mine is not None and mine.ndim == its.ndim and all(map(same_size, mine.shape, its.shape))
+    return mine is not None and same_sizes(mine.shape, its.shape)
 
 
 def _is_of_rows(node: Any, rows: torch.Tensor) -> bool:
@@ -69,21 +69,9 @@ def _sum_of_rows(node: Node) -> Node | None:
     return reader if is_last and arguments["keepdim"] and arguments["dtype"] is None else None
 
 
-def _swaps(node: Any) -> bool:
-    """Whether a node has the last two dims of its operand swapped."""
-    if not isinstance(node, Node) or node.op != "call_function":
-        return False
-    rank = tensor_of(node).ndim if tensor_of(node) is not None else 0
-    if str(node.target) == "aten.permute.default":
-        return list(node.args[1]) == [*range(rank - 2), rank - 1, rank - 2]
-    if str(node.target) == "aten.transpose.int":
-        return sorted(dim % rank for dim in node.args[1:]) == [rank - 2, rank - 1]
-    return str(node.target) == "aten.t.default"
-
-
 def _is_swapped(node: Any, of: Any) -> bool:
     """Whether two nodes are each other with the last two dims swapped."""
-    return any(_swaps(one) and one.args[0] is other for one, other in ((node, of), (of, node)))
+    return any(swaps(one) and one.args[0] is other for one, other in ((node, of), (of, node)))
 
 
 def _ends(product: Node) -> Any:
@@ -118,8 +106,8 @@ def _products_of(found: _Scaled) -> tuple[Node, list[Node]] | None:
     matrices', where nothing else reads it."""
     rows, matrices = found.product.args[:2]
     of_rows, of_matrices = [], []
-    readers = {(user, found.back) for user in found.back.users if not _swaps(user)}
-    readers |= {(user, swap) for swap in found.back.users if _swaps(swap) for user in swap.users}
+    readers = {(user, found.back) for user in found.back.users if not swaps(user)}
+    readers |= {(user, swap) for swap in found.back.users if swaps(swap) for user in swap.users}
     for reader, operand in readers:
         if str(reader.target) != _GROUPED or _ends(reader) is not _ends(found.product):
             return None
@@ -128,7 +116,7 @@ def _products_of(found: _Scaled) -> tuple[Node, list[Node]] | None:
             of_rows.append(reader)
         elif first is operand is not found.back and second is rows:
             of_matrices.append(reader)
-        elif second is operand is found.back and _swaps(first) and first.args[0] is rows:
+        elif second is operand is found.back and swaps(first) and first.args[0] is rows:
             of_matrices.append(reader)
         else:
             return None
@@ -151,16 +139,16 @@ def _move(graph: Graph, found: _Scaled, of_rows: Node, of_matrices: list[Node]) 
         total = call(graph, found.total.target, (parts, [1], True))
     with graph.inserting_before(of_rows):
         scaled_back = call(graph, torch.ops.aten.mul.Tensor, (back, found.scale))
-    new, swaps = {found.back: found.gradient, rows: scaled_rows}, []
+    new, views = {found.back: found.gradient, rows: scaled_rows}, []
     for each in of_matrices:
-        swaps += filter(_swaps, each.args[:2])
+        views += filter(swaps, each.args[:2])
         with graph.inserting_before(each):
             operands = [_turned(graph, operand, new) for operand in each.args[:2]]
         each.args = (*operands, *each.args[2:])
     pairs = ((found.scaled, product), (found.total, total), (of_rows, scaled_back))
     for old, node in pairs:
         old.replace_all_uses_with(node)
-    _erase(graph, [*swaps, found.back, *(old for old, _ in pairs)])
+    _erase(graph, [*views, found.back, *(old for old, _ in pairs)])
 
 
 def _grouped(graph: Graph, of: Node, arguments: tuple[Node, ...]) -> Node:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .layout import RESHAPES
+from .layout import CONVERTS, RESHAPES
 
 _TAKES = "aten.index.Tensor"
 _PUTS = ("aten.index_put.default", "aten._unsafe_index_put.default")
@@ -74,7 +74,7 @@ def inverted(indices: Any) -> fx.Node | None:
     return permutation if _counts_up(inverse.args[2], size) else None
 
 
-CASTS = ("prims.convert_element_type.default", "aten._to_copy.default", "aten.to.dtype")
+CASTS = (CONVERTS, "aten._to_copy.default", "aten.to.dtype")
 SAME_NUMBERS = (*CASTS, *RESHAPES, "aten.clone.default", "aten.squeeze.dim",
                 "aten.unsqueeze.default")  # fmt: skip
 

@@ -17,13 +17,15 @@ import torch
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import tensor_of
+from epifuse.torch.layout import CONVERTS
 from epifuse.torch.nodes import call_like
 from epifuse.torch.upcast_products import (
-    CONVERTS, MOVES, MULTIPLIES, Scaled, moved, operands_in_float32)  # fmt: skip
+    MOVES, MULTIPLIES, WITH_DTYPE, Scaled, moved, operands_in_float32)  # fmt: skip
 
 _aten = torch.ops.aten
-_WITH_DTYPE = {"aten.mm.default": _aten.mm.dtype, "aten.bmm.default": _aten.bmm.dtype}
+_WITH_DTYPE = {name: target for name, target in WITH_DTYPE.items() if "add" not in name}
 _FIRST_BITS = -(1 << 16)  # of 32
+_LEAST = 2.0**-24  # of the first part, which the second has at least
 _FEWEST = 1 << 28  # multiplications: some 15 us of an H200 in float32
 _FEWEST_OF_EACH = 32  # element in float32: with fewer its memory is what takes the time
 
@@ -50,7 +52,8 @@ def _is_kept_in_bf16(node: Node) -> bool:
 
 
 def _write_parts(graph: Graph, product: Node, of: Node) -> tuple[Node, ...]:
-    """Of what is infinite the second one is 0."""
+    """The second one is 0 only of 0 and below 2^-109: times an infinity of the other operand, 0 is
+    NaN."""
 
     def write(target: Any, *arguments: Any) -> Node:
         return call_like(graph, product, target, arguments)
@@ -59,18 +62,10 @@ def _write_parts(graph: Graph, product: Node, of: Node) -> tuple[Node, ...]:
     first = write(_aten.view.dtype, bits, torch.float32)
     is_infinite = write(_aten.eq.Scalar, write(_aten.abs.default, of), torch.inf)
     left = write(_aten.sub.Tensor, of, first)
-    second = write(_aten.where.self, is_infinite, _zero(graph, of), left)
+    left = call_like(graph, product, _aten.add.Tensor, (left, first), named={"alpha": _LEAST})
+    second = write(_aten.where.self, is_infinite, first, left)  # infinity - infinity is NaN
     return tuple(write(torch.ops.prims.convert_element_type.default, each, torch.bfloat16)
                  for each in (first, second))  # fmt: skip
-
-
-def _zero(graph: Graph, of: Node) -> Node:
-    value = tensor_of(of)
-    how = {"dtype": torch.float32, "device": value.device, "pin_memory": False}
-    node = graph.call_function(_aten.full.default, ([], 0.0), how)
-    with value.fake_mode:
-        node.meta["val"] = _aten.full.default([], 0.0, **how)
-    return node
 
 
 def _wide(operands: list[Scaled]) -> Node:

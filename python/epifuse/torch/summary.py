@@ -13,7 +13,8 @@ _WORD = re.compile(r"(?<!\ba )(?<!\ban )(?<!\bthe )(?<![\w.])\w+\b(?!\.\w)")
 _MOST_SENTENCES = 3  # for one code
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """A number of things: "1 call", "2 calls"."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
@@ -32,19 +33,19 @@ def _reasons(counts: dict[str, int]) -> str:
 def _headline(num_kernels: int, left: Sequence[LeftOut]) -> str:
     if not num_kernels and not left:
         return "0 kernels; no matrix product was seen."
-    kernels = _counted(num_kernels, "kernel")
+    kernels = counted(num_kernels, "kernel")
     if not left:
         return f"{kernels}; no product is left out."
     host = _host(each.product.device for each in left if each.product is not None)
     why = _reasons(Counter(each.code for each in left))
-    return f"{kernels}; {_counted(len(left), 'product')} left to {host}: {why}."
+    return f"{kernels}; {counted(len(left), 'product')} left to {host}: {why}."
 
 
 def _hopper(on: OnHopper) -> str:
     left = sum(on.products_left.values())
-    rest = f", with {_counted(left, 'product')} left to cuBLAS: {_reasons(on.products_left)}"
+    rest = f", with {counted(left, 'product')} left to cuBLAS: {_reasons(on.products_left)}"
     return (f"This is the plan for the CPU. On a Hopper GPU it would be "
-            f"{_counted(on.kernels, 'kernel')}{rest if left else ''}.")  # fmt: skip
+            f"{counted(on.kernels, 'kernel')}{rest if left else ''}.")  # fmt: skip
 
 
 # --- lines that fold ------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def _product_lines(left_out: Sequence[LeftOut], names: set[str]) -> list[str]:
     lines = []
     for code, groups in _by_sentence(left_out, names).items():
         for group in groups:
-            lines.append(f"  {_counted(len(group), 'product')}, {code}: {_sentence(group[0])}")
+            lines.append(f"  {counted(len(group), 'product')}, {code}: {_sentence(group[0])}")
             rows = [_row([each.product], [each.node], "") for each in group if each.product]
             lines += [f"    {line}" for line in _folded(rows)]
     return lines
@@ -153,11 +154,11 @@ def _other_lines(left_out: Sequence[LeftOut], names: set[str]) -> list[str]:
     for code, groups in _by_sentence(left_out, names).items():
         for group in groups[:_MOST_SENTENCES]:
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-            lines.append(f"  {_counted(len(group), 'node')}, {code}: {_sentence(group[0])} "
+            lines.append(f"  {counted(len(group), 'node')}, {code}: {_sentence(group[0])} "
                          f"({group[0].node}{more})")
         rest = sum(len(group) for group in groups[_MOST_SENTENCES:])
         if rest:
-            lines.append(f"  {_counted(rest, 'more node')}, {code}")
+            lines.append(f"  {counted(rest, 'more node')}, {code}")
     return lines
 
 

@@ -13,14 +13,9 @@ import re
 from torch.fx import Graph, Node
 
 from epifuse.torch.call import OneLine, fused
-from epifuse.torch.layout import empty_in_order
+from epifuse.torch.layout import empty_in_order, swaps
 
-_CLONE, _PERMUTE = "aten.clone.default", "aten.permute.default"
-
-
-def _is_swap(node: Node) -> bool:
-    """Whether a view exchanges the two dims of a matrix."""
-    return str(node.target) == _PERMUTE and [dim % 2 for dim in node.args[1]] == [1, 0]
+_CLONE = "aten.clone.default"
 
 
 def is_swapped_copy(node: Node) -> bool:
@@ -28,7 +23,9 @@ def is_swapped_copy(node: Node) -> bool:
     if str(node.target) != _CLONE or not node.meta["val"].is_contiguous():
         return False
     swap = node.args[0]
-    return _is_swap(swap) and set(swap.users) == {node} and set(swap.args[0].users) == {swap}
+    if not swaps(swap) or swap.meta["val"].ndim != 2:
+        return False
+    return set(swap.users) == {node} and set(swap.args[0].users) == {swap}
 
 
 def _is_one_product(text: str) -> bool:

@@ -5,7 +5,8 @@
 PyTorch's attention multiplies in float32 where no fused kernel takes it, as of a mask that is
 expanded along keys, and routers of experts do. GPUs do that without tensor cores, an H200 at some
 30 TFLOP/s. Tensor cores multiply 16 bits exactly, and add up in float32 likewise. Factors come
-behind the sum: that is another order of roundings in float32 (not `exact`).
+behind the sum: that is another order of roundings in float32 (not `exact`), and a sum before its
+factor must be below 2^128.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
 from epifuse.torch.emitter import tensor_of
-from epifuse.torch.layout import RESHAPES
+from epifuse.torch.layout import CONVERTS, RESHAPES
 from epifuse.torch.nodes import call_like
 
 _aten = torch.ops.aten
@@ -32,7 +33,7 @@ MOVES = {*RESHAPES, "aten.expand.default", "aten.clone.default", "aten.permute.d
           "aten.squeeze.dim", "aten.squeeze.dims", "aten.alias.default"}  # fmt: skip
 _VIEWS = {"aten.view.default", "aten._unsafe_view.default"}
 MULTIPLIES = {"aten.mul.Tensor", "aten.mul.Scalar"}
-CONVERTS = "prims.convert_element_type.default"
+_FLOAT32 = torch.finfo(torch.float32)
 
 
 class Scaled(NamedTuple):
@@ -81,8 +82,16 @@ def _has_products(device: torch.device) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+def _may_come_behind(first: float, second: float) -> bool:
+    """Whether two factors may scale the sum in place of the operands: 0 would make NaN of a sum
+    that is infinite, where operands of 0 have the sum 0."""
+    return all(_FLOAT32.tiny <= abs(each) <= _FLOAT32.max
+               for each in (first, second, first * second))  # fmt: skip
+
+
 def operands_in_float32(product: Node, device: str) -> list[Scaled] | None:
-    """Both, of a product of such that has no factors of its own, on that kind of device."""
+    """Both, of a product of such that has no factors of its own, on that kind of device. None also
+    where factors of the operands may not come behind the sum."""
     value = tensor_of(product)
     if value is None or value.device.type != device or value.dtype != torch.float32:
         return None
@@ -93,7 +102,8 @@ def operands_in_float32(product: Node, device: str) -> list[Scaled] | None:
         return None
     if not all(isinstance(each, FakeTensor) for each in tensors):
         return None  # constants of a graph
-    return [made_of(operand) for operand in product.args[-2:]]
+    first, second = (made_of(operand) for operand in product.args[-2:])
+    return [first, second] if _may_come_behind(first.factor, second.factor) else None
 
 
 def _narrow_operands(product: Node, device: str) -> list[Scaled] | None:
