@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -218,6 +219,13 @@ int run_from_sweeps(const Options& options) {
   return kOk;
 }
 
+void export_to(const Options& options, const std::optional<Calibration>& made,
+               nlohmann::json& out) {
+  write_output(options.export_file, targets::print(made ? made->profile : known_profile()));
+  out["exported"] = options.export_file;
+  if (!options.json) fmt::print("{}: written\n", printable(options.export_file));
+}
+
 int run(const Options& options) {
   if (!options.sweeps.empty()) return run_from_sweeps(options);
   if (!options.import_file.empty()) {
@@ -239,13 +247,15 @@ int run(const Options& options) {
     check_before_measuring(options);
     made = measure(options);
   }
-  // Before it is kept: where that fails, it is not lost.
-  if (!options.export_file.empty()) {
-    write_output(options.export_file, targets::print(made ? made->profile : known_profile()));
-    out["exported"] = options.export_file;
-    if (!options.json) fmt::print("{}: written\n", printable(options.export_file));
+  // What was measured is not lost where only one of both can be written.
+  std::exception_ptr not_exported;
+  try {
+    if (!options.export_file.empty()) export_to(options, made, out);
+  } catch (const ArgumentError&) {
+    not_exported = std::current_exception();
   }
   if (made) keep(*made, options, out);
+  if (not_exported) std::rethrow_exception(not_exported);
   if (options.json) print_json(out);
   return kOk;
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -42,15 +43,31 @@ struct Place {
   std::filesystem::path path;
   bool is_direct = false;  // a device or a pipe: it gets the bytes, and nothing takes its name
   std::optional<mode_t> permissions = {};
+  int descriptor = -1;  // of an open file of this process, which gets them where it stands
 };
 
+// The open file of this process that a name in /proc stands for, as that behind /dev/stdout does.
+std::optional<int> own_descriptor(const std::filesystem::path& name) {
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(name.parent_path(), error);
+  if (error || folder != fmt::format("/proc/{}/fd", ::getpid())) return std::nullopt;
+  const std::string text = name.filename().native();
+  int number = -1;
+  const auto [end, not_read] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = not_read == std::errc() && end == text.data() + text.size();
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
 // The name behind all links, whether there is a file or not.
-std::filesystem::path behind_links(const std::filesystem::path& path) {
+Place behind_links(const std::filesystem::path& path) {
   constexpr int kMostLinks = 40;  // as Linux
   std::filesystem::path name = path;
-  for (int i = 0; i < kMostLinks; ++i) {
+  for (int i = 0; i <= kMostLinks; ++i) {
+    if (const auto number = own_descriptor(name)) {
+      return {.path = path, .is_direct = true, .descriptor = *number};
+    }
     std::error_code ignored;
-    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(name, ignored))) return name;
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(name, ignored))) return {name};
     const std::filesystem::path target = std::filesystem::read_symlink(name, ignored);
     name = name.parent_path() / target;  // an absolute target stands alone
   }
@@ -58,19 +75,13 @@ std::filesystem::path behind_links(const std::filesystem::path& path) {
 }
 
 Place place_of(const std::filesystem::path& path) {
-  struct stat about {
-  }, behind{};
+  struct stat about {};
   const bool exists = ::stat(path.c_str(), &about) == 0;
   if (exists && S_ISSOCK(about.st_mode)) throw cannot_write(path, ENXIO);
-  if (exists && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) return {path, true};
-  Place place{behind_links(path)};
-  if (!exists || S_ISDIR(about.st_mode)) return place;
+  Place place = behind_links(path);
+  if (place.is_direct || !exists || S_ISDIR(about.st_mode)) return place;
+  if (!S_ISREG(about.st_mode)) return {path, true};
   place.permissions = about.st_mode & 07777;
-  // /dev/stdout leads to an open file, which may have lost its name.
-  if (::stat(place.path.c_str(), &behind) != 0 || behind.st_ino != about.st_ino ||
-      behind.st_dev != about.st_dev) {
-    return {path, true};
-  }
   return place;
 }
 
@@ -117,7 +128,9 @@ void make_output_folder(const std::filesystem::path& folder) {
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   const Place place = place_of(path_);
   target_ = place.path;
-  const int fd = place.is_direct
+  if (place.descriptor >= 0) std::fflush(nullptr);  // what was printed stands before it
+  const int fd = place.descriptor >= 0 ? ::fcntl(place.descriptor, F_DUPFD_CLOEXEC, 0)
+                 : place.is_direct
                      ? ::open(target_.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC)
                      : open_temporary();
   if (fd < 0) fail(errno);

@@ -55,7 +55,8 @@ double widening_us(const plan::GemmDesc& gemm, const codegen::GemmSizes& s,
   if (!gemm.widens_b()) return 0;
   const double copies = gemm.gating == plan::Gating::none ? 1 : 2;
   const double bytes = static_cast<double>(size_bytes(gemm.a.dtype) + size_bytes(gemm.b.dtype));
-  return targets::pass_us(copies * bytes * static_cast<double>(s.n * s.k), rates);
+  const std::int64_t matrices = gemm.b.batched ? s.batch : 1;
+  return targets::pass_us(copies * bytes * static_cast<double>(matrices * s.n * s.k), rates);
 }
 
 double num_elements(const plan::Load& load, const codegen::GemmSizes& s) {

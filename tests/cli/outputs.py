@@ -81,6 +81,21 @@ def test_standard_output_is_a_file_too():
     assert os.path.islink("stdout")
 
 
+def test_standard_output_in_a_file_keeps_what_is_there():
+    environment = own_cache()
+    import_choices(environment)
+    os.symlink("/proc/self/fd/1", "stdout")
+    for mode in ("w", "a"):
+        with open("all.txt", mode) as file:
+            file.write("before\n")
+            file.flush()
+            assert epifuse("tune", "--export", "stdout", env=environment, stdout=file).returncode == OK
+            file.write("behind\n")
+    text = pathlib.Path("all.txt").read_text()
+    assert text.count("before\n") == text.count("behind\n") == text.count('"format": ') == 2, text
+    assert text.startswith("before\n") and text.endswith("behind\n"), text
+
+
 def test_links_are_followed():
     environment = own_cache()
     import_choices(environment)

@@ -137,7 +137,18 @@ def stored(x, w, b, v):
     return h, h.amax(-1)
 
 
-@pytest.mark.parametrize("function", [observed, scaled, stored])
+def above(x, w, b, v):
+    h = hidden(x, w, b)
+    return F.linear(h, v), h.detach().amax(-1) > b[0]  # of an input, no maximum that was saved
+
+
+def running(x, w, b, v):
+    h = hidden(x, w, b)
+    largest = h.detach().amax(-1)
+    return F.linear(h, v), torch.where(largest > b[0], largest, b[0])
+
+
+@pytest.mark.parametrize("function", [observed, scaled, stored, above, running])
 def test_other_maxima_are_the_kernels_in_training_too(function):
     report = epifuse.torch.explain(function, *parameters())
     assert any("row_max" in kernel.name for kernel in report.kernels)

@@ -116,8 +116,10 @@ def _is_equality(node: Node) -> bool:
 
 def _find_of_comparison(node: Node, is_of_maximum: bool) -> None:
     operands = node.all_input_nodes
-    of_others = (_source(operand, _is_form).op == "placeholder" for operand in operands)
-    if is_of_maximum and any(of_others):
+    sources = [_source(operand, _is_form) for operand in operands]
+    # Beside a maximum that this graph takes, an input of it is no saved one.
+    is_saved = any(each.op == "placeholder" for each in sources)
+    if is_of_maximum and is_saved and not any(map(_is_extremum, sources)):
         _mark_sources(operands, _ACROSS, lambda source: False)
     else:  # the values of products are stored anyway
         _mark_sources(operands, _WITHIN, lambda source: not (
