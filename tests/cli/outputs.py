@@ -89,7 +89,8 @@ def test_standard_output_in_a_file_keeps_what_is_there():
         with open("all.txt", mode) as file:
             file.write("before\n")
             file.flush()
-            assert epifuse("tune", "--export", "stdout", env=environment, stdout=file).returncode == OK
+            run = epifuse("tune", "--export", "stdout", env=environment, stdout=file)
+            assert run.returncode == OK
             file.write("behind\n")
     text = pathlib.Path("all.txt").read_text()
     assert text.count("before\n") == text.count("behind\n") == text.count('"format": ') == 2, text
