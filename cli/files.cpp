@@ -41,7 +41,7 @@ struct Close {
 // Where the bytes for a path go, and the permissions of a regular file there.
 struct Place {
   std::filesystem::path path;
-  bool is_direct = false;  // a device or a pipe: it gets the bytes, and nothing takes its name
+  bool is_direct = false;  // it gets the bytes, and nothing takes its name
   std::optional<mode_t> permissions = {};
   int descriptor = -1;  // of an open file of this process, which gets them where it stands
 };
@@ -58,7 +58,7 @@ std::optional<int> own_descriptor(const std::filesystem::path& name) {
   return is_number ? std::optional(number) : std::nullopt;
 }
 
-// The name behind all links, whether there is a file or not.
+// Of the name behind all links, whether there is a file or not.
 Place behind_links(const std::filesystem::path& path) {
   constexpr int kMostLinks = 40;  // as Linux
   std::filesystem::path name = path;

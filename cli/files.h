@@ -20,7 +20,8 @@ std::string read_input(const std::filesystem::path& path, std::size_t max_bytes)
 void make_output_folder(const std::filesystem::path& folder);
 
 // A file that is written under a temporary name and gets its own in keep(); without keep() nothing
-// is left. Links are followed. A device or a pipe is written into. All members throw ArgumentError.
+// is left. Links are followed. A device, a pipe, and an open file of this process as /dev/stdout
+// names it, are written into. All members throw ArgumentError.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -34,7 +35,7 @@ class OutputFile {
   [[noreturn]] void fail(int error) const;
   int open_temporary();
   std::filesystem::path path_, target_;  // `target_`: behind all links
-  std::string temporary_;                // empty for a device or a pipe
+  std::string temporary_;                // empty for what is written into
   std::FILE* file_ = nullptr;
 };
 
